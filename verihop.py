@@ -62,8 +62,7 @@ def connect(lm: str = "embedded", *, budget: Mapping[str, float] | None = None, 
             hold its key is not set.
         TypeError: A setting is unknown.
     """
-    from experiments.pipeline.arguments import limits_of, lm_config
-    from experiments.pipeline.setup import open_lm
+    from experiments.pipeline.setup import limits_of, lm_config, open_lm
 
     return open_lm(lm_config(lm, **settings), limits_of(budget))
 
@@ -84,7 +83,7 @@ def open_index(
     """
     from corpora.index.open import open_index as open_folder
     from corpora.retrievers.rerank import NONE, open_reranker
-    from experiments.pipeline.arguments import refused
+    from experiments.pipeline.setup import refused
     from signatures.common.files import expanded
 
     if not isinstance(folder, Path | str):
@@ -121,9 +120,8 @@ def load(
         UserError: Neither or both of artifact and program are named, something cannot be opened, or a program that
             retrieves has no index.
     """
-    from experiments.pipeline.arguments import artifact_of
     from experiments.pipeline.opened import open_answerer
-    from experiments.pipeline.setup import ProgramConfig
+    from experiments.pipeline.setup import ProgramConfig, artifact_of
 
     config = ProgramConfig(
         program=program,
@@ -167,9 +165,9 @@ def evaluate(
         UserError: A name is unknown, there are no questions, a metric would be 0 for every answer of the program, or
             `out` has another run.
     """
-    from experiments.pipeline.arguments import questions_of
     from experiments.pipeline.evaluate import evaluate as evaluate_program
     from experiments.pipeline.opened import run_config, with_origin
+    from experiments.pipeline.setup import questions_of
     from signatures.common.files import expanded
 
     opened, asked = with_origin(program), questions_of(questions, split)

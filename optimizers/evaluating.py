@@ -4,8 +4,11 @@ Runs that are kept are made by `experiments/pipeline/evaluate.py`, which writes 
 question that ends in an error scores 0 for every program that is compared, so that no program gains by failing.
 """
 
+import contextlib
+import logging
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -119,3 +122,29 @@ def _outcome(program: dspy.Module, example: dspy.Example, score: Score) -> Outco
         value = 0.0
     seconds = time.perf_counter() - started
     return Outcome(example_id(example), value, meter.counts(), seconds, error)
+
+
+def instructions_of(program: dspy.Module) -> dict[str, str]:
+    """Return the instruction of each predictor by its name."""
+    return {name: str(predictor.signature.instructions) for name, predictor in program.named_predictors()}
+
+
+def set_instruction(program: dspy.Module, name: str, instruction: str) -> dspy.Module:
+    """Return a copy of a program with the instruction of one predictor replaced."""
+    copy = program.deepcopy()
+    predictor = dict(copy.named_predictors())[name]
+    predictor.signature = predictor.signature.with_instructions(instruction)
+    return copy
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Redirect DSPy's prints to standard error and silence its log of failures, which are counted instead."""
+    logger = logging.getLogger("dspy")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        logger.setLevel(level)

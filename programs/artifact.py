@@ -14,9 +14,9 @@ This module is the door to the room `programs.artifacts`: import from here.
 
 from programs.artifacts.combining import combine
 from programs.artifacts.freezing import check_freezable, freeze
-from programs.artifacts.kinds import all_parts, children_of, program_name, shown_state, strategies_of
 from programs.artifacts.loading import load, needs_similarity, verify
 from programs.artifacts.record import Artifact, LMRecord, digest_of, lm_record, read_artifact
+from programs.artifacts.state import all_parts, children_of, program_name, shown_state, strategies_of
 
 __all__ = [
     "Artifact",

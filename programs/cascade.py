@@ -27,11 +27,11 @@ from typing import Annotated, Any
 
 import dspy
 
-from programs.parts.fanout import sequential_calls
 from programs.parts.gates import Gate, decide
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.prediction import completed, make_prediction
 from programs.parts.run_features import FEATURES, described, question_features, run_features
+from programs.parts.threads import sequential_calls
 from signatures.common.errors import UserError, unknown
 from signatures.types import Passage, Retriever
 

@@ -9,9 +9,9 @@ from functools import partial
 
 import dspy
 
-from programs.parts.fanout import fanout, sequential_calls
 from programs.parts.prediction import completed, hops_heard_by, is_answer, make_prediction, settled
 from programs.parts.steps.voting import majority
+from programs.parts.threads import fanout, sequential_calls
 from signatures.common.errors import UserError
 from signatures.text import normalize_answer
 from signatures.types import Passage, Retriever

@@ -7,26 +7,147 @@ An answerer binds a program to its LM and has no state: many threads and tasks m
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
-from collections.abc import Iterator, Sequence
+import contextvars
+import queue
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import dspy
 
 from programs.lms.calls.budget import BudgetExceeded
-from programs.lms.calls.control import controlled, current_control
-from programs.parts.meter import Meter, metered, metered_beside, record_parallel
-from programs.parts.prediction import Listener, completed
+from programs.lms.calls.control import Control, controlled, current_control, under
+from programs.parts.meter import Meter, beside, counts_so_far, metered, metered_beside, record_parallel
+from programs.parts.prediction import Listener, completed, hops_heard_by
 from programs.parts.threads import Threads, caught, run_all
-from programs.streams import Stream, Work
 from signatures.common.errors import UserError, one_line
-from signatures.types import Passage, Retriever, Similarity
+from signatures.types import Hop, Passage, Retriever, Similarity
 
 if TYPE_CHECKING:
+    import dspy
+
     from programs.lms.connect import Connection
+
+
+_LOOK, _END = 0.2, 5.0  # seconds between looks; that a stopped question has to end its call or search in progress
+
+
+class Work:
+    """A question that is answered in another thread, in a copy of the caller's context.
+
+    A listener receives its hops there. The meter joins when the caller learns of the end: what began before ran beside.
+    """
+
+    def __init__(self, answer: Callable[[], Any], listener: Listener | None, threads: Threads):
+        self.future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._control, self.meter = Control(outer=current_control()), beside()
+        self._ended = threading.Event()
+        self.future.add_done_callback(lambda _: self._ended.set())
+        heard = partial(hops_heard_by, listener) if listener else contextlib.nullcontext
+
+        def work() -> Any:
+            with under(self._control), heard(), metered(self.meter):
+                return answer()
+
+        def run() -> None:
+            if not self.future.set_running_or_notify_cancel():
+                return
+            end = caught(work)
+            self._control.stop()
+            if end.error is None:
+                self.future.set_result(end.value)
+            else:
+                self.future.set_exception(end.error)
+
+        threads.run(partial(contextvars.copy_context().run, run))
+
+    def end(self) -> None:
+        """Stop the work, if it has not ended, and wait until it has."""
+        self._stop()
+        self._ended.wait(_END)
+        self.meter.join()
+
+    async def aend(self) -> None:
+        """Do the same without blocking the event loop."""
+        self._stop()
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        self.future.add_done_callback(lambda _: _in_loop(loop, ended.set))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), _END)
+        self.meter.join()
+
+    def _stop(self) -> None:
+        self.future.cancel()  # if it waits for a thread
+        self._control.stop(grace=0)
+
+
+class Stream:
+    """The hops of one question as they settle, then its prediction; each iteration asks anew.
+
+    `begin` starts the work with a listener. `costs` has the counts of `programs.parts.meter.Meter` when each hop of the
+    last iteration settled: of all hops that were yielded, and perhaps of further ones.
+    """
+
+    def __init__(self, begin: Callable[[Listener], Work]):
+        self._begin = begin
+        self.costs: list[dict[str, float]] = []
+
+    def __iter__(self) -> Iterator[Hop | dspy.Prediction]:
+        """Yield the hops, then the prediction."""
+        told: queue.Queue[Hop | None] = queue.Queue()  # not SimpleQueue: see `programs.lms.embedded.Worker`
+        work = self._begin(self._costing(told.put))
+        work.future.add_done_callback(lambda _: told.put(None))
+        try:
+            while (hop := _next(told)) is not None:
+                yield hop
+            yield work.future.result()
+        finally:
+            work.end()
+
+    async def __aiter__(self) -> AsyncIterator[Hop | dspy.Prediction]:
+        """Yield the hops, then the prediction, without blocking the event loop."""
+        told: asyncio.Queue[Hop | None] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+
+        def tell(hop: Hop | None) -> None:
+            _in_loop(loop, partial(told.put_nowait, hop))
+
+        work = self._begin(self._costing(tell))
+        work.future.add_done_callback(lambda _: tell(None))
+        try:
+            while (hop := await told.get()) is not None:
+                yield hop
+            yield work.future.result()
+        finally:
+            await work.aend()
+
+    def _costing(self, tell: Listener) -> Listener:
+        """Return a listener that keeps what was spent until a hop before it tells of the hop."""
+        costs = self.costs = list[dict[str, float]]()
+
+        def heard(hop: Hop) -> None:
+            costs.append(counts_so_far())  # in the thread of the work, whose meter this is
+            tell(hop)
+
+        return heard
+
+
+def _next(told: "queue.Queue[Hop | None]") -> Hop | None:
+    """Return the next item; Ctrl-C ends the wait (see `programs.parts.threads.wait_for`)."""
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return told.get(timeout=_LOOK)
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(call)
+
 
 WIDTH = 64  # questions that an answerer asks at a time for async callers and streams
 
@@ -87,7 +208,7 @@ class Answerer:
             UserError: The artifact is damaged, or its LM cannot be connected by its name.
         """
         from programs.artifact import load
-        from programs.artifacts.bindings import recorded_connection
+        from programs.artifacts.loading import recorded_connection
 
         if connection is None:
             connection = recorded_connection(folder)
@@ -102,7 +223,6 @@ class Answerer:
             UserError: A model cannot be loaded, or the LM does not answer.
             BudgetExceeded: The budget of the connection allows no call.
         """
-        from programs.warm_up import warm
 
         warm(self.program, self.connection)
 
@@ -215,3 +335,55 @@ def _checked(question: str) -> str:
     if not isinstance(question, str) or not question.strip():
         raise UserError(f"A question must be a text that is not blank, got {one_line(repr(question), 80)}.")
     return question
+
+
+class HasLM(Protocol):
+    """Whatever has an LM, such as a `programs.lms.connect.Connection`."""
+
+    @property
+    def lm(self) -> Any:
+        """The `dspy.LM`."""
+        ...
+
+
+_GREETING = "Reply with the word ready."
+
+
+def warm_up(program: "dspy.Module", connection: HasLM) -> None:
+    """Load the weights of an LM in this process, and the embedders and files of the program and its index.
+
+    No LM call is made: nothing is sent to a server, counted or paid.
+
+    Raises:
+        UserError: A model cannot be loaded.
+    """
+    from programs.artifact import all_parts
+
+    engine, retriever = getattr(connection.lm, "engine", None), getattr(program, "retrieve", None)
+    similarities = [getattr(part, "similarity", None) for part in all_parts(program)]
+    loads: list[Any] = [getattr(each, "load", None) for each in (engine, retriever, *similarities)]
+    for load in loads:
+        if callable(load):
+            load()
+
+
+def warm(program: "dspy.Module", connection: HasLM) -> None:
+    """Prepare a service, before its first user: do what `warm_up` does, and call an LM that is not in this process.
+
+    The call opens a connection, which is kept, and lets a server that loads models on demand (Ollama, LM Studio) load
+    this one. Its reply is a word, is neither cached nor taken from the cache, and counts in the budget of the LM.
+
+    Args:
+        program: A program of the catalog or a compiled one, with its retriever.
+        connection: The LM it will run on.
+
+    Raises:
+        UserError: A model cannot be loaded, or the LM does not answer.
+        BudgetExceeded: The budget allows no call.
+    """
+    from programs.parts.meter import metered
+
+    warm_up(program, connection)
+    if getattr(connection.lm, "remote", False):
+        with metered():  # not of a question that is being counted
+            connection.lm(_GREETING, cache=False)

@@ -46,8 +46,8 @@ def describe(cls: "type[dspy.Module]") -> dict[str, Any]:
     before anything is compiled.
     """
     from programs.catalog import build_class, presets_of
-    from programs.parts.fanout import sequential_calls
     from programs.parts.knobs import knobs_of
+    from programs.parts.threads import sequential_calls
 
     about = inspect.cleandoc(sys.modules[cls.__module__].__doc__ or "")
     purpose, _, arguments = inspect.cleandoc(cls.__doc__ or "").partition("\nArgs:\n")

@@ -14,9 +14,9 @@ from typing import Annotated, Any
 
 import dspy
 
-from programs.parts.fanout import sequential_calls
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.predict import restore_originals, stand_in
+from programs.parts.prediction import restore_originals, stand_in
+from programs.parts.threads import sequential_calls
 from signatures.common.errors import UserError, unknown
 from signatures.text import normalize_answer
 from signatures.types import Passage, Retriever, Similarity

@@ -25,18 +25,30 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.evidence import candidate_records as records_of
-from programs.parts.evidence.judged_answers import ACCEPTANCE, Answer, answer_hop, drop_unused, final_answer, refusal
-from programs.parts.evidence.state import State
-from programs.parts.evidence.weighing import Weighing, check_size
-from programs.parts.fanout import fanout, in_parallel
+from programs.parts.evidence.candidate_records import (
+    ACCEPTANCE,
+    Answer,
+    State,
+    Weighing,
+    answer_hop,
+    check_size,
+    drop_unused,
+    final_answer,
+    refusal,
+)
 from programs.parts.gates import Gate, decide, within
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.passages import deduplicate, passages_stating, titled_text
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import is_answer, make_prediction, retrieve_passages, settled
-from programs.parts.probability import calls_per_probability
-from programs.parts.ranking import is_no_item, new_items, top
-from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
+from programs.parts.passages import deduplicate, is_no_item, new_items, passages_stating, titled_text, top
+from programs.parts.prediction import (
+    drop_from_trace,
+    is_answer,
+    make_prediction,
+    retrieve_passages,
+    settled,
+    try_predict,
+)
+from programs.parts.probability import YesNoQuestion, YesNoScores, calls_per_probability
+from programs.parts.threads import fanout, in_parallel
 from signatures import retro_rag as prompts
 from signatures.reading import AnswerFromMemory
 from signatures.text_words import same_words

@@ -23,11 +23,20 @@ import dspy
 from programs.parts.gates import Gate, decide, within
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import cited_passages, gives_answer, renumbered, short_answer
-from programs.parts.passages import deduplicate
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, retrieve_rankings, settled
-from programs.parts.ranking import new_items
-from programs.parts.stop_reasons import CAP, DONE, FINISHED, NOTHING_FOUND, REPEATED
+from programs.parts.passages import deduplicate, new_items
+from programs.parts.prediction import (
+    CAP,
+    DONE,
+    FINISHED,
+    NOTHING_FOUND,
+    REPEATED,
+    drop_from_trace,
+    make_prediction,
+    retrieve_passages,
+    retrieve_rankings,
+    settled,
+    try_predict,
+)
 from signatures.reading import CiteAnswer, ReadAnswer, RespondFromMemory
 from signatures.self_completion import AnswerOrAbstain, SearchMissing
 from signatures.types import Hop, Passage, Retriever

@@ -127,8 +127,8 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
         if not event.wait(0.0005):
             jumped[0] += seconds
 
-    monkeypatch.setattr("programs.lms.calls.waiting.Clock.now", lambda clock: time.monotonic() + jumped[0])
-    monkeypatch.setattr("programs.lms.calls.waiting.Clock.wait", wait)
+    monkeypatch.setattr("programs.lms.calls.control.Clock.now", lambda clock: time.monotonic() + jumped[0])
+    monkeypatch.setattr("programs.lms.calls.control.Clock.wait", wait)
 
 
 class ListRetriever:

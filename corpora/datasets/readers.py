@@ -1,18 +1,143 @@
 """Raw records of a benchmark from JSON, tables, archives, or the Hugging Face hub (through `datasets`)."""
 
 import codecs
+import csv
+import math
 import os
 import re
+import tarfile
 from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatch
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from corpora.compressed import read_chunks
-from corpora.datasets.archives import is_archive, read_archive
-from corpora.datasets.tables import delimiter_of, read_table
-from corpora.jsonl import read_objects
+from corpora.compressed import check_size, lines_of, read_chunks, read_lines, reading, size_limit, unpacked
+from corpora.jsonl import bad_line, parse_objects, read_objects
 from signatures.common.errors import UserError, one_line
+
+_PART = "wiki_*.bz2"
+_LONGEST_HEADER = (
+    1 << 20
+)  # bytes of a member; tarfile reads those of the extended formats into memory, whatever they say
+
+
+class _Content:
+    """What tarfile reads from: content that comes in chunks.
+
+    Attributes:
+        most: Bytes that may be read so far.
+    """
+
+    def __init__(self, chunks: Iterator[bytes]):
+        self._chunks, self._rest, self._done = chunks, b"", 0
+        self.most: float = _LONGEST_HEADER
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, at most `size`; none at the end."""
+        self._rest = self._rest or next(self._chunks, b"")
+        part, self._rest = self._rest[:size], self._rest[size:]
+        self._done += len(part)
+        if self._done > self.most:
+            raise tarfile.ReadError(f"a header of more than {_LONGEST_HEADER:,} bytes")
+        return part
+
+
+def is_archive(path: str) -> bool:
+    """Return whether `path` has the name of a tar file, or is a folder with `wiki_*.bz2` files."""
+    file = Path(path)
+    if file.is_dir():
+        return next(file.rglob(_PART), None) is not None
+    return ".tar" in file.suffixes[-2:] or file.suffix == ".tgz"
+
+
+def read_archive(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield `(location, record)` of all parts, those of a tar file in its order; one line is in memory at a time.
+
+    Raises:
+        UserError: The archive is damaged, a line is not a JSON object, or there is no `wiki_*.bz2` in it.
+    """
+    empty = True
+    for name, file, size in _folder(Path(path)) if Path(path).is_dir() else _tar(Path(path)):
+        empty = False
+        for line, value in parse_objects(lines_of(unpacked(file, ".bz2", name, size), name), name):
+            yield f"{name}, line {line}", value
+    if empty:
+        raise UserError(f"{path!r} contains no {_PART}. Unpack it and name the file inside.")
+
+
+def _folder(folder: Path) -> Iterator[tuple[str, IO[bytes], int]]:
+    """Yield name, content and size of each part."""
+    for part in sorted(folder.rglob(_PART)):
+        with reading(part), part.open("rb") as file:
+            yield str(part), file, part.stat().st_size
+
+
+def _tar(path: Path) -> Iterator[tuple[str, IO[bytes], int]]:
+    """Yield name, content and size of each part."""
+    size = path.stat().st_size
+    limit, suffix = size_limit(size), ".gz" if path.suffix == ".tgz" else path.suffix
+    with reading(path), path.open("rb") as packed:
+        source = _Content(unpacked(packed, suffix, path, size))
+        archive = tarfile.open(fileobj=source, mode="r|")  # type: ignore[call-overload]  # noqa: SIM115 - nothing to close
+        while (member := archive.next()) is not None:
+            source.most = math.inf
+            check_size(member.offset_data + member.size, limit, path)  # what is skipped is decompressed, too
+            file = archive.extractfile(member) if fnmatch(Path(member.name).name, _PART) else None
+            if file is not None:
+                yield f"{path}: {member.name}", file, member.size
+            source.most = archive.offset + _LONGEST_HEADER
+            archive.members.clear()  # it would keep all headers in memory
+
+
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_COMPRESSED = (".gz", ".zst", ".bz2")
+
+
+def delimiter_of(path: str) -> str | None:
+    """Return the column separator of a file by its name; None if it is not a table."""
+    file = Path(path)
+    return _DELIMITERS.get((file.with_suffix("") if file.suffix in _COMPRESSED else file).suffix)
+
+
+def read_table(path: str, delimiter: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield `(location, row)` of every row; fields may be in quotation marks, which are doubled inside.
+
+    Raises:
+        UserError: A row has more or fewer fields than there are columns, or a quotation mark is not closed.
+    """
+    # `.tsv` is parsed leniently, as by the official readers; its fields contain no line breaks, so one that does has
+    # an unclosed quotation mark. In `.csv` line breaks are usual, and the parser itself must be strict.
+    rows = csv.reader(_decoded(path), delimiter=delimiter, strict=delimiter == ",")
+    columns: list[str] = []
+    while True:
+        line = rows.line_num + 1
+        try:
+            fields = next(rows, None)
+        except csv.Error as error:
+            raise bad_line(path, line, f"not a row of a table ({error})", "Close its quotation marks.") from error
+        if fields is None:
+            return
+        if delimiter == "\t" and any("\n" in field for field in fields):
+            raise bad_line(path, line, "a quotation mark is opened and not closed", "Fix the row.")
+        if not fields:
+            continue
+        if not columns:
+            columns = fields
+        elif len(fields) != len(columns):
+            why = f"{len(fields)} fields instead of {len(columns)} ({', '.join(columns)})"
+            raise bad_line(path, line, why, "Fix the row.")
+        else:
+            yield f"{path}, line {line}", dict(zip(columns, fields, strict=True))
+
+
+def _decoded(path: str) -> Iterator[str]:
+    for number, raw in enumerate(read_lines(path), 1):
+        try:
+            yield raw.decode("utf-8-sig" if number == 1 else "utf-8") + "\n"
+        except UnicodeDecodeError as error:
+            raise bad_line(path, number, "not UTF-8", "Convert the file to UTF-8.") from error
+
 
 ALL_VALUES = "*"  # as the place of records: every value of the one object in the file
 _LARGEST_RECORD = 1 << 24  # bytes; a benchmark's record has about 10,000

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.compare import Comparison, Line, caption_against, score_lines, score_table
-from experiments.analysis.paired_runs import Run
+from experiments.analysis.compare import Comparison, Line, Run, caption_against, score_lines, score_table
 from experiments.analysis.statistics import SMALL
 from experiments.runs.files import Json, Row
 from optimizers.metrics.groundedness import oracles_of

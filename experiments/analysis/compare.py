@@ -1,33 +1,215 @@
 """Compare two or more runs, paired on the questions that all of them answered."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.differences import Difference, differences, metric_notices, sentence_notices
-from experiments.analysis.endings import all_reasons, faults, stop_reasons
-from experiments.analysis.paired_runs import Run, load_runs
-from experiments.analysis.repeats import question_values
-from experiments.analysis.statistics import Mean, Paired, holm, means_and_differences
+from experiments.analysis.repeats import by_question, question_values
+from experiments.analysis.statistics import Mean, Paired, holm, means_and_differences, paired
 from experiments.analysis.summary import (
+    all_reasons,
     cache_note,
     counted_rows,
     derived,
+    faults,
     interval,
     number,
     percent,
     score_values,
+    stop_reasons,
     with_counts,
 )
-from experiments.runs.files import Json
-from optimizers.metrics.cost import COSTS
+from experiments.runs.files import Json, Row, read_rows, read_run
 from optimizers.metrics.groundedness import oracles_of
+from optimizers.metrics.scoring import COSTS
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
+
+    from programs.artifact import Artifact
+
+
+_ABSENT = "default"
+SPLIT = "split by rule"
+"""How sentences are counted in the passages of a run that says nothing else (`sentences` in its `run.json`)."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A setting in which runs differ.
+
+    Args:
+        setting: Its name.
+        values: Label of a run -> its value as text.
+    """
+
+    setting: str
+    values: dict[str, str]
+
+    def __str__(self) -> str:
+        runs_of: dict[str, list[str]] = {}
+        for label, value in self.values.items():
+            runs_of.setdefault(value, []).append(label)
+        parts = (f"{value} ({', '.join(labels)})" for value, labels in runs_of.items())
+        return f"Different {self.setting}: {'; '.join(parts)}."
+
+
+def differences(descriptions: Mapping[str, Json]) -> list[Difference]:
+    """Return the settings in which runs differ, in a fixed order.
+
+    Threads, versions and paths are no settings. Knobs that only one of two programs has are not compared, and the
+    demonstrations of different programs neither.
+
+    Args:
+        descriptions: Label of a run -> the content of its `run.json`.
+    """
+    by_run = {label: _settings(description) for label, description in descriptions.items()}
+    same_program = _one(settings["program"] for settings in by_run.values())
+    same_lm = _one(settings["LM"] for settings in by_run.values())
+    found = []
+    for name in dict.fromkeys(name for settings in by_run.values() for name in settings):
+        if (name == _STATE and not same_program) or (name == _MODEL and not same_lm):
+            continue
+        optional = name.startswith("knob ") and not same_program
+        values = {
+            label: _text(settings.get(name)) for label, settings in by_run.items() if name in settings or not optional
+        }
+        if not _one(values.values()):
+            found.append(Difference(name, values))
+    return found
+
+
+_STATE, _MODEL = "instructions or demonstrations", "weights or server of the LM"
+
+
+def _settings(description: Json) -> dict[str, Any]:
+    """Return the settings of a run by name."""
+    program, lm = description["program"], description["lm"]
+    compiled = "compiled" if program.get("artifact_sha256") else "uncompiled"
+    judge, given = description.get("judge"), description.get("given")
+    return {
+        "program": program["name"],
+        _STATE: f"{compiled} {str(program.get('state_sha256'))[:8]}",
+        **{f"knob {name}": value for name, value in program.get("knobs", {}).items()},
+        "LM": lm["id"],
+        _MODEL: lm.get("model"),
+        "adapter": lm.get("adapter"),
+        "source of P(yes)": lm.get("probability_mode"),
+        **{f"{name.replace('_', ' ')} of the LM": value for name, value in lm.get("settings", {}).items()},
+        "corpus or retriever": description.get("corpus", {}).get("fingerprint") or "none",
+        "fixed contexts": _contexts(given) if given else "none",
+        "judge LM": f"{judge['id']} ({judge.get('model')})" if judge else "none",
+        "repeats": description.get("repeats", 1),
+        "seed": description.get("seed"),
+    }
+
+
+def _contexts(given: Json) -> str:
+    of = f"{given.get('n')} passages, seed {given.get('seed')}, SHA-256 {str(given.get('sha256'))[:8]}"
+    return f"{given.get('knowledge')}, {of}"
+
+
+def _one(values: Any) -> bool:
+    """Return whether all values are equal."""
+    return len({json.dumps(value, sort_keys=True, default=str) for value in values}) <= 1
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return _ABSENT
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def sentence_notices(descriptions: Mapping[str, Json], compared: Sequence[str]) -> list[str]:
+    """Return which compared metrics number sentences differently in the runs.
+
+    Args:
+        descriptions: Label of a run -> the content of its `run.json`.
+        compared: Names of metrics.
+    """
+    notices: dict[str, list[str]] = {}
+    for name in compared:
+        named = [(label, description.get("sentences")) for label, description in descriptions.items()]
+        values = {label: str(own.get(name, SPLIT)) if isinstance(own, dict) else SPLIT for label, own in named}
+        if not _one(values.values()):
+            notices.setdefault(str(Difference("sentences", values)), []).append(name)
+    return [f"{', '.join(names)}: {text} Their numbers may differ." for text, names in notices.items()]
+
+
+def metric_notices(definitions: Sequence[Mapping[str, str]], compared: Sequence[str]) -> list[str]:
+    """Return which metrics are omitted: not in every run, or in every run with different definitions."""
+    omitted = sorted({name for metrics in definitions for name in metrics} - set(compared))
+    redefined = [name for name in omitted if all(name in metrics for metrics in definitions)]
+    absent = [name for name in omitted if name not in redefined]
+    notices = [f"Not in every run, so omitted: {', '.join(absent)}."] if absent else []
+    if redefined:
+        notices.append(f"Defined differently in the runs, so omitted: {', '.join(redefined)}.")
+    return notices
+
+
+@dataclass(frozen=True)
+class Run:
+    """One of the compared runs.
+
+    Args:
+        label: The part of its folder's path that tells it from the others.
+        folder: Of the run.
+        description: Its `run.json`.
+        questions: The rows of each question that all runs answered, in one order for all runs.
+        others: The rows of each question that some run has not answered.
+    """
+
+    label: str
+    folder: Path
+    description: Json
+    questions: list[list[Row]]
+    others: list[list[Row]] = field(default_factory=list)
+
+    @property
+    def rows(self) -> list[Row]:
+        """Return all rows of the shared questions."""
+        return [row for rows in self.questions for row in rows]
+
+
+def labels_of(folders: Sequence[Path]) -> list[str]:
+    """Return the shortest path suffixes that distinguish the folders."""
+    parts = [folder.resolve().parts for folder in folders]
+    for length in range(1, max(map(len, parts)) + 1):
+        labels = ["/".join(part[-length:]) for part in parts]
+        if len(set(labels)) == len(labels):
+            return labels
+    raise UserError("A run is named twice. Name each run once.")
+
+
+def load_runs(folders: Sequence[Path]) -> list[Run]:
+    """Read the runs and keep the rows of questions, by id and wording, that all of them answered.
+
+    Raises:
+        UserError: A folder contains no answered question, or the runs share none.
+    """
+    asked = [by_question(read_rows(folder, complete=True)) for folder in folders]
+    descriptions = [read_run(folder) for folder in folders]
+    for folder, own in zip(folders, asked, strict=True):
+        if not own:
+            raise UserError(f"{folder} has no answered question yet. Run it first.")
+    common = set(asked[0]).intersection(*asked[1:])
+    shared = sorted(common)
+    if not shared:
+        raise UserError("These runs share no question. Compare runs over the same question file.")
+    return [
+        Run(
+            label,
+            folder,
+            description,
+            [own[key] for key in shared],
+            [rows for key, rows in own.items() if key not in common],
+        )
+        for label, folder, description, own in zip(labels_of(folders), folders, descriptions, asked, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -296,3 +478,28 @@ def compare_runs(folders: Sequence[Path | str]) -> Comparison:
         differences=differing,
         notices=[*about_runs(runs, differing), *_notices(runs, metrics)],
     )
+
+
+def paired_scores(first: "Artifact", second: "Artifact") -> Paired | None:
+    """Return the paired difference, second minus first, on the questions for which both hold a score.
+
+    Returns:
+        None if their metrics differ, by name or definition, or if they share no question.
+    """
+    if any(first.metric.get(name) != second.metric.get(name) for name in ("name", "definition")):
+        return None
+    before, after = (_scores(record) for record in (first, second))
+    shared = [question for question in before if question in after]
+    return (
+        paired([before[question] for question in shared], [after[question] for question in shared]) if shared else None
+    )
+
+
+def _scores(record: "Artifact") -> dict[str, float | None]:
+    """Return the scores by question; an artifact may come from a stranger, so other values are left out."""
+    scores = record.metric.get("scores")
+    return {
+        question: None if value is None else float(value)
+        for question, value in (scores.items() if isinstance(scores, dict) else ())
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    }

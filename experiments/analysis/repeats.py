@@ -125,7 +125,7 @@ def stability(questions: Iterable[Sequence[Row]]) -> dict[str, Mean]:
 
     Questions whose repeats have no hops are counted as undefined.
     """
-    from optimizers.metrics.rouge import Rouge, mean_pairwise_rouge, trajectory
+    from optimizers.metrics.answer import Rouge, mean_pairwise_rouge, trajectory
 
     similarities = [mean_pairwise_rouge([trajectory(row["hops"]) for row in rows]) for rows in questions]
     return {

@@ -1,23 +1,287 @@
-"""The summary of a run: means with intervals, costs, and counts of everything that failed."""
+"""The summary of a run: means with intervals, costs, and counts of everything that failed.
 
+Whether a program knows when it is right: calibration error, and accuracy where it is most confident.
+
+The confidence of an answer is `details["confidence"]`, else RetroRAG's P(yes) that the answer agrees with the second
+one, given without reasoning (`details["agreement"]`), of the round whose answer was returned.
+"""
+
+import math
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.calibration import calibration
-from experiments.analysis.endings import FAULTS, PER_ROW, faults, stop_reasons
 from experiments.analysis.repeats import Spread, by_question, question_values, repeated, spread, stability
-from experiments.analysis.run_scores import binary
 from experiments.analysis.statistics import Mean, f1_of_means, means_of, too_small
-from experiments.analysis.unreadable import Unreadable, mostly_unreadable
-from experiments.runs.costs import branches_spent, judging_spent, spent
+from experiments.runs.calls import branches_spent, judging_spent, spent
 from experiments.runs.files import SUMMARY, Json, Row, read_rows, read_run, write_json
-from optimizers.metrics.cost import COSTS, costs_known
 from optimizers.metrics.groundedness import oracles_of
+from optimizers.metrics.scoring import COSTS, costs_known
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+BINS = 10
+COVERAGES = (50, 80)  # percent
+
+
+def confidence_of(row: Row) -> float | None:
+    """Return the confidence in [0, 1] of a row's answer; None if the program states none."""
+    details = row.get("details") or {}
+    stated = _probability(details.get("confidence"))
+    if stated is not None:
+        return stated
+    rounds, hops = details.get("agreement"), row.get("hops") or []
+    if not isinstance(rounds, list) or len(rounds) != len(hops):
+        return None
+    given = [p for p, hop in zip(rounds, hops, strict=True) if hop.get("answer") == row.get("answer")]
+    return _probability(given[-1]) if given else None
+
+
+def _probability(value: Any) -> float | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and 0 <= value <= 1 else None
+
+
+def calibration_error(confidences: Sequence[float], correct: Sequence[float], *, bins: int = BINS) -> float | None:
+    """Return the expected calibration error in [0, 1]; None without answers.
+
+    Answers are put into `bins` intervals of confidence of equal width; the error is the mean of the distances between
+    accuracy and confidence of the intervals, weighted by their answers (Guo et al., ICML 2017,
+    https://arxiv.org/abs/1706.04599).
+
+    Args:
+        confidences: In [0, 1], one per answer.
+        correct: The score of each answer, 0 or 1.
+        bins: Number of intervals.
+    """
+    if not confidences:
+        return None
+    members: dict[int, list[tuple[float, float]]] = {}
+    for confidence, score in zip(confidences, correct, strict=True):
+        place = max(0, math.ceil(confidence * bins) - 1)  # an interval contains its upper end
+        members.setdefault(place, []).append((confidence, score))
+    gaps = [abs(math.fsum(confidence - score for confidence, score in inside)) for inside in members.values()]
+    return math.fsum(gaps) / len(confidences)
+
+
+def selective_accuracy(confidences: Sequence[float], correct: Sequence[float], coverage: float) -> float | None:
+    """Return the mean score of the share `coverage` of the answers with the highest confidence; None without answers.
+
+    Of answers with equal confidence at the border, each counts the same part (El-Yaniv and Wiener, JMLR 2010,
+    https://jmlr.org/papers/v11/el-yaniv10a.html).
+
+    Args:
+        confidences: One per answer.
+        correct: The score of each answer.
+        coverage: Share of the answers that are given, above 0, at most 1; rounded up to whole answers.
+    """
+    if not confidences:
+        return None
+    wanted = left = math.ceil(coverage * len(confidences) - 1e-9)
+    by_confidence: dict[float, list[float]] = {}
+    for confidence, score in zip(confidences, correct, strict=True):
+        by_confidence.setdefault(confidence, []).append(score)
+    total = 0.0
+    for confidence in sorted(by_confidence, reverse=True):
+        scores = by_confidence[confidence]
+        taken = min(left, len(scores))
+        total += taken * math.fsum(scores) / len(scores)
+        left -= taken
+    return total / wanted
+
+
+def calibration(rows: Sequence[Row], metrics: Sequence[str]) -> dict[str, float]:
+    """Return calibration error and selective accuracy by each of these 0/1 metrics; empty without confidences.
+
+    `confidence[known]` is the share of the answers with a confidence; the others are left out.
+    """
+    known = [(confidence, row) for row in rows if (confidence := confidence_of(row)) is not None]
+    found: dict[str, float] = {}
+    for name in metrics:
+        pairs = [(p, row["scores"][name]) for p, row in known if row["scores"].get(name) is not None]
+        confidences, correct = [p for p, _ in pairs], [float(score) for _, score in pairs]
+        error = calibration_error(confidences, correct)
+        if error is None:
+            continue
+        found[f"ece[{name}]"] = error
+        for percent in COVERAGES:
+            accuracy = selective_accuracy(confidences, correct, percent / 100)
+            if accuracy is not None:
+                found[f"selective[{name}]@{percent}"] = accuracy
+    return {"confidence[known]": len(known) / len(rows), **found} if found else {}
+
+
+FAULTS = ("errors", "abstentions", "parse_failures", "truncated")
+PER_ROW = ("errors", "abstentions")  # at most one per row, so that a rate is meaningful
+
+
+def faults(rows: Sequence[Row]) -> dict[str, int]:
+    """Return the counts of errors, abstentions, parse failures and truncated prompts."""
+    return {
+        "errors": sum(row["error"] is not None for row in rows),
+        "abstentions": sum(bool(row["abstained"]) for row in rows),
+        "parse_failures": sum(int(row["parse_failures"]) for row in rows),
+        "truncated": sum(int(row["truncated"]) for row in rows),
+    }
+
+
+def stop_reasons(rows: Iterable[Row]) -> dict[str, int]:
+    """Return how many questions ended for which reason (`programs.parts.prediction`), the most frequent first.
+
+    Questions that failed have none, nor have predictions of other systems.
+    """
+    counts = Counter(reason for row in rows if (reason := row.get("stop_reason")))
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def all_reasons(counts: Iterable[Mapping[str, int]]) -> list[str]:
+    """Return the reasons that occur in any of several runs, the most frequent first."""
+    total: Counter[str] = Counter()
+    for of_run in counts:
+        total.update(of_run)
+    return [reason for reason, _ in sorted(total.items(), key=lambda item: (-item[1], item[0]))]
+
+
+@dataclass(frozen=True)
+class RunScore:
+    """A score of a run.
+
+    Args:
+        definition: What is scored; it stands for the name of a metric that is 0 or 1, such as em.
+        source: URL of the published definition.
+        needs: What the run must have.
+        higher_is_better: The direction of improvement.
+    """
+
+    definition: str
+    source: str
+    needs: str
+    higher_is_better: bool = True
+
+
+RUN_SCORES = {
+    "pass@k[metric]": RunScore(
+        "Probability that one of k answers to a question is right, estimated without bias from all its repeats.",
+        "https://arxiv.org/abs/2107.03374",
+        "repeats",
+    ),
+    "majority[metric]": RunScore(
+        "Score of the answer that most repeats of a question gave (equal after normalising; the earliest of equals).",
+        "https://arxiv.org/abs/2203.11171",
+        "repeats",
+    ),
+    "ece[metric]": RunScore(
+        "Expected calibration error: distance of confidence and accuracy in 10 intervals of confidence, weighted by "
+        "their answers. Accuracy is the run's first metric of em, acc[...] and own ones that is always 0 or 1.",
+        "https://arxiv.org/abs/1706.04599",
+        "a confidence in the program's details (retro_rag)",
+        higher_is_better=False,
+    ),
+    "selective[metric]@50, @80": RunScore(
+        "Mean score of the 50 or 80 percent of the answers with the highest confidence, by the metric of ece.",
+        "https://jmlr.org/papers/v11/el-yaniv10a.html",
+        "a confidence in the program's details (retro_rag)",
+    ),
+    "confidence[known]": RunScore(
+        "Share of the answers with a confidence; ece and selective leave the others out.",
+        "",
+        "a confidence in the program's details (retro_rag)",
+    ),
+    "trajectory_rouge1, rouge2, rouge_l": RunScore(
+        "Similarity of the trajectories (hops) of a question's repeats: ROUGE F1, mean over pairs of repeats.",
+        "https://aclanthology.org/W04-1013",
+        "repeats, and hops",
+    ),
+    "keyfacts_f1[of means]": RunScore(
+        "Harmonic mean of the means of keyfacts_precision and keyfacts_recall, which some tables print as F1.",
+        'https://hotpotqa.github.io (its questions; "How Credible Is an Answer From Retrieval-Augmented LLMs?")',
+        "keyfacts_precision and keyfacts_recall",
+    ),
+}
+
+
+_FORMS = {
+    "pass@k[metric]": r"pass@(k|[1-9]\d*)\[.+\]",
+    "majority[metric]": r"majority\[.+\]",
+    "ece[metric]": r"ece\[.+\]",
+    "selective[metric]@50, @80": r"selective\[.+\](@(50|80))?",
+    "confidence[known]": r"confidence\[known\]",
+    "trajectory_rouge1, rouge2, rouge_l": r"trajectory_rouge(1|2|_l)",
+}
+
+
+def family_of(name: str) -> str | None:
+    """Return the key in `RUN_SCORES` of a name that summaries print, such as `ece[em]`; None for any other name."""
+    if name in RUN_SCORES:
+        return name
+    return next((family for family, form in _FORMS.items() if re.fullmatch(form, name)), None)
+
+
+def binary(rows: Sequence[Row], metrics: Iterable[str]) -> list[str]:
+    """Return the metrics of the answer whose scores in these rows are all 0 or 1 (and not all undefined)."""
+    answers = [name for name in metrics if name == "em" or name.startswith("acc[") or ":" in name]
+    scores = {name: {row["scores"].get(name) for row in rows} - {None} for name in answers}
+    return [name for name, values in scores.items() if values and values <= {0, 1}]
+
+
+_MOST = 0.5  # share of unparseable replies above which a run is suspect
+_CURE = "Check that the model follows instructions, and allow longer replies or less reasoning"
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """Unparseable replies.
+
+    Args:
+        failures: Replies that could not be parsed.
+        replies: All replies, at least `failures`.
+        example: The start of one that could not be parsed, as one line; "" if it was empty.
+    """
+
+    failures: int
+    replies: int
+    example: str
+
+    @property
+    def all(self) -> bool:
+        """Whether no reply could be parsed."""
+        return self.failures >= self.replies
+
+    def __str__(self) -> str:
+        """Return one line; characters that a terminal would interpret are escaped."""
+        count = f"{self.failures:,} of {self.replies:,}"
+        what = f"No reply of the LM ({count}) could" if self.all else f"{count} replies of the LM could not"
+        example = repr(self.example) if self.example else "an empty reply"
+        return f"{what} be parsed, e.g. {example}. {_CURE}."
+
+
+def unreadable(row: Mapping[str, Any]) -> Unreadable | None:
+    """Return the unparseable replies of one question, from the counts of its meter; None if there are none."""
+    failures, replies = int(row.get("parse_failures") or 0), int(row.get("replies") or 0)
+    return Unreadable(failures, replies, row.get("unreadable") or "") if failures and replies else None
+
+
+def unread(answer: str, row: Mapping[str, Any]) -> Unreadable | None:
+    """Return the unparseable replies of one question if it has no answer; None if it has, or if there are none."""
+    return None if answer.strip() else unreadable(row)
+
+
+def mostly_unreadable(rows: Sequence[Mapping[str, Any]]) -> Unreadable | None:
+    """Return the unparseable replies of a run if they are more than half of its replies, else None.
+
+    Rows written before replies were counted are left out.
+    """
+    counted = [row for row in rows if row.get("replies")]
+    failures, replies = (sum(int(row[name]) for row in counted) for name in ("parse_failures", "replies"))
+    if failures <= _MOST * replies:
+        return None
+    shown = [row["unreadable"] for row in counted if row.get("unreadable") is not None]
+    return Unreadable(failures, replies, next(filter(None, shown), ""))
 
 
 @dataclass(frozen=True)
@@ -45,7 +309,7 @@ class RunSummary:
         judging: Total cost of the judge LM, counted separately from the program's; empty without a judge.
         spent: Total cost of the program in all sessions, with questions that failed, had no row, and branches.
         branches: What of it the branches of a recorded run cost beside the answers; empty if there are none.
-        derived: Name -> value of the run as a whole, such as its calibration error (`experiments.analysis.run_scores`).
+        derived: Name -> value of the run as a whole, such as its calibration error (`experiments.analysis.summary`).
         oracles: Which metrics an entailment oracle decides, with its measured agreement with human judgements.
         unreadable: The unparseable replies, if they are most of the replies or all; None if not.
         stop_reasons: Why the strategy stopped -> rows, most frequent first; rows that failed have no reason.

@@ -115,7 +115,7 @@ def _not_judged(shared: SharedRows, corpus: "Mapping[str, Passage]") -> list[str
 
 def _check_judged(rows: Sequence[Row], labels: Sequence[str], out: Path) -> None:
     """Raise UserError for a row, read again from `out`, that lacks a criterion or a run."""
-    from optimizers.metrics.judges.dimensions import CRITERIA
+    from optimizers.metrics.judges.answer_judge import CRITERIA
 
     for row in rows:
         if any(label not in row["scores"].get(criterion, {}) for criterion in CRITERIA for label in labels):

@@ -1,7 +1,7 @@
 """The results of `judge_runs`: scores, ranks and rates of each run and criterion, and the judge's reasons.
 
 The rank of a run on a question follows from the scores: equal scores share the best rank, and bias is ranked from low
-to high (`optimizers.metrics.judges.dimensions.ranks`).
+to high (`optimizers.metrics.judges.answer_judge.ranks`).
 """
 
 from collections.abc import Sequence
@@ -93,7 +93,7 @@ class Judgement:
 
 def summarise_judgements(labels: Sequence[str], rows: Sequence[Row], left_out: int = 0) -> Judgement:
     """Return the means over all questions."""
-    from optimizers.metrics.judges.dimensions import CRITERIA
+    from optimizers.metrics.judges.answer_judge import CRITERIA
 
     revised = [label for label in labels if any(label in row["revisions"] for row in rows)]
     return Judgement(
@@ -115,7 +115,7 @@ def summarise_judgements(labels: Sequence[str], rows: Sequence[Row], left_out: i
 
 def _standings(criterion: str, labels: Sequence[str], rows: Sequence[Row]) -> list[Standing]:
     """Return the results of all runs on one criterion."""
-    from optimizers.metrics.judges.dimensions import high_quality, ranks
+    from optimizers.metrics.judges.answer_judge import high_quality, ranks
 
     scores = [row["scores"][criterion] for row in rows]
     ranked = [ranks(by_run, criterion) for by_run in scores]

@@ -16,10 +16,10 @@ from typing import Any
 
 from dspy.lm15 import Config, Message, Request
 
-from programs.lms import smollm
 from programs.lms.adapter import JsonForm
 from programs.lms.embedded import EmbeddedEngine
 from programs.lms.gguf import GgufEngine
+from programs.lms.weights import choice
 from signatures.common.files import atomic_write
 from signatures.genground import GroundAnswer
 from signatures.types import Passage
@@ -95,7 +95,7 @@ def main() -> None:
         "openvino exact": EmbeddedEngine(exact=True, source=args.source),
     }
     if args.llama_cpp:
-        engines["llama.cpp"] = GgufEngine(str(smollm.weights_path()))
+        engines["llama.cpp"] = GgufEngine(str(choice.weights_path()))
     results: dict[str, Any] = {"speed": run(args.calls, args.rounds, engines)}
     new_prompts = [prompt(10**5 + n) for n in range(8)]
     results["same_reply_alone_and_together"] = {

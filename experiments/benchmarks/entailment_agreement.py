@@ -24,10 +24,9 @@ from experiments.benchmarks.entailment_contradictions import KINDS, measure_cont
 from experiments.benchmarks.entailment_figures import SETS, by_set
 from experiments.benchmarks.entailment_offline import OFFLINE, measure_offline
 from experiments.benchmarks.entailment_pairs import JudgedPair, read_judged_pairs, sample
-from experiments.runs.provenance import portable, provenance
-from optimizers.metrics.entailment.agreement import RECORD
+from experiments.runs.config import portable, provenance
 from optimizers.metrics.entailment.catalog import open_oracle
-from optimizers.metrics.entailment.oracle import EntailmentOracle
+from optimizers.metrics.entailment.oracle import RECORD, EntailmentOracle
 from signatures.common.files import atomic_write
 
 OUT = Path("experiments/results/entailment_agreement.json")

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.benchmarks.entailment_pairs import SEED, JudgedPair, read_judged_pairs, sample
-from experiments.runs.provenance import portable, provenance
-from optimizers.metrics.entailment.calibrated import FEATURES, WEIGHTS, measure_features
-from optimizers.metrics.entailment.logistic import Weights, fit
+from experiments.runs.config import portable, provenance
+from optimizers.metrics.entailment.calibrated import FEATURES, WEIGHTS, Weights, fit, measure_features
 from signatures.common.files import atomic_write
 from signatures.common.versions import installed_versions
 

@@ -18,8 +18,8 @@ from corpora.index.open import open_index
 from corpora.questions import Question, read_questions
 from experiments.analysis.report.plots import token_histogram
 from experiments.analysis.statistics import mean_of
+from experiments.runs.config import portable, provenance
 from experiments.runs.files import write_json
-from experiments.runs.provenance import portable, provenance
 from experiments.world.connect import connect_any
 from experiments.world.generate import generate
 from programs.catalog import build

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments.benchmarks.entailment_contradictions import PASSAGES as BY_HAND
+from experiments.runs.config import portable, provenance
 from experiments.runs.files import write_json
-from experiments.runs.provenance import portable, provenance
 from programs.parts.passages import find_quote
 from signatures.text import split_sentences
 from signatures.types import Passage

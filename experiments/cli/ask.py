@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.call_text import show_call
-from experiments.cli.shared.console import Activity, emit, next_step, note, note_defaults, say
+from experiments.cli.shared.app import Otel, spans_sent
+from experiments.cli.shared.console import Activity, emit, next_step, note, note_defaults, say, show_call
 from experiments.cli.shared.next_commands import command, used
-from experiments.cli.shared.option_groups import with_option_groups
-from experiments.cli.shared.watching import Otel, spans_sent
-from experiments.runs.sources import evidence_line, source_line
+from experiments.cli.shared.options import with_option_groups
+from experiments.runs.calls import evidence_line, source_line
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     import dspy
 
-    from experiments.analysis.unreadable import Unreadable
+    from experiments.analysis.summary import Unreadable
     from signatures.types import Hop
 
 
@@ -39,15 +38,15 @@ def ask(
     otel: Otel = False,
 ) -> None:
     """Answer one question and show the evidence: each hop as soon as it is settled, then answer and passages."""
-    from experiments.analysis.unreadable import unread
+    from experiments.analysis.summary import unread
     from experiments.pipeline import setup
-    from experiments.pipeline.defaults import with_defaults
+    from experiments.pipeline.setup import with_defaults
+    from programs.inference import warm_up
     from programs.lms.calls.control import controlled
     from programs.lms.tracing.calls import Call, calls_heard_by, records_of
     from programs.parts.meter import metered
     from programs.parts.prediction import completed, hops_heard_by
     from programs.tracing.questions import question_span
-    from programs.warm_up import warm_up
 
     _check_question(question)
     program_config, lm_config, chosen = with_defaults(program.config(), lm.config())

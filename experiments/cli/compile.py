@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.compile_options import Optimization, OtherLMs, Validation
-from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say, show
+from experiments.cli.shared.app import Log
+from experiments.cli.shared.console import (
+    emit,
+    next_step,
+    note,
+    note_defaults,
+    race_outcomes,
+    race_table,
+    resumable,
+    say,
+    show,
+)
 from experiments.cli.shared.next_commands import QUESTION, command, naming, new_path, other_split, used
-from experiments.cli.shared.option_groups import with_option_groups
-from experiments.cli.shared.race_table import race_outcomes, race_table
-from experiments.cli.shared.watching import Log
+from experiments.cli.shared.options import Optimization, OtherLMs, Validation, with_option_groups
 from signatures.common.logs import are_json, event
 
 if TYPE_CHECKING:
@@ -53,10 +61,15 @@ def compile_(
     together; its seconds are those of a session.
     """
     from experiments.pipeline import setup
-    from experiments.pipeline.compile import compile_program, estimated
+    from experiments.pipeline.compile import (
+        compile_program,
+        estimated,
+        note_without_demonstrations,
+        notes_on_questions,
+        stopped_text,
+    )
     from experiments.pipeline.compiling.config import CompileConfig
-    from experiments.pipeline.compiling.notes import note_without_demonstrations, notes_on_questions, stopped_text
-    from experiments.pipeline.defaults import with_defaults
+    from experiments.pipeline.setup import with_defaults
     from optimizers.metrics.typed.opened import typed_metric
 
     program_config, lm_config, chosen = with_defaults(program.config(), lm.config(execution.threads))

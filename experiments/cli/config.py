@@ -8,26 +8,30 @@ from typing import Annotated, Any
 import typer
 
 from experiments.cli.shared import options
+from experiments.cli.shared.app import form_of_logs
 from experiments.cli.shared.console import WIDTH, emit, next_step, note, say, wrapped
 from experiments.cli.shared.next_commands import command, used
-from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.options import with_option_groups
 from experiments.cli.shared.settings.approvals import approve, withdraw
-from experiments.cli.shared.settings.file import NAME, SettingsFile
-from experiments.cli.shared.settings.holding import TYPED, Held, held_here, shown
 from experiments.cli.shared.settings.known import (
     CURE,
+    NAME,
     PREFIX,
+    TYPED,
     VARIABLES,
     WITHOUT_OPTION,
+    Held,
+    SettingsFile,
     converted,
     harmless,
     has_key,
     has_secret,
+    held_here,
     known_options,
     refuse_key,
+    shown,
     unknown_variables,
 )
-from experiments.cli.shared.watching import form_of_logs
 from signatures.common.errors import UserError
 
 _SOURCES = ("command line", "variable", "file")
@@ -91,7 +95,7 @@ def config(
 def _check_variables() -> None:
     """Raise UserError if a variable that is no option has a value that the commands which read it refuse."""
     from corpora.compressed import size_limit
-    from programs.lms.caches import reply_cache_bytes
+    from programs.lms.calls.reply_cache import reply_cache_bytes
     from signatures.common.files import cache_dir
 
     cache_dir()

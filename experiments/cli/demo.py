@@ -9,7 +9,7 @@ import typer
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say, show
 from experiments.cli.shared.next_commands import command, used
-from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.options import with_option_groups
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ import typer
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
 from experiments.cli.shared.next_commands import QUESTION, command, used
-from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.options import with_option_groups
 
 _DONE = {"ok": "Everything works.", "warning": "Everything works; see the warnings."}
 

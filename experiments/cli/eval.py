@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from experiments.cli.shared import options
+from experiments.cli.shared.app import Watched, spans_sent
 from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say, show
 from experiments.cli.shared.next_commands import command, new_path, other_run, shards_beside, used
-from experiments.cli.shared.option_groups import with_option_groups
-from experiments.cli.shared.recording import Recording
-from experiments.cli.shared.watching import Watched, spans_sent
+from experiments.cli.shared.options import Recording, with_option_groups
 from experiments.cli.tuning.groups import Objective
 from optimizers.metrics.names import DEFAULT
 from signatures.common.errors import UserError, one_line
@@ -20,9 +19,8 @@ from signatures.common.logs import are_json, quotable
 if TYPE_CHECKING:
     from corpora.questions import Question
     from experiments.analysis.summary import RunSummary
-    from experiments.runs.config import LMConfig
+    from experiments.runs.config import LMConfig, Shard
     from experiments.runs.fixed_contexts import FixedContexts
-    from experiments.runs.shards import Shard
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class Selection(options.Selection):
 
     def opened(self) -> "Shard | None":
         """Return the shard; None if all questions are asked here."""
-        from experiments.runs.shards import Shard
+        from experiments.runs.config import Shard
 
         return None if self.shard is None else Shard.parse(self.shard)
 
@@ -144,9 +142,9 @@ def eval_(
     """Ask a program every question of a file and score its answers."""
     from experiments.pipeline import setup
     from experiments.pipeline.corpus_notes import run_notes
-    from experiments.pipeline.defaults import with_defaults
     from experiments.pipeline.evaluate import evaluate
-    from experiments.pipeline.parallel.choice import processes_for
+    from experiments.pipeline.parallel.process_pool import processes_for
+    from experiments.pipeline.setup import with_defaults
     from experiments.runs.config import RunConfig
 
     shard = selection.opened()
@@ -275,7 +273,7 @@ def check_thinking(run: Path) -> None:
     rows = read_rows(run)
     replies = sum(int(row.get("calls") or 0) for row in rows)
     if replies and replies == sum(int(row.get("thinking_only") or 0) for row in rows):
-        from programs.lms.servers.thinking_budget import CURE
+        from programs.lms.servers.thinking import CURE
 
         raise UserError(f"All {replies} replies of the LM contained only thinking and no answer: {CURE}.")
 

@@ -69,7 +69,7 @@ try:
     from experiments.cli.serve import serve
     from experiments.cli.shared.app import App
     from experiments.cli.shared.failures import user_error_message
-    from experiments.cli.shared.settings.file import named_file
+    from experiments.cli.shared.settings.known import named_file
     from experiments.cli.tuning.replay import replay
     from experiments.cli.tuning.tune import tune
     from signatures.common.errors import UserNotice, with_causes

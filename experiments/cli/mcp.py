@@ -17,11 +17,10 @@ from experiments.cli.serve import (
     stated_address,
 )
 from experiments.cli.shared import options
+from experiments.cli.shared.app import Log, Otel
 from experiments.cli.shared.console import note
-from experiments.cli.shared.limits import Limits as Budgets
-from experiments.cli.shared.limits import parse_limits
-from experiments.cli.shared.option_groups import with_option_groups
-from experiments.cli.shared.watching import Log, Otel
+from experiments.cli.shared.options import Limits as Budgets
+from experiments.cli.shared.options import parse_limits, with_option_groups
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,9 @@ def mcp(
     Over stdio by default: the client starts this command, and whatever else prints does so on standard error.
     """
     require_extra("mcp", "fastapi", "uvicorn")
-    from experiments.service.limits import Limits
+    from experiments.service.answering import Limits
     from experiments.service.run import Address, bound, serve_tools
-    from experiments.service.stdio import claimed, serve_over_stdio
+    from experiments.service.tools import claimed, serve_over_stdio
 
     granted = Limits(budget=parse_limits(transport.question_budget, "--question-budget"))
     if not transport.http:

@@ -48,7 +48,7 @@ def _show(name: str, record: dict[str, Any], *, alone: bool) -> None:
 
 def _record(definition: str, source: str, needs: list[str], *, higher_is_better: bool) -> dict[str, Any]:
     """Return what is said of a metric; `gold` are the needs that the question fills, `model` decides the score."""
-    from optimizers.metrics.needs import OF_QUESTION, Need
+    from optimizers.metrics.metric import OF_QUESTION, Need
 
     return {
         "definition": definition,
@@ -68,11 +68,11 @@ def _of(metric: Any) -> dict[str, Any]:
 
 def _all() -> dict[str, dict[str, dict[str, Any]]]:
     """Return title of a group -> name -> record; metrics with a cutoff are listed once, as `name@k`."""
-    from experiments.analysis.run_scores import RUN_SCORES
+    from experiments.analysis.summary import RUN_SCORES
     from optimizers.metrics.catalog import METRICS, ORACLE_METRICS
-    from optimizers.metrics.cost import COSTS
     from optimizers.metrics.families.retrieval import AT_K
     from optimizers.metrics.names import LARGEST_K
+    from optimizers.metrics.scoring import COSTS
 
     plain = {name: metric for name, metric in METRICS.items() if "@" not in name}
     cutoff = {
@@ -110,7 +110,7 @@ def _one(name: str) -> dict[str, dict[str, dict[str, Any]]]:
     Raises:
         UserError: There is no such metric.
     """
-    from experiments.analysis.run_scores import family_of
+    from experiments.analysis.summary import family_of
     from optimizers.metrics.catalog import find_metric
     from optimizers.metrics.names import current_name, note_renamed
     from signatures.common.errors import unknown

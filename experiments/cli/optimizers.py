@@ -8,8 +8,8 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.completion import program_names
+from experiments.cli.shared.console import show_rows
 from experiments.cli.shared.next_commands import command, index_here, new_path
-from experiments.cli.shared.rows import show_rows
 
 
 def optimizers(
@@ -25,7 +25,7 @@ def optimizers(
     as_json: options.Json = False,
 ) -> None:
     """List the optimizers with their options, what they need, and the programs they do not fit."""
-    from optimizers.teleprompters.listing import listed
+    from optimizers.teleprompters.catalog import listed
 
     def details(row: dict[str, Any]) -> Iterator[str]:
         for option, about in row["options"].items():

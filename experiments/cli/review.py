@@ -11,12 +11,12 @@ from experiments.cli.shared import options
 from experiments.cli.shared.app import App
 from experiments.cli.shared.console import emit, next_step, note, say, show
 from experiments.cli.shared.next_commands import command, new_path, reviewer, used
-from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from experiments.annotation.review.review_folder import Review
-    from experiments.annotation.review.reviewer_session import Session
+    from experiments.annotation.review.server import Session
 
 review = App(help="Judge key facts and answers; every decision is saved at once.")
 
@@ -108,8 +108,8 @@ def answers(
 ) -> None:
     """Rate the answers of runs on a scale of the papers, blind and in shuffled order; --limit samples questions."""
     from experiments.annotation.review.answer_cards import review_answers
+    from experiments.annotation.review.cards import answer_scale
     from experiments.annotation.review.keyfact_cards import default_passages
-    from experiments.annotation.review.rating_scales import answer_scale
 
     opened = review_answers(
         runs,
@@ -148,9 +148,7 @@ def export(
     as_json: options.Json = False,
 ) -> None:
     """Write the questions with their reviewed key facts, or the ratings as CSV."""
-    from experiments.annotation.review.csv_exchange import export_csv
-    from experiments.annotation.review.keyfact_export import export_keyfacts
-    from experiments.annotation.review.review_folder import read_review
+    from experiments.annotation.review.review_folder import export_csv, export_keyfacts, read_review
 
     opened = read_review(folder)
     if opened.scale.name == "keyfacts" and not ratings:
@@ -175,8 +173,7 @@ def import_(
     as_json: options.Json = False,
 ) -> None:
     """Import ratings from a CSV file; invalid lines are reported, and the exit code is then 2."""
-    from experiments.annotation.review.csv_exchange import import_csv
-    from experiments.annotation.review.review_folder import read_review
+    from experiments.annotation.review.review_folder import import_csv, read_review
 
     opened = read_review(out)
     if scale is not None and scale != opened.scale.name:
@@ -210,7 +207,7 @@ def agreement(
     if as_json:
         emit(found.as_dict())
         return
-    from experiments.annotation.review.result_tables import result_tables
+    from experiments.annotation.review.results import result_tables
 
     show(result_tables(found))
     if found.between.judged < found.between.items:
@@ -222,9 +219,8 @@ def agreement(
 
 def _review(review: "Review", reviewing: Reviewing) -> None:
     """Let the reviewer decide until they leave; print what was saved and how to resume."""
-    from experiments.annotation.review.decisions import DecisionLog
-    from experiments.annotation.review.review_folder import exclusive_access, reviewer_name
-    from experiments.annotation.review.reviewer_session import Session
+    from experiments.annotation.review.review_folder import DecisionLog, exclusive_access, reviewer_name
+    from experiments.annotation.review.server import Session
 
     folder = review.folder
     for reason, count in review.description.left_out.items():

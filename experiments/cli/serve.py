@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from experiments.cli.shared import options
+from experiments.cli.shared.app import Log, Otel, spans_sent
 from experiments.cli.shared.console import emit, note, note_defaults
-from experiments.cli.shared.limits import Limits as Budgets
-from experiments.cli.shared.limits import parse_limits
-from experiments.cli.shared.option_groups import with_option_groups
-from experiments.cli.shared.watching import Log, Otel, spans_sent
+from experiments.cli.shared.options import Limits as Budgets
+from experiments.cli.shared.options import parse_limits, with_option_groups
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from experiments.pipeline.setup import ProgramConfig
+    from experiments.service.answering import Limits
     from experiments.service.app import Service
-    from experiments.service.limits import Limits
     from experiments.service.run import Address, Opened
 
 TOKEN_VARIABLE = "VERIHOP_TOKEN"
@@ -82,9 +81,8 @@ def serve(
 
     Routes: /v1/answers, /v1/chat/completions, /retrieve, /health, /docs, and the page at /.
     """
-    from experiments.service.limits import Limits
-    from experiments.service.processes import check_processes
-    from experiments.service.run import bound, make_service
+    from experiments.service.answering import Limits
+    from experiments.service.run import bound, check_processes, make_service
 
     require_extra("fastapi", "uvicorn")
     check_processes(serving.processes, serving.width)
@@ -123,9 +121,8 @@ def _serve_divided(
     otel: bool,
     tell: Callable[[dict[str, Any]], None],
 ) -> None:
-    from experiments.service.processes import serve_in_processes, shared
-    from experiments.service.run import make_service
-    from programs.lms.calls.concurrency import share_limits
+    from experiments.service.run import make_service, serve_in_processes, shared
+    from programs.lms.calls.retry import share_limits
 
     def work(number: int, listener: socket.socket, ready: Callable[[dict[str, Any]], None]) -> None:
         share_limits(processes, number)
@@ -164,7 +161,7 @@ def named_program(program: options.AnyProgram, folder: Path | None) -> "ProgramC
 
 def opened_parts(program: "ProgramConfig", lm: options.LM, granted: "Limits", limits: Budgets) -> "Opened":
     """Open what a service answers with, and say what was chosen for the embedded LM."""
-    from experiments.pipeline.defaults import with_defaults
+    from experiments.pipeline.setup import with_defaults
     from experiments.service.run import open_parts
 
     program_config, lm_config, chosen = with_defaults(program, lm.config(granted.width))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from experiments.papers.embedded_lm.student_sets import EvaluationSet, Runs
-from experiments.pipeline.defaults import SMALL
+from experiments.pipeline.setup import SMALL
 from optimizers.cascade.fitting import Sample
-from optimizers.metrics.cost import tokens_of
+from optimizers.metrics.scoring import tokens_of
 from programs.catalog import PROGRAMS, build
 from programs.parts.run_features import question_features, run_features
 from signatures.text import normalize_answer

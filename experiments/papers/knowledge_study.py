@@ -114,9 +114,8 @@ def run_study(config: StudyConfig, questions: "list[Question]", passages: "list[
         UserError: A program or preset is unknown, or a metric cannot score its short answers.
     """
     from experiments.pipeline.setup import open_lm, open_metrics
-    from experiments.runs.config import LMConfig
+    from experiments.runs.config import LMConfig, portable, provenance
     from experiments.runs.files import write_json
-    from experiments.runs.provenance import portable, provenance
 
     connection = open_lm(LMConfig(config.lm))
     metrics, oracle_note = open_metrics(config.metrics, config.oracle)

@@ -77,8 +77,8 @@ def mechanisms(
     from corpora.index.build import build_index
     from corpora.index.open import open_index
     from corpora.questions import read_questions
+    from experiments.runs.config import portable, provenance
     from experiments.runs.files import write_json
-    from experiments.runs.provenance import portable, provenance
     from experiments.world.connect import connect_any
     from experiments.world.generate import generate
 
@@ -142,7 +142,7 @@ def _measure(
     from experiments.runs.config import RunConfig
     from optimizers.examples import to_examples
     from programs.catalog import build
-    from programs.parts.fanout import fanout
+    from programs.parts.threads import fanout
 
     ask = partial(run_question, build(name, retrieve, **knobs), config=RunConfig(metrics=["em"]), connection=connection)
     rows = []

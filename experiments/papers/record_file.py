@@ -10,9 +10,8 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from experiments.runs.experiment import differing_field, value_of
-from experiments.runs.files import complete_lines, writing
-from experiments.runs.provenance import portable
+from experiments.runs.config import portable
+from experiments.runs.files import complete_lines, differing_field, value_of, writing
 from signatures.common.errors import UserError, first_problem
 from signatures.common.files import atomic_write, exclusive_lock
 from signatures.common.secrets import redacted

@@ -132,7 +132,7 @@ def run_notes(
 def _closed_book_notes(
     program: "dspy.Module", retrieve: "Retriever | None", questions: "Sequence[Question]", config: "RunConfig"
 ) -> list[str]:
-    from optimizers.metrics.needs import Need
+    from optimizers.metrics.metric import Need
     from programs.artifact import program_name
 
     read = {Need.PASSAGES, Need.TITLES, Need.TEXTS}

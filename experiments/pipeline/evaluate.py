@@ -6,26 +6,33 @@
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.summary import RunSummary, write_summary
-from experiments.pipeline.cost_estimate import estimate
-from experiments.pipeline.parallel.choice import one_core_each
-from experiments.pipeline.parallel.collector import Collector, Pool, collect
-from experiments.pipeline.parallel.process_pool import AHEAD, ProcessPool
-from experiments.pipeline.parallel.session import Answered, Asked, Session
+from experiments.pipeline.parallel.process_pool import AHEAD, ProcessPool, one_core_each
+from experiments.pipeline.parallel.session import Answered, Asked, Collector, Pool, Session, collect
 from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.pipeline.progress import RunProgress
-from experiments.pipeline.scoring.metric_checks import check_evidence
-from experiments.runs.calls import CallFile
+from experiments.pipeline.scoring.score import check_evidence
+from experiments.runs.calls import CallFile, log_unfinished
 from experiments.runs.config import Connected, RunConfig, describe_run
-from experiments.runs.costs import log_unfinished
-from experiments.runs.files import Json, Row, discard_empty, end_session, key_of, open_run, read_rows, run_lock
-from experiments.runs.row_log import SYNC_SECONDS, RowLog
+from experiments.runs.files import (
+    SYNC_SECONDS,
+    Json,
+    Row,
+    RowLog,
+    discard_empty,
+    end_session,
+    key_of,
+    open_run,
+    read_rows,
+    run_lock,
+)
 from optimizers.metrics.judges.answer_judge import judged_by
+from programs.inference import warm_up
 from programs.lms.calls.control import controlled
-from programs.warm_up import warm_up
 from signatures.common.errors import UserError
 from signatures.common.logs import event, with_texts
 
@@ -33,6 +40,71 @@ if TYPE_CHECKING:
     import dspy
 
     from experiments.pipeline.branches.recorder import Recorder
+
+
+TYPICAL_TOKENS = 900  # of one LM call with about five passages and a short reply
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Upper bounds on the cost of the remaining questions.
+
+    Args:
+        questions: Questions left to ask.
+        calls: LM calls at most.
+        tokens: Prompt and completion tokens if all these calls are made.
+        seconds: Wall-clock seconds at the pace measured; None if nothing was measured.
+        usd: Price at the rate measured; None if nothing was measured or the LM states no price.
+        measured: Rows the rates were taken from; 0 means typical values.
+    """
+
+    questions: int
+    calls: int
+    tokens: int
+    seconds: float | None
+    usd: float | None
+    measured: int
+
+    def __str__(self) -> str:
+        basis = f"measured on {self.measured} questions" if self.measured else "typical values, nothing measured yet"
+        parts = [f"at most {self.calls:,} LM calls", f"about {self.tokens:,} tokens"]
+        if self.seconds is not None:
+            parts.append(f"{self.seconds / 60:.1f} min" if self.seconds >= 90 else f"{self.seconds:.0f} s")
+        if self.usd is not None:
+            parts.append(f"{self.usd:.2f} USD")
+        return f"{self.questions} questions: {', '.join(parts)} ({basis})."
+
+
+def unmeasured(questions: int, calls: int) -> Estimate:
+    """Return the estimated cost of `questions` questions with so many LM calls in all, before anything is measured."""
+    return Estimate(questions, calls, calls * TYPICAL_TOKENS, None, None, 0)
+
+
+def estimate(questions: int, max_calls: int, *, rows: Sequence[Row] = (), threads: int = 1) -> Estimate:
+    """Return the estimated cost of asking `questions` questions.
+
+    Args:
+        questions: Number of questions to ask.
+        max_calls: LM calls one question can take (`program.max_calls()`).
+        rows: Rows of the same or a similar run, to measure tokens per call, pace and price on; failed rows and rows
+            answered by the cache alone are ignored.
+        threads: Questions answered in parallel, as they were for `rows`.
+    """
+    paid = [row for row in rows if row["error"] is None and row["calls"] > row["cached_calls"]]
+    calls = questions * max_calls
+    if not paid:
+        return unmeasured(questions, calls)
+    paid_calls = sum(row["calls"] - row["cached_calls"] for row in paid)
+    tokens = sum(row["prompt_tokens"] + row["completion_tokens"] for row in paid)
+    usd = sum(row["usd"] for row in paid)
+    return Estimate(
+        questions=questions,
+        calls=calls,
+        tokens=round(calls * tokens / paid_calls),
+        seconds=questions * sum(row["seconds"] for row in paid) / len(paid) / threads,
+        usd=calls * usd / paid_calls if usd else None,
+        measured=len(paid),
+    )
 
 
 def evaluate(

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.arguments import lm_beside, metric_of, path_of, questions_of
-from experiments.pipeline.compiling.notes import note_without_demonstrations, notes_on_questions, stopped_text
+from experiments.pipeline.compile import note_without_demonstrations, notes_on_questions, stopped_text
 from experiments.pipeline.corpus_notes import study_notes
 from experiments.pipeline.opened import OpenedProgram, with_origin
-from programs.artifacts.bindings import notify
+from experiments.pipeline.setup import lm_beside, metric_of, path_of, questions_of
+from programs.artifacts.loading import notify
 
 if TYPE_CHECKING:
     from corpora.questions import Question

@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.runs.config import Connected
-from experiments.runs.files import Json, Row, open_run, read_rows, run_lock
-from experiments.runs.row_log import SYNC_SECONDS, RowLog
+from experiments.runs.files import SYNC_SECONDS, Json, Row, RowLog, open_run, read_rows, run_lock
 from programs.lms.calls.control import GRACE, Control, controlled
 from programs.lms.calls.metered import LMUnavailable
 from signatures.common.errors import UserError, user_error_within

@@ -5,13 +5,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline import setup
-from experiments.pipeline.arguments import connection_of, judge_of, lm_config, metrics_of, path_of, refused, shard_of
 from experiments.pipeline.corpus_notes import run_notes
-from experiments.pipeline.defaults import OnServer, with_defaults
-from experiments.pipeline.setup import ProgramConfig
-from experiments.runs.config import LMConfig, RunConfig
-from experiments.runs.provenance import prompts_hash
-from programs.artifacts.bindings import notify
+from experiments.pipeline.setup import (
+    OnServer,
+    ProgramConfig,
+    connection_of,
+    judge_of,
+    lm_config,
+    metrics_of,
+    path_of,
+    refused,
+    shard_of,
+    with_defaults,
+)
+from experiments.runs.config import LMConfig, RunConfig, prompts_hash
+from programs.artifacts.loading import notify
 from programs.inference import Answerer
 from signatures.common.errors import UserError
 from signatures.common.files import expanded, sha256_file

@@ -11,8 +11,7 @@ from programs.lms.calls.metered import LMUnavailable
 from programs.lms.sampling import fresh_samples
 from programs.lms.tracing.calls import Call, asked_by, calls_heard_by
 from programs.parts.meter import Meter, metered
-from programs.parts.predict import original_of
-from programs.parts.prediction import completed
+from programs.parts.prediction import completed, original_of
 from signatures.common.errors import user_error_within
 from signatures.common.secrets import redact
 from signatures.types import Passage, plain_metadata

@@ -1,12 +1,16 @@
 """Open what a run needs from its configuration: LM, retriever, metrics, questions, fixed contexts, program."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.runs.config import Connected, LMConfig
-from signatures.common.errors import UserError
+from experiments.runs.config import Connected, LMConfig, Shard
+from optimizers.metrics.metric import Metric
+from programs.lms.calls.retry import most_connections
+from signatures.common.errors import UserError, first_problem, one_line
+from signatures.common.files import expanded
 from signatures.common.own_code import is_own
 from signatures.common.secrets import without_secrets
 
@@ -16,9 +20,11 @@ if TYPE_CHECKING:
     from corpora.questions import Question
     from experiments.runs.fixed_contexts import Chosen
     from optimizers.metrics.metric import Metric
+    from programs.artifact import Artifact
     from programs.lms.calls.budget import Budget
     from programs.lms.connect import Connection
     from signatures.types import Retriever, Similarity
+
 
 HALLUCINATION = "hallucination[halluqa]"
 PAPER = "paper"  # preset
@@ -287,3 +293,348 @@ def require_retriever(program: "dspy.Module", retrieve: "Retriever | None") -> N
         raise UserError(
             "This program retrieves passages: name the folder of an index (index), built by `verihop index`."
         )
+
+
+_OWN = ", a function of your own as 'module:function'"
+LIMITS = ("calls", "tokens", "usd", "seconds")
+
+
+def refused(name: str, value: object, accepted: str) -> UserError:
+    """Return the error of an argument of a wrong kind."""
+    return UserError(f"{name} must be {accepted}, got {one_line(repr(value), 80)}.")
+
+
+def artifact_of(artifact: Any, program: str | None) -> Path | None:
+    """Return the folder of the artifact to load; None for a program by its name.
+
+    Args:
+        artifact: A folder; None, also in place of one that a study did not freeze; or `...` if nothing was named.
+        program: The name, if one was given.
+
+    Raises:
+        UserError: Nothing is left to load, or it is no path.
+    """
+    if artifact is None and program is None:
+        raise UserError(
+            "The artifact is None, as that of a study that froze nothing: name the folder of an artifact, or a program "
+            "(program=...)."
+        )
+    if artifact is None or artifact is ...:
+        return None
+    if not isinstance(artifact, Path | str):
+        raise refused("artifact", artifact, "the folder of an artifact")
+    return expanded(artifact)
+
+
+def lm_config(lm: str, **settings: Any) -> LMConfig:
+    """Return the configuration of an LM, by default with connections for any number of threads."""
+    if not isinstance(lm, str):
+        raise refused("lm", lm, "an id such as embedded, simulated or openai/gpt-4o-mini")
+    return LMConfig(lm, **{"connections": most_connections(), **settings})
+
+
+def limits_of(budget: "Mapping[str, float] | Budget | None") -> "Budget | None":
+    """Return a budget; None without a limit.
+
+    Raises:
+        UserError: It is no mapping, or a limit is unknown or no number.
+    """
+    from programs.lms.calls.budget import Budget
+
+    if budget is None or isinstance(budget, Budget):
+        return budget
+    if not isinstance(budget, Mapping):
+        raise refused("budget", budget, 'a mapping such as {"calls": 500, "usd": 0.2}')
+    for name, limit in budget.items():
+        if name not in LIMITS:
+            raise UserError(f"There is no budget of {name!r}: limit {', '.join(LIMITS)}.")
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float)):
+            raise refused(f"The budget of {name}", limit, "a number")
+    limits: dict[str, Any] = dict(budget)
+    return Budget(**limits) if limits else None
+
+
+def questions_of(questions: Any, split: str | None = None) -> "list[Question]":
+    """Return the questions of a file, or those given, which may be mappings as in the file; of one split if named.
+
+    Raises:
+        UserError: The file is missing or broken, no question is selected, or what is given is no question.
+    """
+    from corpora.questions import select
+
+    if isinstance(questions, Path | str):
+        return open_questions(expanded(questions), split=split)
+    if not isinstance(questions, Iterable) or isinstance(questions, Mapping):
+        raise refused("questions", questions, "a questions.jsonl, or questions")
+    return select([_question(each, number) for number, each in enumerate(questions, 1)], split=split)
+
+
+def _question(given: Any, number: int) -> "Question":
+    from pydantic import ValidationError
+
+    from corpora.questions import Question
+
+    if isinstance(given, Question):
+        return given
+    if not isinstance(given, Mapping):
+        raise refused(f"Question {number}", given, "a corpora.questions.Question, or a mapping with id and question")
+    try:
+        return Question.model_validate(dict(given))
+    except ValidationError as error:
+        raise UserError(
+            f"Question {number} is not one ({first_problem(error)}): give at least id and question."
+        ) from None
+
+
+def path_of(questions: Any) -> Path | None:
+    """Return the file that questions are read from; None if they are given."""
+    return expanded(questions) if isinstance(questions, Path | str) else None
+
+
+def metrics_of(metrics: "str | Metric | Sequence[str | Metric]", oracle: str | None) -> list[Metric]:
+    """Return metrics by name, or as they are; names may be separated by commas or in a list.
+
+    Raises:
+        UserError: See `experiments.pipeline.setup.open_metrics`; or something is neither a name nor a metric.
+    """
+    given = [metrics] if isinstance(metrics, str | Metric) else metrics
+    if not isinstance(given, Sequence) or not all(isinstance(each, str | Metric) for each in given):
+        raise refused("metrics", metrics, f"names such as em,f1[hotpot]{_OWN}, or a list of names or metrics")
+    opened, _ = open_metrics(",".join(each for each in given if isinstance(each, str)), oracle)
+    return [*opened, *(each for each in given if isinstance(each, Metric))]
+
+
+def metric_of(metric: "str | Metric") -> Metric:
+    """Return a metric by name, or as it is.
+
+    Raises:
+        UserError: The name is unknown, or it is neither.
+    """
+    from optimizers.metrics.typed.opened import typed_metric
+
+    if isinstance(metric, Metric):
+        return metric
+    if not isinstance(metric, str):
+        raise refused("metric", metric, f"one name such as em{_OWN}, or a metric")
+    return typed_metric(metric)
+
+
+def lm_beside(role: str, lm: "Connection | str | None", connection: "Connection") -> "Connection | None":
+    """Return another LM than that of the program; one that is named by its id is called alike, in the same budget.
+
+    Args:
+        role: Of the LM, for messages.
+        lm: A connection, an id, or None.
+        connection: The LM of the program.
+
+    Raises:
+        UserError: The id is unknown, or it is neither.
+    """
+    if isinstance(lm, str):
+        return open_lm(_alike(lm, connection), connection.lm.budget)
+    return connection_of(role, lm)
+
+
+def judge_of(lm: "Connection | str | None", connection: "Connection", metrics: Sequence[Metric]) -> "Connection | None":
+    """Return the judge LM as `lm_beside` does.
+
+    Raises:
+        UserError: See `lm_beside`; or the simulated LM would have to judge hallucinations.
+    """
+    if isinstance(lm, str):
+        return open_judge(_alike(lm, connection), connection, metrics)
+    return connection_of("judge", lm)
+
+
+def _alike(lm: str, connection: "Connection") -> LMConfig:
+    calls = connection.lm.transport
+    called = {name: getattr(calls, name) for name in ("retries", "retry_timeout", "timeout")}
+    return lm_config(lm, **called, cache=connection.lm.cache)
+
+
+def connection_of(role: str, lm: Any) -> "Connection | None":
+    """Return an LM that is connected, or None.
+
+    Args:
+        role: Of the LM, for messages.
+        lm: A connection, or None.
+
+    Raises:
+        UserError: It is neither.
+    """
+    if lm is not None and not (hasattr(lm, "lm") and hasattr(lm, "adapter")):
+        raise refused(role, lm, "a connection (verihop.connect) or the id of an LM")
+    connected: Connection | None = lm
+    return connected
+
+
+def shard_of(shard: Shard | str | None) -> Shard | None:
+    """Return a shard, also of a text such as 1/4.
+
+    Raises:
+        UserError: It names none.
+    """
+    if shard is None or isinstance(shard, Shard):
+        return shard
+    if not isinstance(shard, str):
+        raise refused("shard", shard, "i/n, as 1/4 to 4/4")
+    return Shard.parse(shard)
+
+
+SMALL = "small"  # preset of the programs that read passages
+# One LM call a question. `iter_retgen` takes twice as many, and is level or better: on 100 questions each, F1 39.1
+# against 37.2 on HotpotQA, and 62.6 against 56.0 on 2WikiMultihopQA, +6.7 [0.2, 13.3]
+# (`experiments/results/leaderboard.json`).
+SMALL_PROGRAM = "rag"
+SMALL_RERANK = "own"
+_IN_PROCESS = ("embedded", "simulated", "gguf")  # what ids of LMs in this process begin with, before a colon
+_SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.connection.prefix_of`)
+
+
+class OnServer(UserError):
+    """The LM of an artifact is on a server, whose URL artifacts do not store.
+
+    Args:
+        artifact: Its folder.
+        lm: The id of the LM.
+    """
+
+    def __init__(self, artifact: Path, lm: str):
+        super().__init__(f"{artifact} was compiled with LM {lm!r} on a server: name its URL (api_base), or another LM.")
+        self.lm = lm
+
+
+class ChosenDefault(NamedTuple):
+    """Both configurations, and what the user should know of the choice.
+
+    Args:
+        program: The program.
+        lm: The LM.
+        note: None if nothing was chosen that the user might not expect.
+    """
+
+    program: ProgramConfig
+    lm: LMConfig
+    note: str | None = None
+
+
+def with_defaults(program: ProgramConfig, lm: LMConfig, *, retriever_is_open: bool = False) -> ChosenDefault:
+    """Return both configurations with defaults in place of None.
+
+    An artifact gives its index, reranker and LM. An uncompiled program on the embedded LM, which reads few passages
+    well, gets the preset `small` where it has one and our own reranker; without a program, it is `rag`.
+
+    Args:
+        program: The program.
+        lm: The LM.
+        retriever_is_open: There is a retriever already, so that none is chosen.
+
+    Raises:
+        UserError: No program is named; it, its preset or a knob is unknown; or a knob's value is not allowed. See
+            `with_artifact_defaults`, too.
+    """
+    if program.artifact is not None:
+        return ChosenDefault(*with_artifact_defaults(program, lm, retriever_is_open=retriever_is_open))
+    chosen = ChosenDefault(program, lm) if not _is_embedded(lm) else _with_small_defaults(program, lm)
+    check_program(chosen.program)
+    return chosen
+
+
+def _is_embedded(lm: LMConfig) -> bool:
+    return lm.api_base is None and (lm.id is None or lm.id.partition(":")[0] == "embedded")
+
+
+def _with_small_defaults(program: ProgramConfig, lm: LMConfig) -> ChosenDefault:
+    """Return the configurations for the embedded LM; named values stay."""
+    from programs.catalog import chosen_knobs, presets_of, typed_program
+
+    named = program.program or SMALL_PROGRAM
+    chosen = replace(program, program=named)
+    if program.preset is None and SMALL in presets_of(typed_program(named)):
+        chosen = replace(chosen, preset=SMALL)
+        if program.rerank is None and program.index is not None and not _own_search(program):
+            chosen = replace(chosen, rerank=SMALL_RERANK)
+    if chosen == program:
+        return ChosenDefault(program, lm)
+    _, knobs = chosen_knobs(named, chosen.preset or PAPER, program.knobs)
+    shown = [f"{name}={value}" for name, value in knobs.items()]
+    shown += [f"reranker {chosen.rerank}"] if chosen.rerank != program.rerank else []
+    return ChosenDefault(chosen, lm, f"{named} with preset {chosen.preset or PAPER}: {', '.join(shown) or 'no knobs'}")
+
+
+def _own_search(program: ProgramConfig) -> bool:
+    """Return whether a retriever of the user's own is named, which has no reranker of ours."""
+    return program.retriever is not None and is_own(program.retriever)
+
+
+def with_artifact_defaults(
+    program: ProgramConfig, lm: LMConfig, *, retriever_is_open: bool = False
+) -> tuple[ProgramConfig, LMConfig]:
+    """Return both configurations with the artifact's index, reranker and LM in place of None; without one, unchanged.
+
+    Args:
+        program: The program.
+        lm: The LM.
+        retriever_is_open: There is a retriever already: index and reranker of the artifact do not matter.
+
+    Raises:
+        UserError: There is no such artifact; its LM is on a server, whose URL artifacts do not store, or runs in this
+            process although a URL is named; or the index it names is not the one it was compiled on.
+    """
+    if program.artifact is None:
+        return program, lm
+    from programs.artifact import read_artifact
+
+    folder = program.artifact
+    artifact = read_artifact(folder)
+    lm = _with_recorded_lm(folder, artifact, lm)
+    if retriever_is_open:
+        return program, lm
+    if program.index is None and (stored := artifact.data.get("index")):
+        program = replace(program, index=_index_of(folder, stored, artifact.corpus))
+    # A stranger's artifact could name any model, so that only our own rerankers are opened unasked.
+    if (
+        program.rerank is None
+        and not _own_search(program)
+        and (stored := artifact.data.get("rerank")) in ("own", "own-light")
+    ):
+        program = replace(program, rerank=stored)
+    return program, lm
+
+
+def _with_recorded_lm(folder: Path, artifact: "Artifact", lm: LMConfig) -> LMConfig:
+    """Return the configuration with the LM of the artifact, unless another is named."""
+    if lm.id is not None or not artifact.lm:
+        return lm
+    on_server = (artifact.lm.model or "").startswith(_SERVER_PREFIX)
+    if lm.api_base is not None and not on_server and artifact.lm.id.partition(":")[0] in _IN_PROCESS:
+        compiled = f"{folder} was compiled with LM {artifact.lm.id!r}, which runs in this process"
+        raise UserError(f"{compiled}: name the model on the server (lm), or omit the address (api_base).")
+    if lm.api_base is None and on_server:
+        raise OnServer(folder, artifact.lm.id)
+    return replace(lm, id=artifact.lm.id)
+
+
+def _index_of(artifact: Path, stored: object, corpus: str | None) -> Path | None:
+    """Return the index folder that an artifact names, relative to its own; None if there is no index.
+
+    A stranger's artifact could name any folder, so only the index that it was compiled on is opened unasked.
+    """
+    from corpora.index.open import fingerprints
+    from corpora.retrievers.rerank import without_reranking
+
+    named = isinstance(stored, str) and "\0" not in stored
+    index = Path(os.path.normpath(artifact.resolve() / str(stored))) if named else None
+    try:
+        if index is not None and not (index / "index.json").is_file():
+            return None
+    except OSError:  # a name that is too long
+        index = None
+    if index is None:
+        raise UserError(f"{artifact} names no folder as its index: name the folder of an index (index).")
+    if corpus is None or without_reranking(corpus) not in fingerprints(index):
+        raise UserError(
+            f"{artifact} names the index {index}, which is not the one it was compiled on: name the index yourself, "
+            "if that is intended (index)."
+        )
+    return index

@@ -12,6 +12,13 @@ damage, an error for readers and writers, and nothing is removed.
 A line has the `id` of the question, its `repeat` and what `programs.lms.tracing.calls.Call.as_record` says: the number
 of the call, predictor, messages as sent, replies, tokens, price, seconds, whether a cache answered, retries, error.
 Questions without a row (of a run that was stopped) have no calls here; `costs.jsonl` has what they took.
+
+What a run has cost in all its sessions, including questions that failed and those that ended without a row.
+
+The rows of `rows.jsonl` contain the cost of each answer, failed ones included, and a question that is asked again keeps
+its earlier row in the file. `costs.jsonl` has one line per session that was stopped, with the summed cost of the
+questions that were in progress; only a killed process loses the cost of these. Of a recorded run it also has lines with
+what branches cost beside the answers, which name them as `branches`.
 """
 
 import contextlib
@@ -21,16 +28,19 @@ import itertools
 import json
 import mmap
 import os
+import re
 import struct
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from corpora.compressed import lines_of, reading, unpacked
-from experiments.runs.files import CALLS, Json, Row, RowKey, writing
-from signatures.common.errors import UserError, UserNotice
+from experiments.runs.files import CALLS, COSTS, ROWS, Json, Row, RowKey, RowLog, checked_lines, writing
+from experiments.runs.models import Spent
+from signatures.common.errors import UserError, UserNotice, one_line
 from signatures.common.secrets import redacted
 from signatures.common.strict_json import parse_strict_json
 
@@ -275,3 +285,118 @@ class CallFile:
             with contextlib.closing(self._file), contextlib.suppress(UserError):
                 self.sync()
             self._file = None
+
+
+COUNTED = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "usd", "retries", "wait_seconds")
+
+
+def log_unfinished(folder: Path, costs: Iterable[Mapping[str, float]]) -> None:
+    """Append a line with the summed costs of questions without a row, unless they cost nothing."""
+    costs = list(costs)
+    total = added(costs)
+    if total.get("calls"):
+        with RowLog(folder, COSTS) as log:
+            log.append({"unfinished": len(costs), **total})
+
+
+def log_branches(folder: Path, cost: Mapping[str, float], *, judging: Mapping[str, float]) -> None:
+    """Append a line with what recording branches, and judging them, has cost, unless no LM was called."""
+    if cost.get("calls") or judging.get("calls"):
+        judged = {"judging": dict(judging)} if judging else {}
+        with RowLog(folder, COSTS) as log:
+            log.append({"branches": True, **added([cost]), **judged})
+
+
+def added(costs: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the sums of what is counted."""
+    total: Counter[str] = Counter()
+    for cost in costs:
+        total.update({name: cost.get(name) or 0 for name in COUNTED})
+    return {name: total[name] for name in COUNTED}
+
+
+def spent(folder: Path) -> dict[str, float]:
+    """Return the cost of a run's program in all sessions, branches included.
+
+    Raises:
+        UserError: A line is invalid.
+    """
+    return added([*_lines(folder / ROWS), *_lines(folder / COSTS)])
+
+
+def branches_spent(folder: Path) -> dict[str, float]:
+    """Return what the branches of a recorded run have cost in all sessions, as part of `spent`; empty without any."""
+    lines = [line for line in _lines(folder / COSTS) if line.get("branches")]
+    return added(lines) if lines else {}
+
+
+def judging_spent(folder: Path) -> dict[str, float]:
+    """Return the cost of a run's judge in all sessions; empty without a judge."""
+    total: Counter[str] = Counter()
+    for row in [*_lines(folder / ROWS), *_lines(folder / COSTS)]:
+        total.update(row.get("judging") or {})
+    return dict(total)
+
+
+def _lines(path: Path) -> list[Json]:
+    return [row for _, row in checked_lines(path, Spent)]
+
+
+_SOURCES = ("source", "file", "document")
+_PLACES = ("page", "pages", "section")
+_URLS = ("url", "uri", "link")
+_LONGEST, _LONGEST_URL = 80, 200  # characters
+_WEB = re.compile(r"https?://[^\s\x00-\x1f\x7f]+", re.IGNORECASE)
+
+
+def evidence_line(evidence: str, match: str | None) -> str:
+    """Return the evidence of a hop as it is shown: in quotation marks only if it is a quotation.
+
+    Args:
+        evidence: What the hop relies on.
+        match: "verbatim", "near", "absent", or None if nobody checked it, as in older runs.
+    """
+    if match is None or match == "verbatim":
+        return f'"{evidence}"' + (f" ({match})" if match else "")
+    return f"{'paraphrase' if match == 'near' else 'in no passage'} ({match}): {evidence}"
+
+
+def source_line(metadata: Mapping[str, Any]) -> str:
+    """Return source, page or section, and URL of a passage, e.g. "report.pdf, page 12, https://...".
+
+    Args:
+        metadata: The other keys of the passage; those with another name are not shown, nor are lists and objects.
+
+    Returns:
+        One line; empty if there is nothing to show.
+    """
+    url = _first(metadata, _URLS, _LONGEST_URL)
+    return ", ".join([*_parts(metadata), *([url] if url else [])])
+
+
+def source_and_link(metadata: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Return what `source_line` does and None; for a web page, the line without its URL, and the URL.
+
+    Only http and https are links: a `javascript:` URL would run in the report.
+    """
+    value = next((metadata[name] for name in _URLS if name in metadata), None)
+    if isinstance(value, str) and _WEB.fullmatch(value):
+        return ", ".join(_parts(metadata)), value
+    return source_line(metadata), None
+
+
+def _parts(metadata: Mapping[str, Any]) -> list[str]:
+    source = _first(metadata, _SOURCES, _LONGEST)
+    parts = [source] if source else []
+    last = _first(metadata, ("last_page",), _LONGEST)
+    for name in _PLACES:
+        if text := _first(metadata, (name,), _LONGEST):
+            parts.append(f"pages {text}-{last}" if name == "page" and last else f"{name} {text}")
+    return parts
+
+
+def _first(metadata: Mapping[str, Any], names: Iterable[str], longest: int) -> str:
+    value = next((metadata[name] for name in names if name in metadata), "")
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    return one_line(value, longest)

@@ -1,26 +1,237 @@
-"""The configuration of a run, and what its `run.json` records: everything that can change its numbers."""
+"""The configuration of a run, and what its `run.json` records: everything that can change its numbers.
+
+A shard: every n-th question of a run, so that n machines can run it without talking to each other.
+
+Questions are dealt by their position in the question file, after a split or limit: shard i of n has positions i, i + n,
+i + 2n ... (from 1). Sizes differ by one at most, and a file sorted by type or difficulty is spread evenly. The same
+question file gives the same shards on every machine; `run.json` records its hash, and the ids of the shard in order.
+"""
 
 import functools
 import json
+import math
+import os
+import platform
+import re
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from experiments.runs.files import SCHEMA, Json, git_revision
 from experiments.runs.fixed_contexts import FixedContexts
-from experiments.runs.lm_config import LMConfig as LMConfig
-from experiments.runs.provenance import machine, prompts_hash
-from experiments.runs.shards import Shard
 from optimizers.metrics.metric import Metric
 from optimizers.metrics.typed.opened import typed_metric
-from signatures.common.errors import UserError
+from programs.lms.calls.retry import Transport
+from signatures.common.errors import UserError, one_line
 from signatures.common.files import sha256_file, sha256_text
 from signatures.common.versions import ANSWERING, installed_versions
 
 if TYPE_CHECKING:
     import dspy
+
+    from programs.lms.connect import Connection
+
+
+HOTTEST = 2.0  # temperature that LMs and their clients take at most
+SMALLEST_CONTEXT = 512  # tokens
+_RANGES: dict[str, tuple[type, float, float]] = {
+    "temperature": (Real, 0, HOTTEST),
+    "max_tokens": (Integral, 1, math.inf),
+    "context_size": (Integral, SMALLEST_CONTEXT, math.inf),
+    "retries": (Integral, 0, math.inf),
+    "retry_timeout": (Real, 0, math.inf),
+    "timeout": (Real, 0, math.inf),
+    "connections": (Integral, 1, math.inf),
+    "thinking_tokens": (Integral, 1, math.inf),
+}
+
+
+@dataclass(frozen=True)
+class LMConfig:
+    """Which LM to connect and how to call it; None leaves a setting to the connection's default.
+
+    Args:
+        id: "embedded", "embedded:FOLDER", "simulated", "gguf:PATH", a DSPy id such as "openai/gpt-4o-mini", or a model
+            of a server; None means the LM of the artifact, or "embedded".
+        api_base: Base URL of an OpenAI-compatible server.
+        api_key_env: Name of the environment variable that contains the server's key.
+        model_type: "chat" or "text" (completions without a chat template).
+        temperature: From 0 to 2.
+        max_tokens: Longest reply, in tokens; at least 1.
+        context_size: Prompt and reply together, in tokens; at least 512.
+        retries: How often a call is repeated after a transient failure.
+        retry_timeout: Seconds for which a call is repeated while the server limits the rate or is down.
+        timeout: Seconds that one call to a server may take.
+        connections: Calls in flight at a time; see `programs.lms.calls.retry.connections_for`.
+        cache: Whether replies are cached, and cached ones used.
+        reasoning: How much the LM thinks before it answers: off, low, medium, high, or auto.
+        thinking_tokens: Tokens for thinking in each reply of an LM that thinks, added to `max_tokens`.
+        server: Dialect of the server (vllm, ollama, ...); None asks the server.
+
+    Raises:
+        UserError: The model type is unknown, or is "text" without a server; a server is named without its URL; or a
+            value has another type or is out of range.
+    """
+
+    id: str | None = None
+    api_base: str | None = None
+    api_key_env: str | None = None
+    model_type: str = "chat"
+    temperature: float | None = None
+    max_tokens: int | None = None
+    context_size: int | None = None
+    retries: int = Transport.retries
+    retry_timeout: float = Transport.retry_timeout
+    timeout: float = Transport.timeout
+    connections: int = Transport.connections
+    cache: bool = True
+    reasoning: str = "auto"
+    thinking_tokens: int | None = None
+    server: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.model_type not in ("chat", "text"):
+            raise UserError(f"The model type must be chat or text, got {self.model_type!r}.")
+        if self.model_type == "text" and self.api_base is None:
+            raise UserError("The model type text is for a model on a server: name its URL (api_base).")
+        if self.server is not None and self.api_base is None:
+            raise UserError(f"The server {self.server!r} needs its URL: name it (api_base).")
+        for name in ("id", "api_base", "api_key_env", "server"):
+            _check_text(name, getattr(self, name))
+        for name, limits in _RANGES.items():
+            value = getattr(self, name)
+            if value is not None or getattr(LMConfig, name) is not None:
+                _check_number(name, value, *limits)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as keyword arguments of `connect`, without the id and without those that are None."""
+        from programs.lms.connect import ModelTraits
+
+        of_model = ("context_size", "reasoning", "thinking_tokens", "server")
+        grouped = ("id", "retries", "retry_timeout", "timeout", "connections", *of_model)
+        direct = {name: value for name, value in asdict(self).items() if name not in grouped and value is not None}
+        traits = ModelTraits(**{name: getattr(self, name) for name in of_model})
+        transport = Transport(self.retries, self.timeout, self.connections, self.retry_timeout)
+        return {**direct, "traits": traits, "transport": transport}
+
+    def calling(self) -> dict[str, Any]:
+        """Return the settings that do not depend on the model: retries, timeouts, connections and cache."""
+        return {name: getattr(self, name) for name in ("retries", "retry_timeout", "timeout", "connections", "cache")}
+
+
+def _check_text(name: str, value: object) -> None:
+    if value is not None and not isinstance(value, str):
+        label = "lm" if name == "id" else name
+        raise UserError(f"{label} must be text, got {one_line(repr(value), 60)}.")
+
+
+def _check_number(name: str, value: object, kind: type, least: float, most: float) -> None:
+    """Raise UserError unless a value is a number of a kind in a range, both ends included."""
+    number = isinstance(value, kind) and not isinstance(value, bool)
+    if not number or not least <= value <= most:  # type: ignore[operator]  # nor nan
+        wanted = f"from {least:g} to {most:g}" if most < math.inf else f"of at least {least:g}"
+        what = "whole number" if kind is Integral else "number"
+        raise UserError(f"{name} must be a {what} {wanted}, got {one_line(repr(value), 60)}.")
+
+
+# At the start of a text, or after a space, "=" or ":" (but not in an address, where a second slash follows).
+_ABSOLUTE = re.compile(r"(?:(?<=^)|(?<=[\s=:]))(?:/[^\s/]+){2,}")
+
+
+def portable(value: Any) -> Any:
+    """Return a JSON value with absolute paths in its texts shortened to their last part."""
+    if isinstance(value, dict):
+        return {name: portable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [portable(item) for item in value]
+    return _ABSOLUTE.sub(lambda match: match[0].rsplit("/", 1)[1], value) if isinstance(value, str) else value
+
+
+def provenance(module: str, connection: "Connection | None" = None) -> dict[str, Any]:
+    """Return the current command, revision, LM and machine, for the head of a result file.
+
+    Args:
+        module: Module of the command, as in `python -m MODULE`.
+        connection: The LM that the results are of; None if there is none.
+    """
+    from experiments.runs.files import git_revision
+    from programs.artifact import lm_record
+
+    return {
+        "command": " ".join([f"python -m {module}", *sys.argv[1:]]),
+        "revision": git_revision(),
+        "lm": lm_record(connection).model_dump() if connection else None,
+        "machine": machine(),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Return the cores, Python and system of this machine, without its name."""
+    return {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()}
+
+
+def prompts_hash(program: "dspy.Module") -> str:
+    """Return the SHA-256 of the instructions and demonstrations of a program."""
+    from programs.artifact import shown_state
+
+    return sha256_text(json.dumps(shown_state(program), sort_keys=True, ensure_ascii=False, default=str))
+
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of the shards of a run.
+
+    Args:
+        index: Its number, from 1.
+        of: The number of shards.
+
+    Raises:
+        UserError: The number is not within 1 to `of`.
+    """
+
+    index: int
+    of: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.index <= self.of:
+            raise UserError(f"There is no shard {self}: shards are numbered from 1 to n, as in 1/4 to 4/4.")
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.of}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Shard":
+        """Return the shard that a text such as "1/4" names.
+
+        Raises:
+            UserError: It names none.
+        """
+        numbers = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text, re.ASCII)
+        if numbers is None:
+            raise UserError(f"A shard is written i/n, as in 1/4 to 4/4; got {text!r}.")
+        return cls(int(numbers[1]), int(numbers[2]))
+
+    def select(self, items: Sequence[Item]) -> list[Item]:
+        """Return the items of this shard, in their order.
+
+        Raises:
+            UserError: There are fewer items than shards, so that some shard would be empty.
+        """
+        if self.of > len(items):
+            raise UserError(f"Shard {self} of {len(items)} questions: choose at most {len(items)} shards.")
+        return list(items[self.index - 1 :: self.of])
+
+    def position(self, place: int) -> int:
+        """Return the position among all items, from 0, of the item at `place` of this shard, from 0."""
+        return self.index - 1 + place * self.of
+
 
 _SETTINGS = ("temperature", "max_tokens", "max_completion_tokens", "top_p", "top_k", "seed", "reasoning_effort")
 
@@ -62,7 +273,7 @@ class RunConfig:
         metrics: At least one; names of the catalog, and own ones (`module:name`, which are imported), are resolved.
             Progress shows the first.
         threads: Questions answered in parallel, at least 1.
-        processes: Among which the threads are divided, at least 1 (`experiments.pipeline.parallel.choice`).
+        processes: Among which the threads are divided, at least 1 (`experiments.pipeline.parallel.process_pool`).
         seed: Seed of the caller's random choices.
         repeats: How often each question is asked, each time with fresh samples; scores are averaged over the repeats of
             a question before they are averaged over questions.
@@ -130,7 +341,7 @@ class RunConfig:
 def describe_program(program: "dspy.Module", artifact: Path | None = None, digest: str | None = None) -> Json:
     """Return name, knobs, a hash of the prompts, that of the artifact (`digest`, or read now), and all parts."""
     from programs.artifact import children_of, program_name
-    from programs.naming import own_code
+    from programs.catalog import own_code
     from programs.parts.knobs import knob_values
     from signatures.common.own_code import is_own
 

@@ -1,8 +1,8 @@
 """The files of a run: `run.json` (what was run), `rows.jsonl` (a line per question), `costs.jsonl`, `summary.json`.
 
-`costs.jsonl` has what `rows.jsonl` lacks (`experiments/runs/costs.py`), `calls.jsonl.zst` every LM call
+`costs.jsonl` has what `rows.jsonl` lacks (`experiments/runs/calls.py`), `calls.jsonl.zst` every LM call
 (`experiments/runs/calls.py`). A recorded run has `branches.jsonl.gz` and
-`replies.jsonl.gz`, too (`optimizers/replay/record_files.py`).
+`replies.jsonl.gz`, too (`optimizers/replay/record.py`).
 
 A row contains:
 
@@ -10,7 +10,7 @@ A row contains:
 - `answer`, `response`, `abstained`, `citations`: the prediction; `hops` as plain dicts, `passage_ids` in reading order,
   `cited_passages` with their text and other keys (source, url ...), so that a report needs no corpus; `details`, which
   differ between strategies;
-  `stop_reason`, one of `programs.parts.stop_reasons`, None if the question failed;
+  `stop_reason`, one of `programs.parts.prediction`, None if the question failed;
 - `about`: the question's other fields (level, split ...), lists by their length;
 - `scores`: metric name -> score, None if undefined; `unparsed`: metric name -> number of unparseable texts or verdicts;
   `judging`: cost of the judge LM, which is separate from the program's;
@@ -28,15 +28,18 @@ is removed when the run is resumed; that question is then asked again.
 """
 
 import contextlib
+import errno
+import gc
 import json
+import os
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import IO, Any
 
-from experiments.runs.collector import collector_paused
-from experiments.runs.experiment import SESSION, as_asked, cure_of, differing_field, value_of
 from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, Spent, check_description, parse_row
 from optimizers.metrics.names import note_renamed, with_current_names
 from optimizers.replay.names import BRANCHES, REPLIES
@@ -45,6 +48,88 @@ from signatures.common.files import atomic_write, exclusive_lock, refuse_links, 
 from signatures.common.secrets import redacted
 from signatures.common.strict_json import read_strict_json
 
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Run no cyclic collection while the block runs; it is on again afterwards if it was.
+
+    The rows of a run are millions of objects without cycles: going through them again and again takes half of the time
+    of reading them. Objects are still freed when nothing refers to them.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+Json = dict[str, Any]
+
+# May differ between the sessions of one run: these describe the session, not the experiment.
+SESSION = ("started", "finished", "git_revision", "versions", "machine")
+_SESSION = frozenset(
+    {*SESSION, "threads", "processes", "resumed", "merged", "paths", "notes", "server", "scored", "sentences"}
+)
+
+
+def as_asked(description: Json) -> Json:
+    """Return the description of a run without what was scored after it had been asked (`scored`).
+
+    Metrics have their present names.
+    """
+    metrics, scored = description.get("metrics"), description.get("scored")
+    if not isinstance(metrics, Mapping):
+        return description
+    entries = [entry for entry in scored if isinstance(entry, Mapping)] if isinstance(scored, list) else []
+    present = with_current_names(metrics)
+    asked = {name: text for name, text in present.items() if not any(name in _names(each, "added") for each in entries)}
+    for entry in reversed(entries):
+        replaced = entry.get("replaced")
+        asked.update(replaced if isinstance(replaced, Mapping) else {})
+    judged_later = any("judge" in entry for entry in entries)
+    kept = {name: value for name, value in description.items() if name != "judge" or not judged_later}
+    return {**kept, "metrics": asked}
+
+
+def _names(entry: Mapping[str, Any], key: str) -> list[str]:
+    names = entry.get(key)
+    return names if isinstance(names, list) else []
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, item in value.items():
+        if isinstance(item, Mapping) and item:
+            yield from _flat(item, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", item
+
+
+def differing_field(old: Json, new: Json) -> str | None:
+    """Return the first dotted field in which two experiments differ; None if they are the same."""
+    first = dict(_flat({key: value for key, value in old.items() if key not in _SESSION}))
+    second = dict(_flat({key: value for key, value in new.items() if key not in _SESSION}))
+    return next((name for name in [*second, *first] if first.get(name) != second.get(name)), None)
+
+
+def cure_of(field: str) -> str:
+    """Return what to do if a run cannot be resumed because of a dotted field."""
+    kind, _, name = field.partition(".")
+    if kind == "metrics" and ":" in name:
+        return (
+            "The code of an own metric changed: restore it to resume, or choose another folder, omit the metric there "
+            "and add it with `verihop score` once all is answered."
+        )
+    return "Resume it with the settings it was started with, or choose another folder."
+
+
+def value_of(description: Json, field: str) -> str:
+    """Return the value of a dotted field as text, cut to 80 characters."""
+    text = repr(dict(_flat(description)).get(field))
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 SCHEMA = 1
 RUN, ROWS, COSTS, SUMMARY = "run.json", "rows.jsonl", "costs.jsonl", "summary.json"
 CALLS = "calls.jsonl.zst"
@@ -52,7 +137,6 @@ _LOCK = "run.lock"
 
 Row = dict[str, Any]
 RowKey = tuple[str, int]  # id and repeat
-Json = dict[str, Any]
 
 
 def git_revision() -> str | None:
@@ -272,3 +356,104 @@ def discard_empty(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # not empty
         folder.rmdir()
+
+
+def rewrite_rows(folder: Path, change: Callable[[Row], Row | None]) -> None:
+    """Replace the last row of each question and repeat by what `change` returns for it.
+
+    Earlier rows of a question that was asked again stay, because they contain what was spent.
+
+    Args:
+        folder: A run, locked by the caller (`run_lock`).
+        change: Takes a row as it is in the file, with present names of metrics; None keeps it.
+
+    Raises:
+        UserError: A row is damaged, or the file cannot be written; it is then unchanged.
+    """
+    read_rows(folder, complete=True)  # checks every row
+    lines = [json.loads(line) for _, line in complete_lines(folder / ROWS)]
+    last = {key_of(row): place for place, row in enumerate(lines)}
+    for place in last.values():
+        row = lines[place]
+        row |= {name: with_current_names(row[name]) for name in ("scores", "unparsed") if name in row}
+        changed = change(row)
+        lines[place] = row if changed is None else changed
+    write_rows(folder, lines)
+
+
+def write_rows(folder: Path, rows: Iterable[Row]) -> None:
+    """Write all rows of a run, atomically, with keys hidden.
+
+    Raises:
+        UserError: The disk is full or the folder cannot be written; existing rows are kept.
+    """
+    path = folder / ROWS
+    with writing(path), atomic_write(path, "wb") as file:
+        for row in rows:
+            file.write(json.dumps(redacted(row), ensure_ascii=False).encode(errors="replace") + b"\n")
+
+
+SYNC_SECONDS = 1.0  # of rows that can be asked for again
+
+
+class RowLog:
+    """Append rows to `rows.jsonl` or another file; a killed process loses no row whose `append` has returned.
+
+    An incomplete last line is removed first. There may be one writer at a time, which `run_lock` ensures.
+
+    Args:
+        folder: Of the run.
+        name: The file in it.
+        sync_every: Least seconds between two waits for the disk, each of which takes longer than all else about a row;
+            a power cut may lose the rows since the last wait. 0 waits for each row.
+        first: Called before each wait, to have the disk take what belongs to the rows before them.
+    """
+
+    def __init__(
+        self, folder: Path, name: str = ROWS, *, sync_every: float = 0.0, first: Callable[[], None] = lambda: None
+    ):
+        self._path, self._first = folder / name, first
+        self._file: IO[bytes] | None = None
+        self._sync_every, self._synced, self._unsynced = sync_every, time.monotonic(), False
+
+    def __enter__(self) -> "RowLog":
+        with writing(self._path):
+            with open(self._path, "a+b") as file:
+                file.seek(0)
+                content = file.read()
+                file.truncate(content.rfind(b"\n") + 1)
+            self._file = open(self._path, "ab", buffering=0)  # a row is written, or the error raised, immediately
+        return self
+
+    def append(self, row: Row) -> None:
+        """Write one row, with keys hidden.
+
+        Raises:
+            UserError: The disk is full; earlier rows are intact.
+        """
+        if self._file is None:
+            raise RuntimeError("RowLog is used outside its `with` block.")
+        # LMs can write lone surrogates, which UTF-8 cannot encode.
+        line = json.dumps(redacted(row), ensure_ascii=False).encode(errors="replace") + b"\n"
+        with writing(self._path):
+            if self._file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._unsynced = True
+            if time.monotonic() - self._synced >= self._sync_every:
+                self._sync()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._file is None:
+            return
+        with contextlib.closing(self._file), writing(self._path) if kind is None else contextlib.suppress(OSError):
+            if self._unsynced:
+                self._sync()
+
+    def _sync(self) -> None:
+        assert self._file is not None
+        self._unsynced = False  # a disk that fails is reported once
+        self._first()
+        os.fsync(self._file.fileno())
+        self._synced = time.monotonic()

@@ -10,19 +10,132 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from experiments.service.failures import Failure, Refused, failure_of
-from experiments.service.limits import Limits
+from experiments.service.leaving import in_thread
+from signatures.common.errors import UserError, user_error_within
 from signatures.common.logs import event, with_texts
+from signatures.types import Passage, Retriever
 
 if TYPE_CHECKING:
     import dspy
 
     from programs.inference import Answerer
     from signatures.types import Hop
+
+
+log = logging.getLogger("verihop.service")
+
+RETRY_SECONDS = 5  # after which a refused request may be sent again
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a question has no answer.
+
+    Args:
+        status: Of HTTP.
+        type: For programs: "invalid_request", "unauthorized", "not_found", "too_large", "queue_full",
+            "budget_exceeded", "unavailable", "timeout" or "internal".
+        message: For people.
+    """
+
+    status: int
+    type: str
+    message: str
+
+    def as_dict(self) -> dict[str, dict[str, object]]:
+        """Return the body of the response."""
+        return {"error": {"message": self.message, "type": self.type, "status": self.status}}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of the response."""
+        if self.status == 401:
+            return {"WWW-Authenticate": "Bearer"}
+        return {"Retry-After": str(RETRY_SECONDS)} if self.type in ("queue_full", "unavailable") else {}
+
+
+class Refused(Exception):
+    """A request that is not answered."""
+
+    def __init__(self, failure: Failure):
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def failure_of(error: BaseException, *, timed_out: bool = False) -> Failure:
+    """Return what a client is told of what ended a question; more goes to the log, under a number that it is told.
+
+    Args:
+        error: What ended it.
+        timed_out: It took longer than a question may take; a TimeoutError may be the program's own.
+    """
+    from programs.lms.calls.budget import BudgetExceeded
+    from programs.lms.calls.metered import LMUnavailable
+
+    if isinstance(error, Refused):
+        return error.failure
+    if isinstance(error, BudgetExceeded):
+        if error.of_question:
+            return Failure(422, "budget_exceeded", "The question needs more than the budget that each question has.")
+        return Failure(503, "budget_exceeded", "The budget of this service is used up.")
+    if timed_out:
+        return Failure(504, "timeout", "The question took longer than a question may take.")
+    number = secrets.token_hex(4)
+    told = {"verihop_event": "failure", "verihop_fields": {"number": number, "error": type(error).__name__}}
+    log.error("error %s", number, exc_info=error, extra=told)
+    if isinstance(error, LMUnavailable):
+        return Failure(503, "unavailable", f"The LM does not answer at the moment (error {number} of the log).")
+    if (known := user_error_within(error)) is not None and type(known) is UserError:
+        return Failure(500, "internal", f"A setting of the service is wrong (error {number} of the log).")
+    return Failure(500, "internal", f"The question could not be answered (error {number} of the log).")
+
+
+_CONNECTIONS = 1024
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a service.
+
+    Args:
+        width: Questions that are answered at a time.
+        queue: Questions that may wait for their turn; further ones are refused with status 503. So are searches.
+        body_bytes: Of a request.
+        question_characters: Of a question, and of a query.
+        queries: Of one retrieval.
+        searches: Retrievals at a time, beside those of questions.
+        seconds: That a question may take, without waiting for its turn; None for no limit.
+        budget: LM calls, tokens and price (`calls`, `tokens`, `usd`) that one question may take.
+    """
+
+    width: int = 16
+    queue: int = 64
+    body_bytes: int = 1 << 18
+    question_characters: int = 4000
+    queries: int = 256
+    searches: int = 4
+    seconds: float | None = 600.0
+    budget: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise UserError if no question could be answered."""
+        at_least = {"width": 1, "queue": 0, "body_bytes": 100, "question_characters": 1, "searches": 1}
+        for name, least in at_least.items():
+            if getattr(self, name) < least:
+                raise UserError(f"{name} of the service must be at least {least}, got {getattr(self, name)}.")
+        if self.seconds is not None and self.seconds <= 0:
+            raise UserError(f"seconds of a question must be more than 0, got {self.seconds}.")
+
+    @property
+    def connections(self) -> int:
+        """Connections that may be open at a time: more than can be answered, so that others may wait for the next."""
+        return max(_CONNECTIONS, 2 * (self.width + self.queue))
+
 
 _COSTS = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "usd")
 
@@ -137,8 +250,7 @@ class Answering:
         """
         import dspy
 
-        from programs.lms.calls.budget import Budget
-        from programs.lms.calls.question_budget import limited_by
+        from programs.lms.calls.budget import Budget, limited_by
         from programs.parts.meter import metered
         from programs.tracing.questions import question_span
 
@@ -235,3 +347,65 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
     return [_finite(item) for item in value] if isinstance(value, list) else value
+
+
+Found = TypeVar("Found")
+PART = 16  # queries searched for at once: a search in progress cannot be stopped, and holds its place
+_FULL = Failure(503, "queue_full", "Too many searches are waiting. Search again in a few seconds.")
+
+
+class Searching:
+    """Searches with one retriever. Whoever waits for a result may be cancelled: its next part is not searched for.
+
+    Args:
+        retrieve: Ranks passages.
+        limits: `searches` run at a time, and as many requests as `queue` wait.
+    """
+
+    def __init__(self, retrieve: Retriever, limits: Limits):
+        self.retrieve, self._limits = retrieve, limits
+        self._places = asyncio.Semaphore(limits.searches)
+        self._accepted = 0
+
+    async def many(self, queries: Sequence[str], k: int, shape: Callable[[Passage], Found]) -> list[list[Found]]:
+        """Return the rankings of queries, at most `k` passages each, with `shape` applied to each passage.
+
+        Raises:
+            Refused: The queue is full.
+        """
+
+        def search(part: Sequence[str]) -> list[list[Found]]:
+            return [[shape(passage) for passage in ranking] for ranking in self.retrieve.many(part, k)]
+
+        parts = [queries[place : place + PART] for place in range(0, len(queries), PART)]
+        found = await self._in_turn([partial(search, part) for part in parts])
+        return [ranking for part in found for ranking in part]
+
+    async def run(self, search: Callable[[], Found]) -> Found:
+        """Return what one search returns.
+
+        Raises:
+            Refused: The queue is full.
+        """
+        return (await self._in_turn([search]))[0]
+
+    async def _in_turn(self, searches: Sequence[Callable[[], Found]]) -> list[Found]:
+        if self._accepted >= self._limits.searches + self._limits.queue:
+            raise Refused(_FULL)
+        self._accepted += 1
+        try:
+            return [await self._one(search) for search in searches]
+        finally:
+            self._accepted -= 1
+
+    async def _one(self, search: Callable[[], Found]) -> Found:
+        await self._places.acquire()
+        work = in_thread(search)
+        work.add_done_callback(self._ended)
+        return await asyncio.shield(work)
+
+    def _ended(self, work: "asyncio.Future[Found]") -> None:
+        """Free the place of a search when it ends; if its client's leaving freed it, more would run at a time."""
+        self._places.release()
+        if not work.cancelled():
+            work.exception()  # seen, although nobody may wait for it

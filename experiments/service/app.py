@@ -1,27 +1,248 @@
-"""The routes of the service."""
+"""The routes of the service.
+
+Answers in the form of OpenAI's chat completions.
+
+The content of the message is the long answer with its marks, if the program writes one, else the short answer; hops are
+sent as reasoning (`reasoning_content`, as vLLM and others call it); cited passages with a URL are annotations of the
+kind `url_citation`; and `verihop` has everything that `/v1/answers` returns.
+"""
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from html import escape
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 
-from experiments.service import chat, documentation
-from experiments.service.answering import Answering, Event
-from experiments.service.failures import Failure, Refused, failure_of
+from experiments.analysis.summary import unread
+from experiments.service.answering import Answering, Event, Failure, Refused, Searching, failure_of
 from experiments.service.guards import Guards
 from experiments.service.leaving import unless_left
-from experiments.service.models import UNREADABLE, Asked, Chat, Searched, is_unicode
-from experiments.service.searching import Searching
 from signatures.types import Retriever
+
+DONE = "data: [DONE]\n\n"
+
+
+def completion(answer: dict[str, Any], model: str) -> dict[str, Any]:
+    """Return a chat completion of an answer of `/v1/answers`."""
+    message = {
+        "role": "assistant",
+        "content": _content(answer),
+        "reasoning_content": "".join(_reasoning(number, hop) for number, hop in enumerate(answer["hops"], start=1)),
+        "annotations": _annotations(answer),
+    }
+    choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+    head = _head(answer["id"], model, "chat.completion")
+    return {**head, "choices": [choice], "usage": _usage(answer), "verihop": answer}
+
+
+async def chunks(events: AsyncIterator[Event], model: str, *, usage: bool) -> AsyncIterator[str]:
+    """Yield the events of an answer as those of a streamed chat completion; an error ends it without `[DONE]`."""
+    id = ""
+    async for event in events:
+        if event.kind == "started":
+            if not id:
+                id = event.data["id"]
+                yield _chunk(id, model, {"role": "assistant", "content": ""})
+        elif event.kind == "hop":
+            yield _chunk(id, model, {"reasoning_content": _reasoning(event.data["number"], event.data["hop"])})
+        elif event.kind == "answer":
+            answer = event.data
+            yield _chunk(id, model, {"content": _content(answer), "annotations": _annotations(answer)}, verihop=answer)
+            yield _chunk(id, model, {}, finish_reason="stop")
+            if usage:
+                yield _data({**_head(id, model, "chat.completion.chunk"), "choices": [], "usage": _usage(answer)})
+            yield DONE
+        else:
+            yield _data(event.data)
+
+
+def _head(id: str, model: str, kind: str) -> dict[str, Any]:
+    return {"id": id, "object": kind, "created": int(time.time()), "model": model}
+
+
+def _chunk(id: str, model: str, delta: dict[str, Any], finish_reason: str | None = None, **more: Any) -> str:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
+    return _data({**_head(id, model, "chat.completion.chunk"), "choices": [choice], **more})
+
+
+def _data(value: dict[str, Any]) -> str:
+    return f"data: {json.dumps(value)}\n\n"
+
+
+def _content(answer: dict[str, Any]) -> str:
+    none = "No answer was found in the passages."
+    if unread(answer["answer"], answer["cost"]):
+        none = "No answer: a reply of the language model could not be read."
+    return answer["response"] or answer["answer"] or none
+
+
+def _reasoning(number: int, hop: dict[str, Any]) -> str:
+    return f"{number}. {hop['question']}\n" + (f"   {hop['answer']}\n" if hop["answer"] else "")
+
+
+def _annotations(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    cited = [passage for passage in answer["passages"] if passage["id"] in answer["citations"]]
+    return [
+        {"type": "url_citation", "url_citation": {"url": passage["url"], "title": passage["title"]}}
+        for passage in cited
+        if isinstance(passage.get("url"), str) and passage["url"].startswith(("http://", "https://"))
+    ]
+
+
+def _usage(answer: dict[str, Any]) -> dict[str, int]:
+    prompt, completion = int(answer["cost"]["prompt_tokens"]), int(answer["cost"]["completion_tokens"])
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def page(schema: dict[str, Any]) -> str:
+    """Return the HTML of an OpenAPI description."""
+    routes = [
+        _route(path, method, operation, schema)
+        for path, methods in schema["paths"].items()
+        for method, operation in methods.items()
+    ]
+    title = f"{schema['info']['title']} {schema['info']['version']}"
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}: HTTP</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<link rel="stylesheet" href="/page.css"><link rel="icon" href="data:,"></head><body>'
+        f"<h1>{escape(title)}</h1><p>{escape(schema['info'].get('description', ''))} "
+        'As <a href="/openapi.json">OpenAPI</a>; <a href="/">ask a question</a>.</p>'
+        + "".join(routes)
+        + "</body></html>"
+    )
+
+
+def _route(path: str, method: str, operation: dict[str, Any], schema: dict[str, Any]) -> str:
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    parts = [f"<h2><code>{method.upper()} {escape(path)}</code></h2>"]
+    parts += [f"<p>{escape(operation[name])}</p>" for name in ("summary", "description") if name in operation]
+    if body:
+        fields = _resolved(body, schema)
+        required = fields.get("required", [])
+        rows = [_row(name, value, name in required) for name, value in fields.get("properties", {}).items()]
+        example = (fields.get("examples") or [{name: _example(fields["properties"][name]) for name in required}])[0]
+        parts.append(f"<dl>{''.join(rows)}</dl><pre>{escape(_curl(path, example))}</pre>")
+    else:
+        parts.append(f"<pre>{escape(f'curl http://localhost:8080{path}')}</pre>")
+    return f"<section>{''.join(parts)}</section>"
+
+
+def _resolved(value: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    name = value.get("$ref", "").rpartition("/")[2]
+    found: dict[str, Any] = schema["components"]["schemas"][name] if name else value
+    return found
+
+
+def _row(name: str, value: dict[str, Any], required: bool) -> str:
+    kinds = [each.get("type", "") for each in value.get("anyOf", [value])]
+    said = [" or ".join(kind for kind in kinds if kind), "required" if required else "", value.get("description", "")]
+    if "default" in value:
+        said.append(f"by default {json.dumps(value['default'])}")
+    return f"<dt><code>{escape(name)}</code></dt><dd>{escape('; '.join(part for part in said if part))}</dd>"
+
+
+def _example(value: dict[str, Any]) -> Any:
+    return ["..."] if value.get("type") == "array" else "..."
+
+
+def _curl(path: str, example: dict[str, Any]) -> str:
+    return f"curl http://localhost:8080{path} -H 'Content-Type: application/json' -d '{json.dumps(example)}'"
+
+
+UNREADABLE = (
+    "The start of the first reply of the LM that could not be read; null if all could. With an empty answer it says "
+    "why there is none."
+)
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether a text has no lone surrogate, which JSON can state and UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class Asked(BaseModel):
+    """A question."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"question": "Where was the founder of Ossa born?"}]},
+    )
+
+    question: str = Field(description="The question; not blank.")
+    stream: bool = Field(
+        False, description="Send server-sent events: started, hop (each as it settles), answer or error."
+    )
+
+
+class Searched(BaseModel):
+    """Queries, in the form that Search-R1 and its relatives send to their retrieval servers."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        strict=True,
+        json_schema_extra={"examples": [{"queries": ["founder of Ossa"], "topk": 3, "return_scores": True}]},
+    )
+
+    queries: list[str] = Field(min_length=1, description="Each is searched for by itself.")
+    topk: int = Field(3, ge=1, le=100, description="Most passages of each query.")
+    return_scores: bool = Field(False, description="Return each passage with its score.")
+
+
+class Part(BaseModel):
+    """A part of a message."""
+
+    type: str
+    text: str = ""
+
+
+class Message(BaseModel):
+    """A message of a conversation."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[Part] | None = None
+
+    def text(self) -> str:
+        """Return its text, without pictures and other parts."""
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(part.text for part in self.content or [] if part.type in ("text", "input_text"))
+
+
+class Chat(BaseModel):
+    """A request in the form of OpenAI's chat completions; settings of an LM have no effect and are accepted."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        json_schema_extra={"examples": [{"messages": [{"role": "user", "content": "Where does the Ossa end?"}]}]},
+    )
+
+    messages: list[Message] = Field(min_length=1, description="The last message of the user is the question.")
+    model: str | None = Field(None, description="Returned as it is.")
+    stream: bool = False
+    stream_options: dict[str, Any] | None = None
+    n: Literal[1] | None = None
+
+    def question(self) -> str:
+        """Return the last message of the user; "" if there is none."""
+        return next((message.text() for message in reversed(self.messages) if message.role == "user"), "")
+
 
 _PAGE = Path(__file__).parent / "page"
 _KEEP_ALIVE = 10.0  # seconds between two signs of life of a stream
@@ -146,8 +367,8 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         model = asked.model or str(service.about.get("program", "verihop"))
         if asked.stream:
             usage = bool((asked.stream_options or {}).get("include_usage"))
-            return _stream(chat.chunks(events, model, usage=usage))
-        return await _unless_left(request, _last(events, lambda answer: chat.completion(answer, model)))
+            return _stream(chunks(events, model, usage=usage))
+        return await _unless_left(request, _last(events, lambda answer: completion(answer, model)))
 
 
 async def _begun(service: Service, question: str) -> AsyncIterator[Event]:
@@ -270,7 +491,7 @@ def _add_page(app: FastAPI) -> None:
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
-        return HTMLResponse(documentation.page(app.openapi()))
+        return HTMLResponse(page(app.openapi()))
 
 
 def _add_file(app: FastAPI, file: Path) -> None:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from experiments.service.failures import Failure
+from experiments.service.answering import Failure
 from signatures.common.logs import event
 
 Scope = MutableMapping[str, Any]

@@ -1,19 +1,47 @@
-"""Open a program, warm it up, and serve it until a signal comes."""
+"""Open a program, warm it up, and serve it until a signal comes.
+
+A service in several processes, since Python code of one process uses one core.
+
+Each process is a fork with a socket of its own at the same port: the system deals the connections among them. They are
+started before models are loaded, which forks badly, so each loads its own. The first process, which answers nothing,
+passes signals on, and ends the service when one of the others ends by itself.
+"""
 
 import asyncio
 import contextlib
 import errno
+import http
 import ipaddress
+import json
 import logging
+import math
+import multiprocessing
 import os
+import signal
 import socket
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection as Pipe
+from multiprocessing.connection import wait
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
+from experiments.pipeline.parallel.process_pool import (
+    can_fork,
+    end_processes,
+    exit_reason,
+    packed_error,
+    receive,
+    send,
+    unpacked_error,
+)
+from experiments.service.answering import Failure, Limits
 from experiments.service.guards import LOOPBACK
-from experiments.service.limits import Limits
-from signatures.common.errors import UserError
+from experiments.service.waiting import Waiting
+from signatures.common.errors import UserError, user_error_within
+from signatures.common.logs import event
 from signatures.common.secrets import register
 
 if TYPE_CHECKING:
@@ -26,6 +54,7 @@ if TYPE_CHECKING:
     from programs.lms.calls.budget import Budget
     from programs.lms.connect import Connection
     from signatures.types import Retriever
+
 
 _SPARE = 16  # threads
 _BACKLOG = 2048  # connections that wait to be accepted
@@ -127,8 +156,7 @@ def make_service(opened: Opened, limits: Limits, address: Address) -> "Service":
 @contextlib.contextmanager
 def _priced(limits: Limits) -> Iterator[None]:
     """Raise UserError if an LM that is called in the block has no price, though a question may spend only so much."""
-    from programs.lms.calls.budget import Budget
-    from programs.lms.calls.question_budget import limited_by
+    from programs.lms.calls.budget import Budget, limited_by
 
     usd = limits.budget.get("usd")
     with contextlib.nullcontext() if usd is None else limited_by(Budget(usd=usd)):
@@ -159,8 +187,7 @@ def serve_tools(
         ready: As for `serve`.
         listener: As for `serve`.
     """
-    from experiments.service.stdio import claimed, serve_over_stdio
-    from experiments.service.tools import make_tools_app
+    from experiments.service.tools import claimed, make_tools_app, serve_over_stdio
 
     if address is None:
         with claimed() as wire:
@@ -207,7 +234,7 @@ def _run(
 
 def connections_of(limits: Limits) -> int:
     """Return how many connections may be open at a time: at most half of the files that this process may open."""
-    from programs.lms.calls.transport import open_files
+    from programs.lms.calls.retry import open_files
 
     files = open_files()
     return limits.connections if files is None else max(1, min(limits.connections, files // 2))
@@ -222,8 +249,6 @@ def make_server(app: Any, connections: int, *, lifespan: Literal["on", "off"] = 
         lifespan: Whether the application is told when it begins and ends.
     """
     import uvicorn
-
-    from experiments.service.protocol import limited_http
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -290,3 +315,474 @@ def _errors_of(address: Address) -> Iterator[None]:
         else:
             said = f"{address} cannot be opened ({reason}). Choose another port, or 0 for any."
         raise UserError(said) from None
+
+
+# Called with the number of the process, from 0, its socket, and what it calls when it answers, with facts as JSON.
+Work = Callable[[int, socket.socket, Callable[[dict[str, Any]], None]], None]
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LAST_WORDS = 5.0  # seconds for a process to end after it was told to
+
+
+@dataclass(frozen=True)
+class _Member:
+    process: Any
+    link: Pipe
+
+
+def check_processes(processes: int, width: int) -> None:
+    """Raise UserError if a service cannot be divided so."""
+    if processes > 1 and not (can_fork() and hasattr(socket, "SO_REUSEPORT")):
+        raise UserError(f"processes must be 1 on this system, got {processes}: run several services behind a proxy.")
+    if processes > width:
+        raise UserError(f"width ({width}) must be at least processes ({processes}): each answers one question or more.")
+
+
+def shared(limits: Limits, processes: int, number: int) -> Limits:
+    """Return what process `number`, from 0, of several grants: its part of width and queue, and at least one search."""
+
+    def share(count: int) -> int:
+        return count // processes + (number < count % processes)
+
+    return replace(
+        limits, width=share(limits.width), queue=share(limits.queue), searches=max(1, share(limits.searches))
+    )
+
+
+def serve_in_processes(
+    processes: int, holder: socket.socket, work: Work, ready: Callable[[dict[str, Any]], None]
+) -> None:
+    """Serve in several processes until SIGINT or SIGTERM, which each process gets.
+
+    Args:
+        processes: At least 2.
+        holder: Is bound to the address, and does not listen.
+        work: Serves on a socket until a signal comes; runs in each process.
+        ready: Called once when all processes answer, with the facts of the first.
+
+    Raises:
+        UserError: A process could not begin, or has ended unexpectedly.
+        KeyboardInterrupt: SIGINT came, and all processes have ended.
+    """
+    signals = _Signals()
+    with contextlib.closing(_alone_at(holder)), signals.passed_on():
+        # Only now, since sockets with this option share a port, also with those of another service.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        try:
+            _start(signals, processes, holder, work)
+            facts = _first_words(signals)
+            if not signals.came:
+                ready(facts[0])
+            _until_ended(signals)
+        finally:
+            _end(signals.members)
+    if signals.came:  # with the handlers of before
+        signal.raise_signal(signals.came[0])
+
+
+def _alone_at(holder: socket.socket) -> socket.socket:
+    """Return what no other service of several processes can have as long as it is open.
+
+    Raises:
+        UserError: Another one has it.
+    """
+    alone = socket.socket(socket.AF_UNIX)
+    host, port = holder.getsockname()[:2]
+    if sys.platform == "linux":  # others have no names outside the file system
+        try:
+            alone.bind(f"\0verihop serve {host}:{port}")
+        except OSError:
+            alone.close()
+            raise UserError(f"{host}:{port} is that of another service. Choose another port, or 0 for any.") from None
+    return alone
+
+
+class _Signals:
+    """Passes signals on to the processes, each once.
+
+    Attributes:
+        came: Those that came, in their order.
+        members: Get them; empty while they are being started.
+    """
+
+    def __init__(self) -> None:
+        self.came: list[int] = []
+        self.members: list[_Member] = []
+        self._kept: list[int] = []  # came while processes were being started
+
+    @contextlib.contextmanager
+    def passed_on(self) -> Iterator[None]:
+        """Pass signals on in the block."""
+        before = {number: signal.signal(number, self._pass_on) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def started(self, members: list[_Member]) -> None:
+        """Take the processes, and send them what came in the meantime."""
+        self.members += members
+        while self._kept:
+            self._send(self._kept.pop(0))
+
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        self.came.append(number)
+        if self.members:
+            self._send(number)
+        else:
+            self._kept.append(number)
+
+    def _send(self, number: int) -> None:
+        for member in self.members:
+            if member.process.is_alive():
+                with contextlib.suppress(ProcessLookupError):  # it has just ended
+                    os.kill(member.process.pid, number)
+
+
+def _start(signals: _Signals, processes: int, holder: socket.socket, work: Work) -> None:
+    context = multiprocessing.get_context("fork")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    members: list[_Member] = []
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # in a process until it can end in order
+    try:
+        for number in range(processes):
+            if signals.came:  # another thread of this process may get a signal that is blocked here
+                break
+            ours, theirs = context.Pipe()
+            inherited = [ours, *(member.link for member in members)]
+            process = context.Process(target=_run_process, args=(number, theirs, inherited, holder, work), daemon=True)
+            process.start()
+            theirs.close()
+            members.append(_Member(process, ours))
+    finally:
+        signals.started(members)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _run_process(number: int, link: Pipe, inherited: list[Pipe], holder: socket.socket, work: Work) -> None:
+    try:
+        os.setpgid(0, 0)  # the first process passes on what a terminal sends; it must not come twice
+        for other in inherited:  # else no process would notice that the first one has ended
+            other.close()
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # else a terminal may stop a process that writes to it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        threading.Thread(target=_end_with, args=(link,), daemon=True).start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        with contextlib.closing(_beside(holder)) as listener:
+            work(number, listener, lambda facts: send(link, {"ready": facts}))
+    except KeyboardInterrupt:
+        return
+    except BaseException as error:  # noqa: BLE001 - raised again by the first process
+        found = user_error_within(error) if isinstance(error, Exception) else None
+        with contextlib.suppress(OSError):
+            send(link, {"failed": packed_error(found or error)})
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending
+
+
+def _beside(holder: socket.socket) -> socket.socket:
+    """Return a socket at the same address."""
+    beside = socket.socket(holder.family, socket.SOCK_STREAM)
+    try:
+        beside.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        beside.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if holder.family == socket.AF_INET6:
+            beside.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        beside.bind(holder.getsockname())
+    except BaseException:
+        beside.close()
+        raise
+    return beside
+
+
+def _end_with(link: Pipe) -> None:
+    with contextlib.suppress(EOFError, OSError):
+        receive(link)  # nothing is ever sent: it returns when the first process has ended
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _first_words(signals: _Signals) -> list[dict[str, Any]]:
+    """Return what the processes say when they are ready, in their order; less, if they were told to end before.
+
+    Raises:
+        UserError: One could not begin.
+    """
+    facts: dict[int, dict[str, Any]] = {}
+    waiting: dict[Any, int] = {member.link: number for number, member in enumerate(signals.members)}
+    while waiting:
+        for link in wait(list(waiting)):
+            number = waiting.pop(link)
+            try:
+                message = receive(signals.members[number].link)
+            except (EOFError, OSError):
+                message = {}
+            if "ready" in message:
+                facts[number] = message["ready"]
+            elif not signals.came:
+                raise unpacked_error(message["failed"]) if message else _died(signals.members[number])
+    return [facts[number] for number in sorted(facts)]
+
+
+def _until_ended(signals: _Signals) -> None:
+    running = list(signals.members)
+    while running:
+        wait([member.process.sentinel for member in running])
+        for member in [member for member in running if not member.process.is_alive()]:
+            running.remove(member)
+            if not signals.came:
+                raise _died(member)
+
+
+def _died(member: _Member) -> BaseException:
+    with contextlib.suppress(EOFError, OSError):
+        return unpacked_error(receive(member.link)["failed"])
+    member.process.join(_LAST_WORDS)
+    code = member.process.exitcode
+    cure = " Start fewer." if code == -9 else ""
+    return UserError(f"A process of the service ended unexpectedly: {exit_reason(code)}.{cure}")
+
+
+def _end(members: list[_Member]) -> None:
+    end_processes([member.process for member in members], _LAST_WORDS)
+    for member in members:
+        member.link.close()
+
+
+HEAD_BYTES = 1 << 16
+HEAD_FIELDS = 256
+HEAD_SECONDS = 30.0
+READ_BYTES = 1 << 16  # that a client reads in READ_SECONDS at least: what it has not read is held in memory
+READ_SECONDS = 30.0
+AT_ONCE = 16  # requests of a connection that wait for the answers to those before them
+_PIECE = 1 << 9  # bytes that are parsed at a time; so many of them may be counted for a head that are not its own
+_LENGTHS = (b"content-length", b"transfer-encoding")
+_SAID = 60.0  # seconds between two events that say the same
+_TOO_LARGE = Failure(431, "too_large", f"The headers of a request may have at most {HEAD_BYTES:,} bytes.")
+_FIELDS = Failure(431, "too_large", f"A request may have at most {HEAD_FIELDS} headers.")
+_NOT_HTTP = Failure(400, "invalid_request", "This is not a request of HTTP/1.1.")
+_TOO_MANY = Failure(503, "queue_full", "Too many connections are open. Ask again in a few seconds.")
+
+
+def limited_http(connections: int) -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol with these limits.
+
+    Args:
+        connections: That may be open at a time. When there is one more, one that waits for its client is closed, see
+            `Waiting`; if none does, the new one is answered with status 503.
+    """
+    import httptools
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+    waiting: Waiting[Any] = Waiting()
+    said = -math.inf
+
+    class LimitedProtocol(HttpToolsProtocol):
+        """Closes connections that are too many, and those whose head is too large, unreadable or does not come.
+
+        A connection may be closed for another one while it waits for its client: it has no whole request to answer, or
+        the client does not read; and while it has several requests at once, which only few clients send.
+        """
+
+        def connection_made(self, transport: Any) -> None:
+            """Make room, and wait for a head."""
+            super().connection_made(transport)
+            self._beside = self._piece = 0
+            self._begun: Any = None
+            self._refused = self._in_head = self._begun_before = False
+            self._late: asyncio.TimerHandle | None = None
+            self._unread: asyncio.TimerHandle | None = None
+            if len(self.connections) > connections:
+                self._say_full()
+                if (other := waiting.first()) is None:
+                    self._refuse(_TOO_MANY)
+                    return
+                waiting.remove(other)
+                other.transport.abort()  # to close it would wait for a client that does not read
+            self._await_head()
+            waiting.add(self, self.client)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            """Wait no longer."""
+            waiting.remove(self)
+            self._stop_clock()
+            self._stop_reading_clock()
+            if self._begun is not None and not self._begun.response_complete:
+                self._begun.disconnected = True  # uvicorn tells only the last of several requests
+                self._begun.message_event.set()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            """Count bytes before they are parsed, except those of bodies."""
+            if self._late is None and self._free():
+                self._await_head()
+            begin = 0
+            while begin < len(data) and not (self._refused or self.transport.is_closing()):
+                if self._beside >= HEAD_BYTES:
+                    self._refuse(_TOO_LARGE)
+                    break
+                if len(self.pipeline) >= AT_ONCE and self._answering():
+                    self._refuse(_TOO_MANY)
+                    break
+                self._piece = min(_PIECE, HEAD_BYTES - self._beside, len(data) - begin)
+                self._beside += self._piece
+                self._parse(data[begin : begin + self._piece])
+                begin += self._piece
+            self._sort()
+
+        def _parse(self, data: bytes) -> None:
+            self._unset_keepalive_if_required()
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                self._go_on(data[upgrade.args[0] :])
+            except httptools.HttpParserError:
+                self._refuse(_FIELDS if self._in_head and len(self.headers) >= HEAD_FIELDS else _NOT_HTTP)
+
+        def _go_on(self, rest: bytes) -> None:
+            """Read on as HTTP/1.1, as a server may that is asked for another protocol; here the parser would end."""
+            lines = [b"%s: %s\r\n" % (name, value) for name, value in self.headers if name in _LENGTHS]
+            self.parser = httptools.HttpRequestParser(self)
+            self._begun_before = True
+            self.parser.feed_data(b"".join([b"POST / HTTP/1.1\r\n", *lines, b"\r\n"]))
+            self._begun_before = False
+            self._parse(rest)
+
+        def on_message_begin(self) -> None:
+            """A head begins, nobody knows where in the piece."""
+            if self._begun_before:
+                return
+            self._in_head = True
+            self._beside = self._piece
+            super().on_message_begin()
+
+        def on_header(self, name: bytes, value: bytes) -> None:
+            """Take a header, but none that follows a body: what was checked would no longer hold."""
+            if self._in_head:
+                if len(self.headers) >= HEAD_FIELDS:
+                    raise ValueError("too many headers")  # which the parser reports as an error of its own
+                super().on_header(name, value)
+
+        def on_headers_complete(self) -> None:
+            """The head is here."""
+            if self._begun_before:
+                return
+            self._in_head = False
+            self._beside = 0
+            self._stop_clock()
+            super().on_headers_complete()
+
+        def on_body(self, body: bytes) -> None:
+            """A part of a body is here: lengths of parts and what follows the last are counted from now on."""
+            self._beside = 0
+            super().on_body(body)
+
+        def on_message_complete(self) -> None:
+            """The request is here, unless the parser leaves its body out, see `_go_on`."""
+            if not self.parser.should_upgrade():
+                super().on_message_complete()
+
+        def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+            self._begun = cycle
+            super()._start_asgi_task(cycle, app)
+
+        def on_response_complete(self) -> None:
+            """Wait for another request, once the client has read the response."""
+            super().on_response_complete()
+            self._sort(idle=self.transport.get_write_buffer_size() == 0)
+
+        def shutdown(self) -> None:
+            """End after the answers to what is here; who has sent no whole request is not waited for."""
+            if self._answering() or self.pipeline:
+                super().shutdown()
+            else:
+                self.transport.close()
+
+        def pause_writing(self) -> None:
+            """The client does not read."""
+            super().pause_writing()
+            self._sort()
+            self._await_reader(self.transport.get_write_buffer_size())
+
+        def resume_writing(self) -> None:
+            """The client reads again."""
+            super().resume_writing()
+            self._stop_reading_clock()
+            self._sort()
+
+        def _await_reader(self, held: int) -> None:
+            def look() -> None:
+                left = self.transport.get_write_buffer_size()
+                if left > held - READ_BYTES:
+                    self.transport.abort()
+                    event("not_read", level=logging.WARNING, bytes=left)
+                else:
+                    self._await_reader(left)
+
+            self._unread = self.loop.call_later(READ_SECONDS, look)
+
+        def _stop_reading_clock(self) -> None:
+            if self._unread is not None:
+                self._unread.cancel()
+                self._unread = None
+
+        def _free(self) -> bool:
+            """Return whether no request is being received or answered whose head is here."""
+            return self.cycle is None or self.cycle.response_complete
+
+        def _answering(self) -> bool:
+            """Return whether the last request is here as a whole, and not answered yet."""
+            return not (self._free() or self.cycle.more_body)
+
+        def _sort(self, *, idle: bool = False) -> None:
+            if self._answering() and not self.pipeline and not self.flow.write_paused:
+                waiting.remove(self)
+            elif self in self.connections:  # a response may end after the connection
+                waiting.add(self, self.client, idle=idle)
+
+        def _await_head(self) -> None:
+            self._late = self.loop.call_later(HEAD_SECONDS, self._close_if_late)
+
+        def _stop_clock(self) -> None:
+            if self._late is not None:
+                self._late.cancel()
+                self._late = None
+
+        def _close_if_late(self) -> None:
+            if not self.transport.is_closing():
+                self.transport.close()
+
+        def _say_full(self) -> None:
+            nonlocal said
+            if (now := self.loop.time()) >= said + _SAID:
+                said = now
+                event("connections_full", level=logging.WARNING, open=connections)
+
+        def _refuse(self, failure: Failure) -> None:
+            """Close the connection, after the response to what is being answered, if anything is, else with one."""
+            self._refused = True
+            if failure is not _TOO_MANY:
+                event("refused", level=logging.WARNING, status=failure.status, type=failure.type)
+            if self.pipeline and self.cycle.more_body:  # what is not whole is answered to nobody
+                self.pipeline.popleft()
+                self.cycle = self.pipeline[0][0] if self.pipeline else self._begun
+            if self._answering():
+                self.cycle.keep_alive = False
+                return
+            if self._free() or not self.cycle.response_started:
+                self.transport.write(_response(failure))
+            if not self._free():
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+            self.transport.close()
+
+    return LimitedProtocol
+
+
+def _response(failure: Failure) -> bytes:
+    body = json.dumps(failure.as_dict())
+    headers = {"Content-Type": "application/json", "Content-Length": len(body), "Connection": "close"}
+    lines = [f"{name}: {value}\r\n" for name, value in {**headers, **failure.headers}.items()]
+    status = f"HTTP/1.1 {failure.status} {http.HTTPStatus(failure.status).phrase}\r\n"
+    return "".join([status, *lines, "\r\n", body]).encode()

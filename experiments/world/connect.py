@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from programs.lms.calls.budget import Budget
-from programs.lms.calls.transport import Transport
+from programs.lms.calls.retry import Transport
 from programs.lms.connect import MAX_TOKENS, Connection, ModelTraits, UnknownLM, connect
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
@@ -54,8 +54,8 @@ def _simulated(lm_id: str, seed: int, settings: _Settings) -> Connection:
     """Return a connection to the simulated LM; its name, under which replies are cached, contains its fingerprint."""
     from experiments.world.simulated import SimulatedEngine
     from programs.lms.adapter import ChatForm
-    from programs.lms.caches import use_reply_cache
     from programs.lms.calls.metered import metered_lm
+    from programs.lms.calls.reply_cache import use_reply_cache
 
     if settings.cache:
         use_reply_cache()

@@ -28,7 +28,7 @@ from programs.lms.connect import Connection
 from programs.lms.embedded import EmbeddedEngine
 from programs.lms.gguf import GgufEngine
 from programs.lms.weights.adapter import CONFIG, Adapter
-from programs.lms.weights.bases import find_base
+from programs.lms.weights.choice import find_base
 from programs.lms.weights.llama import read_json
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file

@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dspy
 
-from optimizers.distill.answering import Cut, Running, ask, predictor_of, running_lm
-from optimizers.distill.filters import TrajectoryRule
 from optimizers.distill.mixture import MADE_LABELS, MADE_SOURCE
 from optimizers.distill.negatives import states_any
+from optimizers.distill.recipes import Cut, Running, TrajectoryRule, ask, predictor_of, running_lm
 from optimizers.distill.student import Made, Source, Student
 from optimizers.distill.trajectories import Step, Trajectory
 from programs.parts.passages import find_quote

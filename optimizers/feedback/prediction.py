@@ -7,7 +7,7 @@ from typing import Any
 from optimizers.feedback.gold import Gold, matches, quoted, settles
 from optimizers.metrics import answer
 from optimizers.metrics.citations import cited_ids
-from optimizers.metrics.evidence.search_queries import faults
+from optimizers.metrics.evidence.context import faults
 from optimizers.metrics.fields import answer_of, question_of, read_ids_of, response_of
 from signatures.citation_marks import citation_numbers, find_marks, unread_marks
 from signatures.text_words import same_words, text_words

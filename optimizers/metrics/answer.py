@@ -6,6 +6,16 @@ states: the score of a wrong yes/no, and of two empty sides. Quirks of the offic
 
 Every function takes one prediction and the list of all accepted answers ("golds"). Each score is the maximum over the
 golds separately, so precision and recall may come from different golds.
+
+Accepted answers ("golds"): of a converted question, and of the official records of each dataset.
+
+Evaluators take the best score over all golds, so a missing alias scores a correct answer as wrong. Golds come from the
+dataset only; booleans become yes or no.
+
+ROUGE between reasoning trajectories of the same question (GenGround's measure of stability).
+
+Google's `rouge-score`: F1 of ROUGE-1, ROUGE-2 and ROUGE-L (of the whole text, not `rougeLsum`), without a stemmer. Its
+tokens are Latin letters and digits only: texts in other scripts score 0.
 """
 
 import functools
@@ -13,11 +23,12 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Literal, NamedTuple
+from itertools import combinations, groupby
+from typing import Any, Literal, NamedTuple
 
+from signatures.common.errors import unknown
 from signatures.text import normalize_answer
 from signatures.yes_no import first_verdict, leading_verdict, parse_yes_no
 
@@ -291,3 +302,144 @@ def cover_raw(prediction: str, golds: Sequence[str]) -> float | None:
         TypeError: `golds` is a str.
     """
     return _covered(prediction, golds, lambda text: text.strip().lower(), lambda text: text)
+
+
+Record = Mapping[str, Any]
+
+_AS_YES_OR_NO = {"true": "yes", "false": "no"}
+
+
+def _distinct(names: Iterable[Any]) -> list[str]:
+    """Return names as texts in order, without blanks and repeats; booleans as yes or no."""
+    texts = [_verdict(name) if isinstance(name, bool) else str(name) for name in names if name is not None]
+    return list(dict.fromkeys(text for text in texts if text.strip()))
+
+
+def _verdict(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def accepted(answers: Iterable[Any]) -> list[str]:
+    """Return the golds of a question, the main one first, without blanks and repeats.
+
+    If the only gold is "True" or "False" (Mintaka's yes/no questions), yes or no is accepted as well.
+
+    Raises:
+        TypeError: `answers` is a str.
+    """
+    if isinstance(answers, str):
+        raise TypeError(f"Golds must be a list of answers, got the str {answers!r}. Write [{answers!r}].")
+    golds = _distinct(answers)
+    verdict = _AS_YES_OR_NO.get(golds[0].lower()) if len(golds) == 1 else None
+    return [verdict, *golds] if verdict else golds
+
+
+def _only_answer(record: Record) -> list[str]:
+    return _distinct([record.get("answer")])
+
+
+def _musique(record: Record) -> list[str]:
+    return _distinct([record.get("answer"), *(record.get("answer_aliases") or [])])
+
+
+def _answer_list(record: Record) -> list[str]:
+    """Return the golds of NQ-open, WebQuestions and TriviaQA: a list under one of three names."""
+    golds = next((record[name] for name in ("golden_answers", "answers", "answer") if name in record), None)
+    if isinstance(golds, Mapping):  # TriviaQA's official form
+        golds = [golds.get("value"), *(golds.get("aliases") or [])]
+    return _distinct(golds if isinstance(golds, list) else [golds])
+
+
+def _mintaka(record: Record) -> list[str]:
+    """Return the official text form, which joins several entities' labels by a space; a single one is not an answer."""
+    answer = record.get("answer") or {}
+    values = answer.get("answer")
+    values = values if isinstance(values, list) else [values]
+    if answer.get("answerType") == "entity":
+        values = [" ".join(_label(entity) for entity in values if entity)]
+    return _distinct(values)
+
+
+def _label(entity: Record) -> str:
+    label = entity.get("label") or ""
+    return str(label.get("en") or "" if isinstance(label, Mapping) else label) or str(entity["name"])
+
+
+def _halluqa(record: Record) -> list[str]:
+    return _distinct(value for name, value in record.items() if name.startswith("Best Answer"))
+
+
+GOLDS: dict[str, Callable[[Record], list[str]]] = {
+    "hotpotqa": _only_answer,
+    "2wikimultihopqa": _only_answer,
+    "musique": _musique,
+    "strategyqa": _only_answer,
+    "nq_open": _answer_list,
+    "web_questions": _answer_list,
+    "triviaqa": _answer_list,
+    "mintaka": _mintaka,
+    "halluqa": _halluqa,
+}
+
+
+def record_golds(dataset: str, record: Record) -> list[str]:
+    """Return all accepted answers of an official record of a dataset, empty if it has none.
+
+    2WikiMultihopQA keeps aliases in a separate file: see `entity_names`.
+
+    Raises:
+        UserError: The dataset is unknown.
+    """
+    if dataset not in GOLDS:
+        raise unknown("dataset", dataset, GOLDS)
+    return GOLDS[dataset](record)
+
+
+def entity_names(entry: Record, *, demonyms: bool = True) -> list[str]:
+    """Return the names of an entity of 2WikiMultihopQA's `id_aliases.json`.
+
+    Args:
+        entry: One line of the file.
+        demonyms: Include demonyms ("French" for "France"), as the official script does; MetaRAG and RetroRAG's tables
+            do not.
+    """
+    return _distinct([*(entry.get("aliases") or []), *((entry.get("demonyms") or []) if demonyms else [])])
+
+
+_KINDS = ("rouge1", "rouge2", "rougeL")
+
+
+class Rouge(NamedTuple):
+    """F1 in [0, 1] of unigrams, of bigrams and of the longest common subsequence."""
+
+    rouge1: float
+    rouge2: float
+    rouge_l: float
+
+
+@functools.cache
+def _scorer() -> Any:
+    from rouge_score.rouge_scorer import RougeScorer  # imported late: it imports nltk
+
+    return RougeScorer(_KINDS, use_stemmer=False)
+
+
+def rouge(first: str, second: str) -> Rouge:
+    """Return the ROUGE F1 of two texts (symmetric); a text without tokens scores 0."""
+    scores = _scorer().score(first, second)
+    return Rouge(*(float(scores[kind].fmeasure) for kind in _KINDS))
+
+
+def trajectory(hops: Sequence[Mapping[str, Any]]) -> str:
+    """Return the hops of a row of a run as text, one line per hop: sub-question, answer and evidence."""
+    parts = [[hop.get("question"), hop.get("answer"), hop.get("evidence")] for hop in hops]
+    return "\n".join(" ".join(str(text) for text in hop if text) for hop in parts)
+
+
+def mean_pairwise_rouge(texts: Sequence[str]) -> Rouge | None:
+    """Return the mean ROUGE over all pairs of texts; None for fewer than two texts or if all are blank."""
+    pairs = list(combinations(texts, 2))
+    if not pairs or not any(text.strip() for text in texts):
+        return None
+    scores = [rouge(first, second) for first, second in pairs]
+    return Rouge(*(sum(column) / len(pairs) for column in zip(*scores, strict=True)))

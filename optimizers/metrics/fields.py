@@ -3,7 +3,7 @@
 from typing import Any
 
 from optimizers.metrics import retrieval
-from optimizers.metrics.aliases import accepted
+from optimizers.metrics.answer import accepted
 
 
 def answer_of(prediction: Any) -> str:

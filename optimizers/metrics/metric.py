@@ -1,11 +1,108 @@
-"""The record of a metric."""
+"""The record of a metric.
+
+What a metric needs of a question and of a prediction, and which of it they lack.
+
+A metric without the gold it needs is undefined. Where a prediction is read from a file, it may also lack what the
+program had (the text of the passages, its hops): metrics then would score 0 what nobody knows, so that `score` leaves
+them undefined and names the need.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
+from optimizers.metrics import fields
+from optimizers.metrics.citations import references_of
 from optimizers.metrics.entailment.oracle import Entails, Pair
-from optimizers.metrics.needs import Need
+from optimizers.metrics.retrieval import converted_article
+from signatures.citation_marks import citation_numbers
+
+
+class Need(StrEnum):
+    """Something a metric needs, as `verihop metrics` shows it."""
+
+    ANSWERS = "gold answers"
+    GOLD_IDS = "gold ids"
+    GOLD_SENTENCES = "gold sentences"
+    GOLD_ARTICLES = "gold titles"
+    KEY_FACTS = "key facts"
+    SHORT_ANSWERS = "short answers of sub-questions"
+    SUB_QUESTIONS = "gold sub-questions"
+    PASSAGES = "ids of the passages read"
+    TITLES = "titles of the passages read"
+    TEXTS = "texts of the passages read"
+    CITATIONS = "citations"
+    CITED_TEXTS = "texts of the passages cited"
+    HOPS = "hops"
+    FACTS = "predicted supporting facts or quoted evidence"
+    QUOTED_TEXTS = "texts of the passages quoted from"
+    VERIFICATIONS = "verifications (cov_rag)"
+    ORACLE = "entailment oracle"
+    JUDGE = "judge LM"
+
+
+OF_QUESTION = frozenset(
+    {
+        Need.ANSWERS,
+        Need.GOLD_IDS,
+        Need.GOLD_SENTENCES,
+        Need.GOLD_ARTICLES,
+        Need.KEY_FACTS,
+        Need.SHORT_ANSWERS,
+        Need.SUB_QUESTIONS,
+    }
+)
+"""Needs that the question fills."""
+
+OF_CORPUS = frozenset({Need.TEXTS, Need.TITLES, Need.CITED_TEXTS, Need.QUOTED_TEXTS})
+"""Needs that the passages of the corpus fill."""
+
+
+def lacking(example: Any, prediction: Any) -> frozenset[Need]:
+    """Return what a question and a prediction lack.
+
+    Args:
+        example: The question with its gold fields.
+        prediction: A field that is absent or None is unknown; an empty one is known to be empty.
+    """
+    has = {
+        Need.ANSWERS: bool(fields.golds_of(example)),
+        Need.GOLD_IDS: bool(fields.gold_ids_of(example)),
+        Need.GOLD_SENTENCES: bool(fields.gold_sentences_of(example)),
+        Need.GOLD_ARTICLES: bool(fields.gold_articles_of(example)),
+        Need.KEY_FACTS: bool(fields.key_facts_of(example)),
+        Need.SHORT_ANSWERS: bool(fields.short_answers_of(example)),
+        Need.SUB_QUESTIONS: bool(getattr(example, "sub_questions", None)),
+        **_of_prediction(prediction),
+    }
+    return frozenset(need for need, there in has.items() if not there)
+
+
+def _of_prediction(prediction: Any) -> dict[Need, bool]:
+    known = {name for name in ("passages", "citations", "hops") if getattr(prediction, name, None) is not None}
+    passages = fields.passages_of(prediction)
+    details = getattr(prediction, "details", None) or {}
+    marks = citation_numbers(fields.response_of(prediction))  # they count the passages
+    facts = getattr(prediction, "supporting_facts", None) is not None
+    return {
+        Need.PASSAGES: "passages" in known,
+        Need.TITLES: "passages" in known and all(each.title or converted_article(each.id) for each in passages),
+        Need.TEXTS: "passages" in known and all(each.text.strip() for each in passages),
+        Need.CITATIONS: "citations" in known and ("passages" in known or not marks),
+        Need.CITED_TEXTS: "passages" in known and _cited_texts(prediction),
+        Need.HOPS: "hops" in known,
+        Need.FACTS: facts or "hops" in known,
+        # Of all passages, although only some are quoted from: else answers that quote nothing were the ones scored.
+        Need.QUOTED_TEXTS: facts or ("passages" in known and all(each.text.strip() for each in passages)),
+        Need.VERIFICATIONS: "verifications" in details,
+    }
+
+
+def _cited_texts(prediction: Any) -> bool:
+    references = references_of(prediction)
+    marks = citation_numbers(fields.response_of(prediction))
+    return all(references[mark - 1].text.strip() for mark in marks if 1 <= mark <= len(references))
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,9 @@ from typing import Any
 
 import dspy
 
-from optimizers.replay.gold import gold_sha256
 from optimizers.replay.memory import Memory
-from optimizers.replay.record import Record
-from optimizers.replay.running import Runner
+from optimizers.replay.record import Record, gold_sha256
+from optimizers.replay.replaying import Runner
 from optimizers.replay.trees import Leaf, Way, way_to
 from programs.parts.knobs import Choice, Knob, Range, knobs_of
 

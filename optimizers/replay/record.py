@@ -1,21 +1,43 @@
-"""The record of a run in memory: what every question came to, by the decisions of its gates."""
+"""The record of a run in memory: what every question came to, by the decisions of its gates.
 
+The files of a record: `branches.jsonl.gz` (what each question came to, by decisions) and `replies.jsonl.gz`.
+
+Both are files of `optimizers.replay.memory`. The first value of `branches.jsonl.gz` says what was recorded; each other
+one has leaves of one question. `replies.jsonl.gz` has LM replies and passages, which are read only to run the program
+again; a call is named by a hash of its request, a search by query and k.
+"""
+
+import contextlib
+import json
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import dspy
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from optimizers.evaluating import Outcome
-from optimizers.replay.gold import gold_sha256
+from optimizers.replay.memory import MemberLog, Memory, Place, placed_members, read_members, read_place
+from optimizers.replay.names import BRANCHES, REPLIES
 from optimizers.replay.trees import Inconsistent, Leaf, Step, Tree, grown, leaves_of
-from programs.artifacts.kinds import KINDS, program_name
+from programs.artifacts.state import KINDS, program_name
 from programs.catalog import PROGRAMS, known_program
 from programs.parts.gates import gates_of, replayable_knobs
 from programs.parts.knobs import check_knobs
 from programs.parts.meter import Meter
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError, first_problem, one_line
+from signatures.common.files import sha256_text
 from signatures.common.own_code import is_own
+
+_NOT_GOLD = {"id", "question", "split"}
+
+
+def gold_sha256(example: dspy.Example) -> str:
+    """Return the SHA-256 of all that a metric may read of an example (`optimizers.examples.to_examples`)."""
+    fields: dict[str, Any] = {name: value for name, value in example.toDict().items() if name not in _NOT_GOLD}
+    return sha256_text(json.dumps(fields, sort_keys=True, ensure_ascii=False, default=str))
+
 
 _COMPARED = ("program.name", "program.state_sha256", "lm", "judge", "corpus", "given")
 _NONE = Meter().counts()
@@ -215,3 +237,140 @@ def check_gates(name: str, program: dspy.Module | type[dspy.Module] | None) -> N
     if program is None or not gates_of(program):
         gated = ", ".join(sorted(each for each, cls in _listed().items() if gates_of(cls)))
         raise UserError(f"Program {name!r} has no gates, so nothing can be replayed. Programs with gates: {gated}.")
+
+
+SCHEMA = 2  # 1 did not say which gold the scores are of
+
+
+class _Header(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    record: int
+    run: dict[str, Any]
+
+
+class _Leaves(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    id: str
+    question: str
+    gold: str
+    leaves: list[Leaf]
+
+
+def load_record(folder: Path | str, program: dspy.Module | type[dspy.Module] | None = None) -> Record:
+    """Return the record in the folder of a run.
+
+    Args:
+        folder: Of a run that was recorded (`experiments.pipeline.branches`).
+        program: Has the gates; by default the program of the catalog that the record names.
+
+    Raises:
+        UserError: There is no record, it is damaged, or the program has no gates.
+    """
+    path = Path(folder) / BRANCHES
+    values = read_members(path)
+    try:
+        header = _Header.model_validate(next(values))
+        _check_header(header)
+    except StopIteration:
+        raise UserError(
+            f"{folder} has no recorded branches: evaluate the program with branches recorded first."
+        ) from None
+    except ValidationError as error:
+        raise UserError(f"{path} is damaged ({first_problem(error)}). Record the run again.") from None
+    except KeyError as error:
+        raise UserError(f"{path} is damaged (it states no {error}). Record the run again.") from None
+    record = Record(header.run, program)
+    for value in values:
+        try:
+            found = _Leaves.model_validate(value)
+            for leaf in found.leaves:
+                if set(leaf.scores) != set(record.metrics):
+                    raise Inconsistent(f"question {one_line(found.id, 80)!r} has scores of other metrics")
+                record.add(found.id, found.question, leaf, found.gold)
+        except ValidationError as error:
+            raise UserError(f"{path} is damaged ({first_problem(error)}). Record the run again.") from None
+        except Inconsistent as error:
+            raise UserError(f"{path} contradicts itself ({error}). Record the run again.") from None
+    return record
+
+
+def _check_header(header: _Header) -> None:
+    if header.record != SCHEMA:
+        raise UserError(f"The record has version {header.record}, this verihop reads {SCHEMA}. Record the run again.")
+    program, metrics = header.run["program"], header.run["metrics"]
+    if not (isinstance(program, dict) and isinstance(metrics, dict) and metrics):
+        raise KeyError("metrics")
+    if not (isinstance(program.get("knobs"), dict) and isinstance(program.get("name"), str)):
+        raise KeyError("program")
+
+
+def load_memories(folder: Path | str) -> dict[str, Memory]:
+    """Return what is known of each question, by id; empty if nothing was recorded."""
+    path, kept = Path(folder) / REPLIES, dict[str, list[Json]]()
+    for value in read_members(path):
+        kept.setdefault(_id_of(value, path), []).append(value)
+    return {id: _memory(found, path) for id, found in kept.items()}
+
+
+def _id_of(value: Any, path: Path) -> str:
+    if not isinstance(value, dict) or not isinstance(value.get("id"), str):
+        raise UserError(f"{path} is damaged (a member is of no question). Record the run again.")
+    return str(value["id"])
+
+
+def _memory(kept: Sequence[Json], path: Path) -> Memory:
+    try:
+        return Memory(kept)
+    except (TypeError, KeyError, ValueError, IndexError, AttributeError) as error:
+        raise UserError(f"{path} is damaged ({one_line(error)}). Record the run again.") from None
+
+
+class RecordLog:
+    """Writes the record of a run; safe under threads, one process at a time.
+
+    Args:
+        folder: Of the run.
+    """
+
+    def __init__(self, folder: Path | str):
+        self._path = Path(folder) / REPLIES
+        self._branches, self._replies = MemberLog(Path(folder) / BRANCHES), MemberLog(self._path)
+        self._places: dict[str, list[Place]] = {}  # of each question's replies
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> "RecordLog":
+        self._stack.enter_context(self._branches)
+        self._stack.enter_context(self._replies)
+        for value, place in placed_members(self._path):
+            self._places.setdefault(_id_of(value, self._path), []).append(place)
+        return self
+
+    def __exit__(self, *ended: Any) -> None:
+        self._stack.__exit__(*ended)
+
+    def begin(self, run: Json) -> None:
+        """Write what is recorded; once, before anything else."""
+        self._branches.append({"record": SCHEMA, "run": run})
+
+    def memory(self, id: str) -> Memory:
+        """Return what is known of a question, read from the file."""
+        return _memory([read_place(self._path, place) for place in self._places.get(id, [])], self._path)
+
+    def add_memory(self, id: str, memory: Memory) -> None:
+        """Write what a question's memory has learned since the last time."""
+        if news := memory.news():
+            place = self._replies.append({"id": id, **news})
+            self._places.setdefault(id, []).append(place)
+
+    def add_leaves(self, example: dspy.Example, leaves: Sequence[Leaf]) -> None:
+        """Write leaves of a question, which has an `id`; what led to them should be written before."""
+        written = [leaf.model_dump() for leaf in leaves]
+        of = {"id": example.id, "question": example.question, "gold": gold_sha256(example)}
+        self._branches.append({**of, "leaves": written})
+
+
+def has_record(folder: Path | str) -> bool:
+    """Return whether there is a record in a folder."""
+    return next(iter(read_members(Path(folder) / BRANCHES)), None) is not None

@@ -1,15 +1,12 @@
 """The optimizers that are not made of others, by name: what the catalog, the race and BetterTogether choose from."""
 
-from optimizers.teleprompters.bootstrap import BOOTSTRAP
-from optimizers.teleprompters.ensemble import ENSEMBLE
+from optimizers.teleprompters.bootstrap import BOOTSTRAP, KNN, LABELED
 from optimizers.teleprompters.instructions.copro import COPRO
 from optimizers.teleprompters.instructions.gepa import GEPA
 from optimizers.teleprompters.instructions.infer_rules import INFER_RULES
 from optimizers.teleprompters.instructions.mipro import MIPRO
 from optimizers.teleprompters.instructions.simba import SIMBA
-from optimizers.teleprompters.knn import KNN
-from optimizers.teleprompters.labeled import LABELED
-from optimizers.teleprompters.random_search import RANDOM_SEARCH
+from optimizers.teleprompters.random_search import ENSEMBLE, RANDOM_SEARCH
 from optimizers.teleprompters.task import Optimizer
 
 SINGLE: dict[str, Optimizer] = {

@@ -19,16 +19,28 @@ from typing import Annotated, Any, NamedTuple
 
 import dspy
 
-from programs.parts.agents.ending import OWN, PASSAGES, ending_predictors, final_answer
-from programs.parts.agents.transcript import Turn, transcript_lines
+from programs.parts.agents.transcript import (
+    OWN,
+    PASSAGES,
+    Turn,
+    calls_tools,
+    ending_predictors,
+    final_answer,
+    transcript_lines,
+    try_call_tools,
+)
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
-from programs.parts.passages import deduplicate, passages_stating, titled_text
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, settled
-from programs.parts.ranking import closest, is_no_item
-from programs.parts.replies.tool_calls import calls_tools, try_call_tools
-from programs.parts.stop_reasons import CAP, FINISHED
+from programs.parts.passages import closest, deduplicate, is_no_item, passages_stating, titled_text
+from programs.parts.prediction import (
+    CAP,
+    FINISHED,
+    drop_from_trace,
+    make_prediction,
+    retrieve_passages,
+    settled,
+    try_predict,
+)
 from signatures.agents.a_rag import CallTools, UseTool
 from signatures.agents.transcript import ExtractAnswer
 from signatures.text import split_sentences

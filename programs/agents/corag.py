@@ -21,15 +21,21 @@ from typing import Annotated, Any, NamedTuple
 
 import dspy
 
-from programs.parts.fanout import fanout
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import answer_in, gives_answer
-from programs.parts.passages import deduplicate, passages_stating
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, settled
+from programs.parts.passages import deduplicate, is_no_item, passages_stating
+from programs.parts.prediction import (
+    DONE,
+    REPEATED,
+    UNPARSEABLE,
+    drop_from_trace,
+    make_prediction,
+    retrieve_passages,
+    settled,
+    try_predict,
+)
 from programs.parts.probability import YesProbability, calls_per_probability, probability
-from programs.parts.ranking import is_no_item
-from programs.parts.stop_reasons import DONE, REPEATED, UNPARSEABLE
+from programs.parts.threads import fanout
 from signatures.agents.corag import AnswerFollowUp, AskFurther, ConcludeChain, JudgeChain
 from signatures.reading import ReadAnswer
 from signatures.text_words import same_words

@@ -15,15 +15,20 @@ from typing import Annotated, Any, NamedTuple
 
 import dspy
 
-from programs.parts.agents.ending import EXTRACT, OWN, PASSAGES, ended, ending_predictors
-from programs.parts.agents.transcript import Turn, transcript_lines, turn_of
+from programs.parts.agents.transcript import (
+    EXTRACT,
+    OWN,
+    PASSAGES,
+    Turn,
+    ended,
+    ending_predictors,
+    transcript_lines,
+    turn_of,
+)
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
-from programs.parts.passages import titled_text
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import retrieve_passages, settled
-from programs.parts.ranking import is_no_item
-from programs.parts.stop_reasons import CAP, FINISHED
+from programs.parts.passages import is_no_item, titled_text
+from programs.parts.prediction import CAP, FINISHED, drop_from_trace, retrieve_passages, settled, try_predict
 from signatures.agents.react import TakeStep
 from signatures.text import split_sentences
 from signatures.types import Hop, Passage, Retriever

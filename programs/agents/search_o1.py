@@ -20,14 +20,21 @@ from typing import Annotated, Any
 
 import dspy
 
-from programs.parts.agents.ending import EXTRACT, OWN, PASSAGES, ended, ending_predictors
-from programs.parts.agents.transcript import Turn, found_texts, transcript_lines, turn_of
+from programs.parts.agents.transcript import (
+    EXTRACT,
+    OWN,
+    PASSAGES,
+    Turn,
+    ended,
+    ending_predictors,
+    found_texts,
+    transcript_lines,
+    turn_of,
+)
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import retrieve_passages, settled
-from programs.parts.ranking import is_no_item
-from programs.parts.stop_reasons import CAP, FINISHED
+from programs.parts.passages import is_no_item
+from programs.parts.prediction import CAP, FINISHED, drop_from_trace, retrieve_passages, settled, try_predict
 from signatures.agents.search_o1 import ReasonInDocuments, ReasonOn
 from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever

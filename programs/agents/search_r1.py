@@ -16,15 +16,26 @@ from typing import Annotated, Any
 
 import dspy
 
-from programs.parts.agents.ending import EXTRACT, OWN, PASSAGES, ended, ending_predictors
-from programs.parts.agents.tags import ANSWER, STOP, acted, grown_text, information
-from programs.parts.agents.transcript import Turn, found_texts, transcript_lines, turn_of
+from programs.parts.agents.transcript import (
+    ANSWER,
+    EXTRACT,
+    OWN,
+    PASSAGES,
+    STOP,
+    Turn,
+    acted,
+    ended,
+    ending_predictors,
+    found_texts,
+    grown_text,
+    information,
+    transcript_lines,
+    turn_of,
+)
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import retrieve_passages, settled
-from programs.parts.ranking import is_no_item
-from programs.parts.stop_reasons import CAP, FINISHED
+from programs.parts.passages import is_no_item
+from programs.parts.prediction import CAP, FINISHED, drop_from_trace, retrieve_passages, settled, try_predict
 from signatures.agents.search_r1 import ContinueWithTags, SearchOrAnswer
 from signatures.types import Hop, Passage, Retriever
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from programs.artifacts.folder import complete_artifact, replacing
 from programs.artifacts.freezing import CHILDREN, dump, sealed
-from programs.artifacts.kinds import KINDS, Parts, child_names
 from programs.artifacts.loading import load_unbound
 from programs.artifacts.record import Artifact, read_with_digest
+from programs.artifacts.state import KINDS, Parts, child_names
 from programs.parts.knobs import check_knobs, knob_values
 from signatures.common.errors import UserError, unknown
 from signatures.common.strict_json import read_limited

@@ -9,10 +9,9 @@ from typing import Any
 
 import dspy
 
-from programs.artifacts.kinds import all_parts, children_of, program_name, strategies_of
 from programs.artifacts.loading import load_unbound
 from programs.artifacts.record import Artifact, read_artifact
-from programs.artifacts.state import dump_state
+from programs.artifacts.state import all_parts, children_of, dump_state, program_name, strategies_of
 from programs.nearest_demos import NearestDemos
 from programs.parts.knobs import knob_values
 

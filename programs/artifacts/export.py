@@ -10,9 +10,9 @@ import dspy
 from dspy.utils.callback import BaseCallback
 from pydantic import BaseModel
 
-from programs.artifacts.bindings import PROBABILITY_KNOBS
-from programs.artifacts.kinds import program_name, strategies_of
-from programs.parts.predict import original_of
+from programs.artifacts.loading import PROBABILITY_KNOBS
+from programs.artifacts.state import program_name, strategies_of
+from programs.parts.prediction import original_of
 from programs.parts.probability import ProbabilityMode, asks_yes_no, verbalised_form
 from signatures.plain_text import TEXT, continues_text
 from signatures.types import Hop, Passage

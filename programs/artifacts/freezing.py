@@ -8,12 +8,21 @@ from typing import Any
 import dspy
 
 from programs.artifacts.folder import replacing
-from programs.artifacts.kinds import KINDS, SINGLE, Parts, kind_of, program_name
-from programs.artifacts.pool import dump_pool
 from programs.artifacts.record import Artifact, digest_of
-from programs.artifacts.state import apply_state, check_signatures, check_visible, dump_state, signature_fields
-from programs.catalog import PROGRAMS, build_class
-from programs.naming import check_importable, why_no_program
+from programs.artifacts.state import (
+    KINDS,
+    SINGLE,
+    Parts,
+    apply_state,
+    check_signatures,
+    check_visible,
+    dump_pool,
+    dump_state,
+    kind_of,
+    program_name,
+    signature_fields,
+)
+from programs.catalog import PROGRAMS, build_class, check_importable, why_no_program
 from programs.parts.knobs import knob_values
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import atomic_write, sha256_text
@@ -56,7 +65,7 @@ def freeze(program: dspy.Module, folder: Path | str, *, overwrite: bool = False,
 
     Args:
         program: A program of the catalog or of the user, compiled or not, or a combination of such programs
-            (`Ensemble`, `NearestDemos` and the other classes of `programs.artifacts.kinds.KINDS`).
+            (`Ensemble`, `NearestDemos` and the other classes of `programs.artifacts.state.KINDS`).
         folder: The folder of the artifact.
         overwrite: Replace an existing artifact.
         provenance: Values for the fields `lm`, `corpus`, `data`, `optimizer`, `metric`, `revision` of `Artifact`.

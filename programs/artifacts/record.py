@@ -55,7 +55,7 @@ class Artifact(BaseModel):
 
     Args:
         schema_version: Version of this layout; other versions are refused.
-        kind: "program", or how other artifacts are combined (`programs.artifacts.kinds.KINDS`).
+        kind: "program", or how other artifacts are combined (`programs.artifacts.state.KINDS`).
         program: Name in the catalog; the kind, if it is another.
         knobs: Every knob with its frozen value.
         signatures: For each predictor, its fields in order: name, role, type, description.

@@ -8,9 +8,7 @@ from typing import Any
 
 import dspy
 
-from programs.parts.predict import try_predict
-from programs.parts.prediction import make_prediction
-from programs.parts.stop_reasons import UNPARSEABLE
+from programs.parts.prediction import UNPARSEABLE, make_prediction, try_predict
 from signatures.reading import AnswerFromMemory
 from signatures.types import Passage, Retriever
 

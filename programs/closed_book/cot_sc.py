@@ -15,12 +15,10 @@ from typing import Annotated, Any
 
 import dspy
 
-from programs.parts.fanout import fanout
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction
+from programs.parts.prediction import DONE, UNPARSEABLE, drop_from_trace, make_prediction, try_predict
 from programs.parts.steps.voting import answer_key, majority
-from programs.parts.stop_reasons import DONE, UNPARSEABLE
+from programs.parts.threads import fanout
 from signatures.reading import AnswerFromMemory
 from signatures.types import Passage, Retriever
 

@@ -6,12 +6,18 @@ schema. If the only output of a signature is a bool, both ask for one word; a te
 (`continuing.py`), and a reply in plain text may also be calls of tools (`plain_replies.py`).
 
 There is no second call if a reply cannot be parsed: the failure is counted and raised, and the strategy continues with
-its documented fallback (`programs.parts.predict`).
+its documented fallback (`programs.parts.prediction`).
+
+Prompts of signatures whose reply is plain text (`signatures.plain_text`): inputs under headers, a reply as it is.
+
+They are those of an LM that may call tools instead of replying. The tools are no part of the prompt, but of the request
+beside it, and so are the calls of the reply.
 """
 
 import json
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from dspy.adapters import ChatAdapter, JSONAdapter
@@ -19,18 +25,103 @@ from dspy.adapters.chat_adapter import field_header_pattern
 from dspy.adapters.utils import apply_output_field_defaults
 from dspy.utils.exceptions import AdapterParseError
 
+from programs.lms.calls.reply_cache import Unparsed, cached_if_parsed
 from programs.lms.continuing import Continuing
-from programs.lms.parsing import counting_replies, drop_without_p_yes
-from programs.lms.plain_replies import PlainReplies
-from programs.lms.rendering import describe_field, escape_all, is_passages, render
-from programs.lms.servers.thinking_budget import ThinkingBudget, is_thinking_only, record_replies
+from programs.lms.rendering import describe_field, escape, escape_all, is_passages, render
+from programs.lms.servers.thinking import ThinkingBudget, is_thinking_only, record_replies
 from programs.lms.tolerant import LONGEST_REPLY, check_length, coerce, read_json
-from programs.parts.meter import record
-from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs
-from signatures.plain_text import continues_text, replies_in_text
+from programs.lms.tracing.calls import calls_read
+from programs.parts.meter import record, record_unreadable
+from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs, yes_share
+from signatures.plain_text import PlainText, continues_text, replies_in_text
+
+
+@contextmanager
+def counting_replies() -> Iterator[Unparsed]:
+    """Count the reply of the block; one that cannot be parsed is counted, shown and not cached."""
+    with calls_read() as unreadable:
+        try:
+            with cached_if_parsed() as replies:
+                yield replies
+        except AdapterParseError as error:
+            unreadable(str(error).partition("\n\n")[0])  # what follows is the reply
+            record(replies=1, parse_failures=1)
+            record_unreadable(_text_of(error.lm_response))
+            raise
+    record(replies=1)
+
+
+def drop_without_p_yes(
+    lm_kwargs: dict[str, Any], signature: Any, values: list[dict[str, Any]], replies: Unparsed
+) -> None:
+    """Leave a reply uncached that has no P(yes) although log-probabilities were requested."""
+    if lm_kwargs.get("logprobs") and asks_yes_no(signature):
+        given = [value.get("logprobs") for value in values]
+        if any(not isinstance(each, Mapping) or yes_share(each.get("content")) is None for each in given):
+            replies.drop()
+
+
+def _text_of(reply: Any) -> str:
+    """Return the text of an unparseable reply as DSPy gives it: text, "None", or a dict."""
+    return "" if str(reply) == "None" or str(reply).startswith(("{'text': None", "{'text': ''")) else str(reply)
+
+
+Inputs = dict[str, Any]
+
+
+class PlainReplies:
+    """Mixed in before an adapter, which it leaves as it is for all other signatures."""
+
+    def format_system_message(self, signature: Any) -> str:
+        """Return the instruction, the input fields, and what the text is to say."""
+        if not replies_in_text(signature):
+            return super().format_system_message(signature)  # type: ignore[misc]
+        name = _text_field(signature)
+        given = "\n".join(describe_field(name, field) for name, field in signature.input_fields.items())
+        said = describe_field(name, signature.output_fields[name])
+        return f"{signature.instructions.strip()}\n\nGiven:\n{given}\n\nReply in plain text with:\n{said}"
+
+    def user_message_output_requirements(self, signature: Any) -> str:
+        """Return the last line of a prompt."""
+        if not replies_in_text(signature):
+            return super().user_message_output_requirements(signature)  # type: ignore[misc]
+        return f"Call a tool, or reply with the {_text_field(signature)} alone."
+
+    def format_assistant_message_content(
+        self, signature: Any, outputs: Inputs, missing_field_message: str | None = None
+    ) -> str:
+        """Return the text of a demo."""
+        if not replies_in_text(signature):
+            return super().format_assistant_message_content(signature, outputs, missing_field_message)  # type: ignore[misc]
+        return escape(str(outputs.get(_text_field(signature)) or missing_field_message or ""))
+
+    def parse(self, signature: Any, completion: str) -> Inputs:
+        """Return the reply without white space around it.
+
+        Raises:
+            AdapterParseError: It is empty or too long.
+        """
+        if not replies_in_text(signature):
+            return super().parse(signature, completion)  # type: ignore[misc]
+        try:
+            check_length(completion)
+            if not completion.strip():
+                raise ValueError("the reply is empty")
+        except ValueError as error:
+            raise AdapterParseError(
+                adapter_name=type(self).__name__,
+                signature=signature,
+                lm_response=completion[:LONGEST_REPLY],
+                message=str(error),
+            ) from error
+        return {_text_field(signature): completion.strip()}
+
+
+def _text_field(signature: Any) -> str:
+    return next(name for name, field in signature.output_fields.items() if field.annotation is PlainText)
+
 
 Messages = list[dict[str, Any]]
-Inputs = dict[str, Any]
 
 _ONE_WORD = "Answer with one word, yes or no."
 _ONE_WORD_TOKENS = 4  # allows for formatting such as "**Yes**"; log-probabilities are those of the first

@@ -24,20 +24,25 @@ from dspy.clients.model_metadata import model_info
 from dspy.utils.exceptions import LMConfigurationError, LMError
 
 from programs.lms.adapter import ChatForm, JsonForm
-from programs.lms.caches import use_reply_cache
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.metered import MeteredLM, metered_lm
-from programs.lms.calls.transport import Transport
+from programs.lms.calls.reply_cache import use_reply_cache
+from programs.lms.calls.retry import Transport
 from programs.lms.embedded import EmbeddedEngine
 from programs.lms.gguf import CONTEXT_SIZE as GGUF_CONTEXT_SIZE
 from programs.lms.gguf import GgufEngine, weights_hash
-from programs.lms.servers import server
-from programs.lms.servers.chat import ChatEngine
-from programs.lms.servers.completions import CompletionsEngine
-from programs.lms.servers.connection import connect_to_server, effort, remote, thinking_tokens
+from programs.lms.servers.chat import ChatEngine, CompletionsEngine
+from programs.lms.servers.connection import (
+    checked_base,
+    checked_key,
+    connect_to_server,
+    effort,
+    remote,
+    thinking_tokens,
+)
 from programs.lms.servers.detect import ServerDescription, dialect_named
 from programs.lms.servers.dialects import REASONING, Reasoning
-from programs.lms.servers.thinking_budget import ThinkingBudget, thinking_budget
+from programs.lms.servers.thinking import ThinkingBudget, thinking_budget
 from programs.lms.weights import choice
 from programs.lms.weights.choice import parse
 from programs.parts.probability import ProbabilityMode
@@ -66,7 +71,7 @@ class ModelTraits:
         probability_mode: How P(yes) is computed; "auto" uses log-probabilities if the LM returns them (a server with an
             `api_base` is asked a yes/no question, outside the budget), else samples.
         reasoning: How much the LM thinks before it answers; "auto" leaves it to the LM, but asks a thinking model on a
-            server yes/no questions without thinking if the server can turn it off (`programs.lms.servers.probe`).
+            server yes/no questions without thinking if the server can turn it off (`programs.lms.servers.detect`).
         thinking_tokens: Tokens for thinking in each reply of a thinking model, added to `max_tokens`; by default 4,096,
             or half of a smaller context.
         server: Name of the dialect in `programs.lms.servers.dialects`; by default the server is asked.
@@ -167,7 +172,7 @@ def connect(
     settings.update({name: defaults[name] for name in auto})
     settings.update(cache=cache, budget=budget, transport=transport, model_type=model_type)
     if api_base is not None:
-        served = connect_to_server(lm_id, server.checked_base(api_base), api_key_env, settings, auto, traits)
+        served = connect_to_server(lm_id, checked_base(api_base), api_key_env, settings, auto, traits)
         return _connection(
             lm_id,
             served.lm,
@@ -187,7 +192,7 @@ def connect(
     provider, _, model = lm_id.partition("/")
     if not provider or not model:
         raise UnknownLM(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.")
-    if key := server.checked_key(api_key_env):
+    if key := checked_key(api_key_env):
         settings["api_key"] = key
     return _to_provider(lm_id, settings, auto, traits)
 

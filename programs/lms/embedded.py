@@ -1,26 +1,238 @@
 """The embedded LM: a small instruct model in this process; one worker decodes for many threads.
 
 Why this runtime: `experiments/benchmarks/README.md`, section "Language models".
+
+The worker of the embedded LM: one thread that decodes the requests of many threads in batches.
+
+Concurrent requests are decoded together, and the shared prefix of their prompts is computed once.
 """
 
 import collections
+import contextlib
 import functools
 import hashlib
+import json
+import queue
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, TokenLogprob, TopLogprob, Usage
 
-from programs.lms import smollm
-from programs.lms.batching import Job, Worker
+import signatures.common.openvino_core  # noqa: F401 - before OpenVINO itself: without telemetry
 from programs.lms.calls.control import GRACE, current_control
 from programs.lms.continuing import is_begun
-from programs.lms.generation import DEFAULT_REPLY, EXACT, FAST, first_token, generation, rules
 from programs.lms.requests import turns
+from programs.lms.weights import choice
 from programs.lms.weights.choice import Weights, weights
 from programs.parts.threads import result_of, wait_for
+from signatures.common.files import sha256_text
+from signatures.common.versions import installed_versions
+
+THREADS = 2
+WIDTH = 16  # requests decoded together
+GATHER = 0.003  # seconds to wait for further requests before a step, unless the batch is full
+CACHE_GB = 2  # keys and values of prompts, including shared prefixes
+
+
+@dataclass
+class Job:
+    """One sequence (or, for log-probabilities, one set of beams) to decode."""
+
+    prompt: Any
+    config: Any
+    result: "Future[list[Any]]" = field(default_factory=Future)
+
+
+class Worker:
+    """A loaded model and the thread that runs it; each worker has its own queue.
+
+    Args:
+        model: Folder of the model in the format of the runtime.
+        tokenizer: Of the runtime.
+        properties: Settings of the runtime, except the number of threads.
+        jobs: The first ones; they end with an error, too, if the model cannot be loaded.
+    """
+
+    def __init__(self, model: Path, tokenizer: Any, properties: dict[str, Any], jobs: Sequence[Job] = ()):
+        # Not SimpleQueue: its `get` with a time limit may never end if the thread is interrupted in it (CPython 3.11).
+        self._jobs: queue.Queue[Job | None] = queue.Queue()
+        for job in jobs:
+            self._jobs.put(job)
+        self._lock = threading.Lock()
+        self._stopped = False
+        self.started = threading.Event()  # the model is loaded, or cannot be
+        self._thread = threading.Thread(target=self._work, args=(model, tokenizer, properties), daemon=True, name="lm")
+        self._thread.start()
+
+    def submit(self, jobs: list[Job]) -> bool:
+        """Queue the jobs and return True; return False if this worker has failed or is stopping."""
+        with self._lock:
+            if not self._stopped:
+                for job in jobs:
+                    self._jobs.put(job)
+            return not self._stopped
+
+    def stop(self) -> None:
+        """Accept no more jobs, and wait until the queued ones are done and the model is freed."""
+        with self._lock:
+            if not self._stopped:
+                self._jobs.put(None)
+            self._stopped = True
+        self._thread.join()
+
+    def _work(self, model: Path, tokenizer: Any, properties: dict[str, Any]) -> None:
+        running: dict[int, tuple[Job, Any]] = {}
+        try:
+            try:
+                pipeline = load(model, tokenizer, properties)
+            finally:
+                self.started.set()
+            number = 0
+            while (new := self._gather(len(running))) is not None:
+                for job in new:
+                    number += 1
+                    running[number] = (job, pipeline.add_request(number, job.prompt, job.config))
+                pipeline.step()
+                for key in [key for key, (job, handle) in running.items() if _ended(job, handle)]:
+                    job, handle = running.pop(key)
+                    if not job.result.cancelled():
+                        job.result.set_result(handle.read_all())
+        except BaseException as error:  # noqa: BLE001  (every waiting thread must get the error)
+            self._fail(running, error)
+
+    def _fail(self, running: dict[int, tuple[Job, Any]], error: BaseException) -> None:
+        """Raise `error` in all waiting threads."""
+        jobs = [job for job, _ in running.values()]
+        with self._lock:
+            self._stopped = True
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    if (job := self._jobs.get_nowait()) is not None:
+                        jobs.append(job)
+        for job in jobs:
+            with contextlib.suppress(Exception):  # it may just have been cancelled
+                job.result.set_exception(error)
+
+    def _gather(self, running: int) -> list[Job] | None:
+        """Return the jobs to add before the next step, None to stop; blocks only when idle."""
+        new: list[Job] = []
+        with contextlib.suppress(queue.Empty):
+            while running + len(new) < WIDTH:
+                # The runtime holds the interpreter lock during a step; other threads run during this wait.
+                idle = running + len(new) == 0
+                job = self._jobs.get() if idle else self._jobs.get(timeout=GATHER)
+                if job is None:
+                    if running or new:
+                        self._jobs.put(None)
+                        break
+                    return None
+                new.append(job)
+        return new
+
+
+def load(model: Path, tokenizer: Any, properties: dict[str, Any]) -> Any:
+    """Return the runtime with the model loaded, after about 3 s.
+
+    Not to be called in the main thread: that would keep the runtime's stack for signal handlers after it has been
+    closed, and the next Ctrl-C would crash the process (see `signatures.common.openvino_core`).
+    """
+    import openvino_genai
+
+    scheduler = openvino_genai.SchedulerConfig()
+    scheduler.enable_prefix_caching = True
+    scheduler.cache_size = CACHE_GB
+    scheduler.max_num_seqs = 2 * WIDTH
+    scheduler.max_num_batched_tokens = 512
+    properties = {"INFERENCE_NUM_THREADS": THREADS, **properties}
+    return openvino_genai.ContinuousBatchingPipeline(str(model), tokenizer, scheduler, "CPU", **properties)
+
+
+def _ended(job: Job, handle: Any) -> bool:
+    import openvino_genai
+
+    if job.result.cancelled():
+        handle.cancel()
+        return True
+    return bool(handle.get_status() != openvino_genai.GenerationStatus.RUNNING)
+
+
+SHORT_REPLY = 128  # tokens; up to this limit, the length of texts in a JSON reply is capped
+LONGEST_TEXT = 120  # characters
+CHARACTERS = 2  # per generated token, at least
+DEFAULT_REPLY = 256  # tokens, if a request sets no limit
+
+FAST: dict[str, Any] = {}
+# Without these, matrix products are rounded differently at different batch sizes.
+EXACT: dict[str, Any] = {
+    "INFERENCE_PRECISION_HINT": "f32",
+    "KV_CACHE_PRECISION": "f32",
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
+}
+
+
+@functools.cache
+def rules() -> str:
+    """Return eight hexadecimal digits that change with this file and with the runtime's version.
+
+    They are part of the name in cache keys, so that a changed cap or runtime does not return old replies.
+    """
+    text = Path(__file__).read_text(encoding="utf-8")
+    return sha256_text(f"{text}\n{choice.CONTEXT_SIZE}\n{installed_versions(['openvino-genai'])}")[:8]
+
+
+def generation(request: Request, limit: int, seed: int) -> Any:
+    """Return the runtime's settings for a reply of at most `limit` tokens; `seed` matters above temperature 0."""
+    import openvino_genai
+
+    settings = request.config
+    config = openvino_genai.GenerationConfig(max_new_tokens=limit)
+    config.apply_chat_template = False
+    config.do_sample = bool(settings.temperature)
+    if settings.temperature:
+        config.temperature = settings.temperature
+        config.top_p = settings.top_p if settings.top_p is not None else 1.0
+        config.rng_seed = seed
+        if settings.top_k is not None:
+            config.top_k = settings.top_k
+    if settings.stop:
+        config.stop_strings = set(settings.stop)
+    if settings.logprobs is not None:
+        config.logprobs = 1
+    if settings.response_format is not None and settings.response_format.get("type") != "text":
+        schema = closing(settings.response_format.get("schema") or {"type": "object"}, limit)
+        config.structured_output_config = openvino_genai.StructuredOutputConfig(json_schema=json.dumps(schema))
+    return config
+
+
+def closing(schema: dict[str, Any], limit: int) -> dict[str, Any]:
+    """Return a schema with strings capped in length, so that the object closes within a short `limit` of tokens.
+
+    A small model may repeat itself in the first string until the limit cuts the reply, and all later fields are lost.
+    Nothing is capped under a long limit: it is for long answers, and the grammar of a long cap is expensive.
+    """
+    fields = schema.get("properties") or {}
+    texts = [name for name, field in fields.items() if field.get("type") == "string" and "enum" not in field]
+    if not texts or limit > SHORT_REPLY:
+        return schema
+    cap = min(LONGEST_TEXT, CHARACTERS * (limit - 8 * len(fields)) // len(texts))
+    capped = {name: {"maxLength": max(cap, 1), **fields[name]} for name in texts}
+    return {**schema, "properties": {**fields, **capped}}
+
+
+def first_token(top: int) -> Any:
+    """Return the settings for the `top` most likely first tokens, as beams of length one."""
+    import openvino_genai
+
+    beams = min(max(top, 2), 20)
+    config = openvino_genai.GenerationConfig(
+        max_new_tokens=1, num_beams=beams, num_return_sequences=beams, logprobs=1, ignore_eos=True
+    )
+    config.apply_chat_template = False
+    return config
 
 
 class EmbeddedEngine:
@@ -190,7 +402,7 @@ class EmbeddedEngine:
 
 def _encoded(tokenizer: Any, text: str) -> Any:
     """Return a tensor with the numbers of the tokens, of shape (1, tokens)."""
-    ids = [tokenizer.encode(piece, add_special_tokens=False).input_ids for piece in smollm.without_code_tokens(text)]
+    ids = [tokenizer.encode(piece, add_special_tokens=False).input_ids for piece in choice.without_code_tokens(text)]
     if len(ids) == 1:
         return ids[0]
     import numpy as np

@@ -21,11 +21,26 @@ import dspy
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import answer_in
 from programs.parts.passages import passages_stating
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, settled
-from programs.parts.reasoning.thought import drop_overruled, join_sentences, next_sentence, stated_answer
-from programs.parts.reasoning.token_probabilities import character_probabilities, masked, try_predict_scored
-from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
+from programs.parts.prediction import (
+    CAP,
+    FINISHED,
+    REPEATED,
+    UNPARSEABLE,
+    drop_from_trace,
+    make_prediction,
+    retrieve_passages,
+    settled,
+    try_predict,
+)
+from programs.parts.reasoning.thought import (
+    character_probabilities,
+    drop_overruled,
+    join_sentences,
+    masked,
+    next_sentence,
+    stated_answer,
+    try_predict_scored,
+)
 from signatures.multi_step.flare import DraftSentence, WriteSentence
 from signatures.reading import ReadAnswer
 from signatures.text_words import same_words

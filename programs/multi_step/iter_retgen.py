@@ -19,9 +19,15 @@ import dspy
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import answer_in
 from programs.parts.passages import passages_stating
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, settled
-from programs.parts.stop_reasons import DONE, UNPARSEABLE
+from programs.parts.prediction import (
+    DONE,
+    UNPARSEABLE,
+    drop_from_trace,
+    make_prediction,
+    retrieve_passages,
+    settled,
+    try_predict,
+)
 from signatures.multi_step.iter_retgen import ReasonAndAnswer
 from signatures.reading import ReadAnswer
 from signatures.text_words import same_words

@@ -19,16 +19,20 @@ from typing import Annotated, Any, NamedTuple
 
 import dspy
 
-from programs.parts.fanout import in_parallel
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import gives_answer
-from programs.parts.passages import deduplicate, passages_stating
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, settled
-from programs.parts.probability import calls_per_probability
-from programs.parts.ranking import is_no_item, passes
-from programs.parts.stop_reasons import CAP, FINISHED
-from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
+from programs.parts.passages import deduplicate, is_no_item, passages_stating, passes
+from programs.parts.prediction import (
+    CAP,
+    FINISHED,
+    drop_from_trace,
+    make_prediction,
+    retrieve_passages,
+    settled,
+    try_predict,
+)
+from programs.parts.probability import YesNoQuestion, YesNoScores, calls_per_probability
+from programs.parts.threads import in_parallel
 from signatures.multi_step import meta_rag as prompts
 from signatures.reading import ReadAnswer
 from signatures.text_words import contains_words

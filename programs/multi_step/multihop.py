@@ -13,11 +13,16 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.passages import deduplicate, passages_stating
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, settled
-from programs.parts.ranking import is_no_item
-from programs.parts.stop_reasons import DONE, UNPARSEABLE
+from programs.parts.passages import deduplicate, is_no_item, passages_stating
+from programs.parts.prediction import (
+    DONE,
+    UNPARSEABLE,
+    drop_from_trace,
+    make_prediction,
+    retrieve_passages,
+    settled,
+    try_predict,
+)
 from signatures.multi_step.multihop import WriteQuery
 from signatures.reading import ReadAnswer
 from signatures.types import Hop, Passage, Retriever

@@ -18,11 +18,19 @@ import dspy
 
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import answer_in, gives_answer
-from programs.parts.passages import passages_stating
-from programs.parts.predict import drop_from_trace, recall, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, settled
-from programs.parts.ranking import is_no_item
-from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
+from programs.parts.passages import is_no_item, passages_stating
+from programs.parts.prediction import (
+    CAP,
+    FINISHED,
+    REPEATED,
+    UNPARSEABLE,
+    drop_from_trace,
+    make_prediction,
+    recall,
+    retrieve_passages,
+    settled,
+    try_predict,
+)
 from signatures.genground import ConcludeAnswer
 from signatures.multi_step.self_ask import AskFollowUp
 from signatures.reading import AnswerFromMemory, ReadAnswer

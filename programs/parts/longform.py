@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import dspy
 
-from programs.parts.predict import try_predict
-from programs.parts.prediction import is_answer
+from programs.parts.prediction import is_answer, try_predict
 from signatures.citation_marks import citation_numbers, renumber_citations, strip_citations
 from signatures.refusals import refuses
 from signatures.types import Passage

@@ -1,17 +1,34 @@
-"""The passages a program reads, the hops it settles, what counts as a short answer, and the prediction it returns."""
+"""The passages a program reads, the hops it settles, what counts as a short answer, and the prediction it returns.
+
+Why a strategy stopped: one word in each prediction, the same words for all strategies.
+
+Tables show how often each occurs: a strategy that mostly ends at its cap is another one than its paper describes.
+"""
 
 import contextlib
 import contextvars
+import copy
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import dspy
+from dspy.utils.exceptions import AdapterParseError
 
 from programs.parts.passages import deduplicate, find_quote
-from programs.parts.stop_reasons import DONE
 from signatures.common.errors import UserError
+from signatures.reading import AnswerFromMemory
 from signatures.types import Hop, Passage
+
+DONE = "done"  # a fixed number of steps was taken
+FINISHED = "finished"  # the strategy's own rule: the LM declared the answer final, or a test accepted it
+CAP = "cap"  # the most steps, passages or tokens that its knobs allow were used up without that
+REPEATED = "repeated"  # the next step would have repeated an earlier one, or the LM named none
+NOTHING_FOUND = "nothing found"  # a search found nothing (new)
+UNPARSEABLE = "unparseable"  # a reply that could not be read ended it
+
+STOP_REASONS = (DONE, FINISHED, CAP, REPEATED, NOTHING_FOUND, UNPARSEABLE)
+
 
 _NON_ANSWERS = {"", "unknown", "未知", "不知道", "不详"}
 _MARKS = string.punctuation + string.whitespace + "。，、；：！？…—·“”‘’「」『』《》【】（）"
@@ -56,7 +73,7 @@ def make_prediction(
 
     Args:
         answer: The short answer, which exact match scores; empty if there is none.
-        stop_reason: Why the strategy stopped, one of `programs.parts.stop_reasons`.
+        stop_reason: Why the strategy stopped, one of `programs.parts.prediction`.
         hops: The reasoning, oldest first.
         passages: Passages read, in reading order; repeats are dropped.
         citations: Ids of the passages the answer rests on; repeats are dropped.
@@ -159,3 +176,83 @@ def retrieve_rankings(program: dspy.Module, queries: Sequence[str], k: int) -> l
     if len(queries) > 1 and program.retrieve is not None:
         return program.retrieve.many(queries, k)
     return [retrieve_passages(program, query, k) for query in queries]
+
+
+def try_predict(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None:
+    """Return the prediction, or None if the reply is unparseable.
+
+    The adapter has then counted the failure; each strategy documents its fallback.
+    """
+    try:
+        return predictor(**inputs)
+    except AdapterParseError:
+        return None
+
+
+def try_predict_text(predictor: dspy.Module, **inputs: Any) -> tuple[dspy.Prediction | None, str]:
+    """Return the prediction and ""; or None and the text of the reply that is unparseable, for those who can use it."""
+    try:
+        return predictor(**inputs), ""
+    except AdapterParseError as error:
+        return None, str(error.lm_response)
+
+
+def in_order(signature: type[dspy.Signature], names: Sequence[str]) -> type[dspy.Signature]:
+    """Return a signature with its input fields, all of which `names` lists, in another order."""
+    fields = {name: signature.fields[name] for name in (*names, *signature.output_fields)}
+    shown = {name: (field.annotation, field) for name, field in fields.items()}
+    made: Any = dspy.Signature
+    return made(shown, signature.instructions)
+
+
+def drop_from_trace(*replies: dspy.Prediction | None) -> None:
+    """Remove replies, compared by identity, from the running trace; None and replies not in it are ignored.
+
+    Optimizers make demonstrations of the replies in the trace; a reply that the strategy overrode must not become one.
+    """
+    trace, dropped = dspy.settings.trace, {id(reply) for reply in replies}
+    if trace:
+        trace[:] = [entry for entry in trace if id(entry[2]) not in dropped]
+
+
+def drop_replies_of(predictor: Any) -> None:
+    """Remove all replies of a predictor from the running trace, for the same reason."""
+    trace = dspy.settings.trace
+    if trace:
+        trace[:] = [entry for entry in trace if original_of(entry[0]) is not predictor]
+
+
+def recall(question: str) -> dspy.Prediction | None:
+    """Return an answer from memory, for a program that found nothing to read; None if the reply is unparseable.
+
+    The predictor is no attribute of the program, because optimizers would tune a prompt that questions with passages
+    never use; so its replies are no demonstrations either.
+    """
+    step = try_predict(dspy.Predict(AnswerFromMemory), question=question)
+    drop_from_trace(step)
+    return step
+
+
+def read_or_recall(reading: dspy.Module, question: str, passages: Sequence[Passage]) -> dspy.Prediction | None:
+    """Return the answer read from passages; with none to read, that from memory. None if the reply is unparseable."""
+    return try_predict(reading, question=question, passages=list(passages)) if passages else recall(question)
+
+
+def stand_in(predictor: dspy.Predict) -> dspy.Predict:
+    """Return a shallow copy of a predictor for one question, with which `original_of` finds the predictor itself."""
+    made = copy.copy(predictor)
+    made.stands_for = original_of(predictor)
+    return made
+
+
+def original_of(predictor: Any) -> Any:
+    """Return the predictor that a stand-in was made of; any other predictor is returned as it is."""
+    return getattr(predictor, "stands_for", predictor)
+
+
+def restore_originals() -> None:
+    """Let the entries of the running trace name predictors instead of their stand-ins, as optimizers expect."""
+    trace = dspy.settings.trace
+    for index, (predictor, *rest) in enumerate(trace or ()):
+        if hasattr(predictor, "stands_for"):
+            trace[index] = (original_of(predictor), *rest)

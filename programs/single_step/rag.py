@@ -10,9 +10,7 @@ import dspy
 
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import passages_stating
-from programs.parts.predict import read_or_recall
-from programs.parts.prediction import make_prediction, retrieve_passages
-from programs.parts.stop_reasons import DONE, UNPARSEABLE
+from programs.parts.prediction import DONE, UNPARSEABLE, make_prediction, read_or_recall, retrieve_passages
 from signatures.reading import ReadAnswer
 from signatures.types import Passage, Retriever
 

@@ -17,11 +17,17 @@ import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer, short_answer
-from programs.parts.passages import deduplicate, passages_stating
-from programs.parts.predict import drop_from_trace, read_or_recall, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, retrieve_rankings
-from programs.parts.ranking import new_items
-from programs.parts.stop_reasons import DONE, UNPARSEABLE
+from programs.parts.passages import deduplicate, new_items, passages_stating
+from programs.parts.prediction import (
+    DONE,
+    UNPARSEABLE,
+    drop_from_trace,
+    make_prediction,
+    read_or_recall,
+    retrieve_passages,
+    retrieve_rankings,
+    try_predict,
+)
 from signatures.reading import ReadAnswer
 from signatures.single_step.rrr import AnswerFromPassagesAlone, WriteBetterQuery, WriteQueries
 from signatures.types import Passage, Retriever

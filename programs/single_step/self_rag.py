@@ -15,16 +15,21 @@ from typing import Annotated, Any, NamedTuple
 
 import dspy
 
-from programs.parts.fanout import fanout
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import gives_answer
-from programs.parts.passages import deduplicate
-from programs.parts.predict import drop_from_trace, drop_replies_of, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages
-from programs.parts.probability import calls_per_probability
-from programs.parts.ranking import passes
-from programs.parts.stop_reasons import DONE, NOTHING_FOUND, UNPARSEABLE
-from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
+from programs.parts.passages import deduplicate, passes
+from programs.parts.prediction import (
+    DONE,
+    NOTHING_FOUND,
+    UNPARSEABLE,
+    drop_from_trace,
+    drop_replies_of,
+    make_prediction,
+    retrieve_passages,
+    try_predict,
+)
+from programs.parts.probability import YesNoQuestion, YesNoScores, calls_per_probability
+from programs.parts.threads import fanout
 from signatures.reading import AnswerFromMemory, ReadAnswer
 from signatures.single_step import self_rag as prompts
 from signatures.types import Passage, Retriever

@@ -18,15 +18,22 @@ from typing import Annotated, Any, NamedTuple
 
 import dspy
 
-from programs.parts.fanout import fanout
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
-from programs.parts.passages import deduplicate, passages_stating, titled_text
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_rankings, settled
-from programs.parts.ranking import closest, is_no_item
+from programs.parts.passages import closest, deduplicate, is_no_item, passages_stating, titled_text
+from programs.parts.prediction import (
+    DONE,
+    FINISHED,
+    NOTHING_FOUND,
+    UNPARSEABLE,
+    drop_from_trace,
+    make_prediction,
+    retrieve_rankings,
+    settled,
+    try_predict,
+)
 from programs.parts.steps.voting import answer_key, majority
-from programs.parts.stop_reasons import DONE, FINISHED, NOTHING_FOUND, UNPARSEABLE
+from programs.parts.threads import fanout
 from signatures.citation_marks import strip_citations
 from signatures.reading import AnswerFromMemory
 from signatures.single_step import verify_and_edit as prompts

@@ -10,24 +10,117 @@ may contain them) are sent only if OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CO
 """
 
 import contextlib
+import json
+import logging
+import mmap
 import os
+import re
+import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import dspy
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from programs.lms.tracing.calls import Call, calls_heard_by
-from programs.tracing.attributes import call_attributes, documents_of, messages_of, plain, plain_text
+from programs.parts.prediction import original_of
 from signatures.common.errors import UserError, UserNotice, one_line
-from signatures.common.secrets import register
+from signatures.common.secrets import redact, register
 from signatures.types import Passage
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span
+
+
+_PROVIDERS = {  # prefixes of model strings that the conventions name otherwise
+    "gemini": "gcp.gemini", "vertex_ai": "gcp.vertex_ai", "bedrock": "aws.bedrock", "azure": "azure.ai.openai",
+    "xai": "x_ai", "mistral": "mistral_ai", "moonshot": "moonshot_ai",
+}  # fmt: skip
+_REQUESTED = ("temperature", "top_p", "top_k", "max_tokens", "seed")
+
+
+def call_attributes(call: Call, names: Mapping[int, str], *, content: bool) -> dict[str, Any]:
+    """Return what the span of an LM call says.
+
+    Args:
+        call: That has ended.
+        names: Of the predictors of the program, by `id`.
+        content: Whether texts are among it.
+    """
+    provider = call.model.partition("/")[0]
+    counts, settings = call.meter.counts(), call.settings
+    signature = getattr(call.predictor, "signature", None)
+    reasons = [str(reply["finish_reason"]) for reply in call.replies if reply.get("finish_reason")]
+    attributes = {
+        "gen_ai.operation.name": call.operation,
+        "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
+        "gen_ai.request.model": call.model.partition("/")[2] or call.model,
+        **{f"gen_ai.request.{name}": settings[name] for name in _REQUESTED if name in settings},
+        "gen_ai.response.finish_reasons": reasons,
+        "gen_ai.usage.input_tokens": int(counts["prompt_tokens"]),
+        "gen_ai.usage.output_tokens": int(counts["completion_tokens"]),
+        "verihop.predictor": names.get(id(original_of(call.predictor))) or getattr(signature, "__name__", None),
+        "verihop.metric": call.metric,
+        "verihop.cached": call.cached,
+        "verihop.retries": int(counts["retries"]),
+        "verihop.usd": counts["usd"],
+        "verihop.rollout_id": settings.get("rollout_id"),
+    }
+    if counts["reasoning_tokens"]:
+        attributes["gen_ai.usage.reasoning.output_tokens"] = int(counts["reasoning_tokens"])
+    if content:
+        system = [str(each["content"]) for each in call.messages if each["role"] == "system"]
+        others = [(each["role"], str(each.get("content"))) for each in call.messages if each["role"] != "system"]
+        attributes["gen_ai.system_instructions"] = _json([{"type": "text", "content": text} for text in system])
+        attributes["gen_ai.input.messages"] = messages_of(others)
+        attributes["gen_ai.output.messages"] = _json([_reply(reply) for reply in call.replies])
+    return attributes
+
+
+def documents_of(passages: Iterable[Passage]) -> str:
+    """Return ids and scores of passages, as JSON."""
+    return _json([{"id": passage.id, "score": passage.score} for passage in passages])
+
+
+def messages_of(pairs: Sequence[tuple[str, str]]) -> str:
+    """Return roles and texts in the form of the conventions, as JSON."""
+    return _json([{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in pairs])
+
+
+def _reply(reply: Mapping[str, Any]) -> dict[str, Any]:
+    thinking = [{"type": "reasoning", "content": reply["thinking"]}] if reply.get("thinking") else []
+    tools = [{"type": "tool_call", **call} for call in reply.get("tool_calls") or ()]
+    parts = [*thinking, {"type": "text", "content": reply["text"]}, *tools]
+    return {"role": "assistant", "parts": parts, "finish_reason": reply.get("finish_reason") or "stop"}
+
+
+def plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes as OpenTelemetry takes them, without those that are None, with keys hidden."""
+    return {name: plain_text(value) for name, value in attributes.items() if value is not None}
+
+
+def plain_text(value: Any) -> Any:
+    """Return one value of an attribute as OpenTelemetry takes it, with keys hidden.
+
+    A list is one of texts, even if it is empty; what is structured is JSON before, so that its type never changes.
+    """
+    if isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        return redact(value).encode(errors="replace").decode()
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return [plain_text(item) for item in value]
+    return plain_text(_json(value))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
 
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CONTENT = ("true", "span_only", "span_and_event")
@@ -64,7 +157,6 @@ def open_spans(tell: Callable[[str], object] = _warn) -> "Spans":
             value = pair.partition("=")[2].strip()
             register(value, unquote(value), unquote(value).rpartition(" ")[2])
     content = os.environ.get(CONTENT_VARIABLE, "").strip().lower() in _CONTENT
-    from programs.tracing.sending import LAST_SECONDS, Sender
 
     exporters = (OTLPSpanExporter(), OTLPSpanExporter(timeout=LAST_SECONDS))
     return Spans(Sender(*exporters, tell, OTLPSpanExporter.__module__), content=content)
@@ -103,7 +195,6 @@ class Spans:
         self._end(self._provider.shutdown)
 
     def _end(self, send: Callable[[], object]) -> None:
-        from programs.tracing.sending import Sender
 
         if isinstance(self._exporter, Sender):
             self._exporter.end(send)
@@ -254,3 +345,73 @@ def _fail(span: "Span", kind: str, message: str | None) -> None:
 
     span.set_attributes(plain({"error.type": kind}))
     span.set_status(Status(StatusCode.ERROR, message if message is None else plain_text(message)))
+
+
+LAST_SECONDS = 2.0  # for what is sent at the end
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_DEFAULT = "http://localhost:4318"  # https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+_STATUS = re.compile(r"code: (\d+)")
+
+
+class Sender(SpanExporter):
+    """Hands spans to an exporter, and tells once if it cannot deliver them; forks of this process tell once together.
+
+    Args:
+        exporter: Repeats what fails for as long as it is set to.
+        last: Takes its place at the end; gives up within `LAST_SECONDS`.
+        tell: Is given one line.
+        log: The logger of the exporters, whose messages are what is told.
+    """
+
+    def __init__(self, exporter: SpanExporter, last: SpanExporter, tell: Callable[[str], object], log: str):
+        self._exporter, self._last, self._tell = exporter, last, tell
+        self._told = mmap.mmap(-1, 1)  # shared with forks
+        self._telling = threading.Lock()
+        self._ending = self._failed = False
+        self._status: str | None = None
+        self._log = logging.getLogger(log)
+        self._log.addFilter(self._heard)
+
+    def _heard(self, record: logging.LogRecord) -> bool:
+        """Keep the status that the collector answered; let no message pass."""
+        if found := _STATUS.search(record.getMessage()):
+            self._status = found[1]
+        return False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send spans."""
+        if self._ending and self._failed:  # each attempt takes seconds
+            return SpanExportResult.FAILURE
+        result = (self._last if self._ending else self._exporter).export(spans)
+        self._failed = result is not SpanExportResult.SUCCESS
+        if self._failed:
+            self._tell_once()
+        return result
+
+    def end(self, send: Callable[[], object]) -> None:
+        """Run what sends the last spans, for `LAST_SECONDS` and a little more at most."""
+        self._ending = True
+        self._exporter.shutdown()  # it waits for no further attempt
+        thread = threading.Thread(target=send, daemon=True)
+        thread.start()
+        thread.join(1.1 * LAST_SECONDS)
+        if thread.is_alive():
+            self._failed = True  # further batches are not tried
+            self._tell_once()
+
+    def shutdown(self) -> None:
+        """Send nothing more."""
+        self._last.shutdown()
+        self._log.removeFilter(self._heard)
+
+    def _tell_once(self) -> None:
+        with self._telling:
+            if self._told[0]:
+                return
+            self._told[0] = 1
+        variable, endpoint = next(((name, os.environ[name]) for name in _ENDPOINTS if os.environ.get(name)), ("", ""))
+        address = urlsplit(endpoint or _DEFAULT)
+        place = f"{address.scheme}://{address.netloc.rpartition('@')[2]}"
+        why = "no collector takes them" if self._status is None else f"status {self._status}"
+        cure = f"Start a collector there, or name another in {variable or _ENDPOINTS[1]}."
+        self._tell(f"Spans were not delivered to {place}: {why}. {cure}")

@@ -13,8 +13,7 @@ import pytest
 import zstandard
 
 from corpora.compressed import LIMIT_VARIABLE, read_chunks, read_lines
-from corpora.datasets.archives import read_archive
-from corpora.datasets.readers import read_source
+from corpora.datasets.readers import read_archive, read_source
 from corpora.passages import read_passages
 from corpora.questions import read_questions
 from signatures.common.errors import UserError

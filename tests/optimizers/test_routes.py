@@ -11,8 +11,8 @@ import dspy
 import pytest
 
 from optimizers.routes import fit_routes, hops_of_gold, label_routes, routed, with_routes
+from optimizers.teleprompters.bootstrap import labeled_demos
 from optimizers.teleprompters.compile import compile
-from optimizers.teleprompters.labeled import labeled_demos
 from optimizers.teleprompters.task import Task
 from programs.artifact import load
 from programs.catalog import build

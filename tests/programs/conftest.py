@@ -12,8 +12,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
-from programs.lms.calls.reply_cache import ReplyCache
-from programs.lms.calls.reply_store import ReplyStore
+from programs.lms.calls.reply_cache import ReplyCache, ReplyStore
 from programs.lms.connect import Connection
 from tests.conftest import load_module
 

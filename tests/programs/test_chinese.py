@@ -6,9 +6,8 @@ from programs.catalog import build
 from programs.cov_rag import CoVRAG
 from programs.genground import GenGround
 from programs.lms.tolerant import coerce
-from programs.parts.passages import find_quote, passages_stating
+from programs.parts.passages import find_quote, new_items, passages_stating
 from programs.parts.prediction import is_answer
-from programs.parts.ranking import new_items
 from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
 from signatures.types import Passage

@@ -7,8 +7,7 @@ from optimizers.teleprompters.compile import compile
 from optimizers.teleprompters.task import Task
 from programs.artifact import freeze, load
 from programs.catalog import build
-from programs.genground import GenGround
-from programs.genground_demos import DEDUCTIONS
+from programs.genground import DEDUCTIONS, GenGround
 from programs.parts.knobs import with_knobs
 from signatures.types import Hop
 

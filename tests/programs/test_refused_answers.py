@@ -10,7 +10,7 @@ from programs.multi_step.flare import FLARE
 from programs.multi_step.ircot import IRCoT
 from programs.multi_step.iter_retgen import IterRetGen
 from programs.multi_step.self_ask import SelfAsk
-from programs.parts.ranking import is_no_item
+from programs.parts.passages import is_no_item
 from programs.parts.reasoning.thought import next_sentence, stated_answer
 
 REFUSALS = ["Not mentioned in the passages.", "Cannot be determined.", "unknown", "文中没有提到。"]

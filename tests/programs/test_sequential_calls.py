@@ -5,9 +5,9 @@ import pytest
 from programs.cascade import Cascade
 from programs.catalog import build
 from programs.ensemble import Ensemble
-from programs.own.stand_ins import StandInLM, StandInRetriever
-from programs.parts.fanout import sequential_calls
+from programs.own.contract import StandInLM, StandInRetriever
 from programs.parts.meter import metered
+from programs.parts.threads import sequential_calls
 
 QUESTION = "Which river flows past the town where Ilse Varrow was born?"
 

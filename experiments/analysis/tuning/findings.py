@@ -1,13 +1,18 @@
 """What the trials of a study say: the best setting, what it gains, and whether that is more than chance."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.statistics import Mean, Paired, mean_of, paired
 from optimizers.tuning.folds import HeldOut, held_out
-from optimizers.tuning.objective import Goal
-from optimizers.tuning.records import Trial, baseline_of, best_of, front_of
+from optimizers.tuning.objective import COSTS, Goal
+from optimizers.tuning.records import Trial, baseline_of, best_of, differing, front_of
+
+if TYPE_CHECKING:
+    import optuna
+    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -127,3 +132,109 @@ def findings(trials: Sequence[Trial], goal: Goal, *, folds: int, questions: int)
         held_score=mean_of(held.scores) if held else None,
         held_gain=paired(baseline.scores, held.scores) if held and baseline else None,
     )
+
+
+EVALUATORS = ("fanova", "ped_anova")
+_FEWEST = 4  # complete trials
+
+
+def importances(study: "optuna.Study", *, seed: int = 0) -> dict[str, dict[str, float]]:
+    """Return evaluator -> dimension -> importance for the score, most important first; {} with too few trials.
+
+    fANOVA (Hutter et al., ICML 2014, https://proceedings.mlr.press/v32/hutter14.html) explains the score's variance
+    over the whole space; PED-ANOVA (Watanabe et al., IJCAI 2023, https://arxiv.org/abs/2304.10255) asks
+    what tells the best trials from the others. Only complete trials count: pruned ones have no score on all questions.
+    """
+    import optuna
+    from optuna.importance import FanovaImportanceEvaluator, PedAnovaImportanceEvaluator
+    from optuna.trial import TrialState
+
+    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    scores = {trial.values[0] for trial in complete if trial.values}
+    if len(complete) < _FEWEST or len(scores) < 2:
+        return {}
+    found: dict[str, dict[str, float]] = {}
+    for name, evaluator in zip(
+        EVALUATORS, (FanovaImportanceEvaluator(seed=seed), PedAnovaImportanceEvaluator()), strict=True
+    ):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that lower targets count as better, as they do here
+                values = optuna.importance.get_param_importances(
+                    study, evaluator=evaluator, target=lambda trial: -trial.values[0]
+                )
+        except (ValueError, RuntimeError):  # too few trials, or only one value of everything
+            continue
+        found[name] = {dimension: round(float(value), 6) for dimension, value in values.items()}
+    return found
+
+
+_SHOWN = 8
+
+
+def ranked(found: Findings, most: int = _SHOWN, *, chosen: int | None = None) -> list[tuple[Trial, int]]:
+    """Return the trials to show, each with the number of others that scored and cost the same on every question.
+
+    They are the front, cheapest first, or else the best ones; the program as it was is among them, and the trial whose
+    number is `chosen`.
+    """
+    if found.front:
+        shown = [(trial, 0) for trial in found.front]
+    else:
+        complete = [trial for trial in found.trials if trial.complete and trial.score() is not None]
+        complete.sort(
+            key=lambda each: (not each.feasible(found.goal), -(each.score() or 0.0), each.cost("calls"), each.number)
+        )
+        alike: dict[str, list[Trial]] = {}
+        for trial in complete:
+            alike.setdefault(repr((trial.scores, trial.costs.get("calls"), trial.costs.get("tokens"))), []).append(
+                trial
+            )
+        shown = [(group[0], len(group) - 1) for group in alike.values()][:most]
+    numbers = {trial.number for trial, _ in shown}
+    always = [trial for trial in found.trials if trial is found.baseline or trial.number == chosen]
+    return shown + [(trial, 0) for trial in always if trial.number not in numbers]
+
+
+def trials_table(found: Findings, present: dict[str, Any], *, metric: str, chosen: int | None) -> "Table":
+    """Return a table of the best trials, or of the front.
+
+    Args:
+        found: Of a study.
+        present: The setting of the program as it was.
+        metric: Name of the score.
+        chosen: The trial that was frozen.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    title = "Pareto front" if found.front else "Best trials"
+    table = Table(title=f"{title} (costs are means per question)")
+    table.add_column("Trial", justify="right")
+    table.add_column(Text(f"{metric} [95 %]"), justify="right")
+    costs = [name for name in COSTS if any(name in trial.costs for trial in found.trials)]
+    for name in costs:
+        table.add_column(name, justify="right")
+    table.add_column("Setting", overflow="fold")
+    for trial, alike in ranked(found, chosen=chosen):
+        mean = mean_of(trial.scores)
+        ends = "" if mean.low is None or mean.high is None else f" [{100 * mean.low:.1f}, {100 * mean.high:.1f}]"
+        changed = differing(trial.setting, present)
+        text = ", ".join(f"{name}={_short(value)}" for name, value in changed.items()) or "as it was"
+        marks = "" if trial.feasible(found.goal) else " (beyond the limits)"
+        marks += f" ({alike} more with the same answers)" if alike else ""
+        table.add_row(
+            f"{trial.number}{'*' if trial.number == chosen else ''}",
+            Text(f"{100 * (mean.mean or 0.0):.1f}{ends}"),
+            *(_cost(name, trial.cost(name)) for name in costs),
+            Text(text + marks),
+        )
+    return table
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _cost(name: str, value: float) -> str:
+    return f"{value:.4f}" if name == "usd" else f"{value:,.0f}" if name == "tokens" else f"{value:.2f}"

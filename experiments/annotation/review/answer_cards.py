@@ -5,12 +5,11 @@ from pathlib import Path
 
 from corpora.passages import PassageRecord
 from corpora.questions import Question, read_questions
-from experiments.annotation.review.cards import Card, Item, Reference, Step, opaque_id, reference
+from experiments.annotation.review.cards import STEPWISE, Card, Item, Reference, Scale, Step, opaque_id, reference
 from experiments.annotation.review.keyfact_cards import gold_references, pick_passages
-from experiments.annotation.review.rating_scales import STEPWISE, Scale
 from experiments.annotation.review.review_folder import Review, Source, start_review
+from experiments.runs.calls import evidence_line
 from experiments.runs.files import RUN, Json, Row, read_rows, read_run
-from experiments.runs.sources import evidence_line
 from signatures.citation_marks import citation_numbers, renumber_citations
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text

@@ -1,9 +1,21 @@
-"""The content of a review's screens: a card is a question with its references and the items to judge."""
+"""The content of a review's screens: a card is a question with its references and the items to judge.
+
+Rating scales: the tasks and grades of the papers' human evaluations.
+
+- "How Credible Is an Answer From Retrieval-Augmented LLMs?", section 3 (human filtering of key facts) and section 6.2
+  (sentences helpful or not; completeness in five grades).
+- Shi et al., "Generate-then-Ground in Retrieval-Augmented Generation for Multi-hop Question Answering", ACL 2024,
+  appendix IV (stepwise correctness in three grades, two annotators, a third where they differ) and section 7.2
+  (success, failure and error of the grounding). https://arxiv.org/abs/2406.14891
+"""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from signatures.common.errors import UserError, unknown
 from signatures.common.files import sha256_text
 from signatures.types import Passage
 
@@ -109,3 +121,158 @@ def reference(
     # In the title: a field of its own would change the hash of the cards of every review.
     title = title if number is None else f"[{number}] {title}"
     return Reference(title=title, segments=segments(passage.text, marked), gold=gold)
+
+
+EDIT = "edit"
+_CREDIBLE = "How Credible Is an Answer From Retrieval-Augmented LLMs?"
+_GENGROUND = "https://arxiv.org/abs/2406.14891"
+
+
+@dataclass(frozen=True)
+class Grade:
+    """One grade of a scale.
+
+    Args:
+        value: The value that is stored.
+        label: The label shown to reviewers.
+        key: The key to press on the page and in the terminal.
+        score: Number in [0, 1] for means; None if the grades are not numeric.
+    """
+
+    value: str
+    label: str
+    key: str
+    score: float | None
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A task and the grades to choose from.
+
+    Args:
+        name: Name of the scale.
+        unit: The unit that is judged.
+        task: The instruction shown to reviewers, one or two sentences.
+        grades: From worst to best if they are ordered.
+        ordered: Whether the grades are ordinal.
+        raters: Default number of reviewers per unit.
+        settle: "majority": reviewers must agree, else one more judges; "mean": grades are averaged.
+        source: Publication that defines the scale.
+    """
+
+    name: str
+    unit: Literal["key fact", "sentence", "answer", "hop"]
+    task: str
+    grades: tuple[Grade, ...]
+    ordered: bool
+    raters: int
+    settle: Literal["majority", "mean"]
+    source: str
+
+    @property
+    def values(self) -> Sequence[str]:
+        """The values of the grades in order."""
+        return [grade.value for grade in self.grades]
+
+    def grade(self, value: str) -> Grade:
+        """Return the grade with that value; numbers may be written differently, such as ".5" for "0.5".
+
+        Raises:
+            UserError: The scale has no such grade.
+        """
+        for grade in self.grades:
+            if grade.value == value.strip() or _same_number(grade.value, value):
+                return grade
+        raise UserError(f"{value!r} is not a grade of {self.name!r}. Choose from: {', '.join(self.values)}.")
+
+
+def _same_number(first: str, second: str) -> bool:
+    try:
+        return float(first) == float(second)
+    except ValueError:
+        return False
+
+
+def _whole_answer(
+    name: str, task: str, labels: dict[str, str], *, raters: int, settle: Literal["majority", "mean"], source: str
+) -> Scale:
+    """Return an ordered scale for whole answers from value -> label, worst first, with the keys 1, 2, 3, ..."""
+    grades = [Grade(value, label, str(key), float(value)) for key, (value, label) in enumerate(labels.items(), start=1)]
+    return Scale(name, "answer", task, tuple(grades), ordered=True, raters=raters, settle=settle, source=source)
+
+
+KEYFACTS = Scale(
+    "keyfacts",
+    "key fact",
+    "Accept a fact that the references state, that the answer needs and that no other fact repeats. Edit one that is "
+    "right but badly worded; reject the rest.",
+    (
+        Grade("accept", "Accept", "a", None),
+        Grade(EDIT, "Edit", "e", None),
+        Grade("reject", "Reject", "r", None),
+    ),
+    ordered=False,
+    raters=1,
+    settle="majority",
+    source=f"{_CREDIBLE}, section 3",
+)
+
+HELPFUL = Scale(
+    "helpful",
+    "sentence",
+    "Does this sentence help to answer the question?",
+    (Grade("0", "Not helpful", "0", 0.0), Grade("1", "Helpful", "1", 1.0)),
+    ordered=True,
+    raters=1,
+    settle="mean",
+    source=f"{_CREDIBLE}, section 6.2",
+)
+
+
+COMPLETENESS = _whole_answer(
+    "completeness",
+    "How completely does this answer the question?",
+    {"0": "Inadequate", "0.25": "A quarter", "0.5": "Half", "0.75": "Nearly all", "1": "Complete"},
+    raters=1,
+    settle="mean",
+    source=f"{_CREDIBLE}, section 6.2",
+)
+
+STEPWISE = _whole_answer(
+    "stepwise",
+    "Follow the steps against the references: is the reasoning correct, step by step?",
+    {"0": "Wrong", "0.5": "Partly correct", "1": "Correct"},
+    raters=2,
+    settle="majority",
+    source=f"{_GENGROUND}, appendix IV",
+)
+
+HOPS = Scale(
+    "hops",
+    "hop",
+    "Success: the hop's answer is correct, at once or after checking. Failure: the first answer was wrong and stayed "
+    "wrong. Error: a correct first answer was made wrong.",
+    (
+        Grade("success", "Success", "s", 1.0),
+        Grade("failure", "Failure", "f", 0.0),
+        Grade("error", "Error", "e", 0.0),
+    ),
+    ordered=False,
+    raters=1,
+    settle="majority",
+    source=f"{_GENGROUND}, section 7.2",
+)
+
+ANSWER_SCALES = {scale.name: scale for scale in (HELPFUL, COMPLETENESS, STEPWISE, HOPS)}
+SCALES = {KEYFACTS.name: KEYFACTS, **ANSWER_SCALES}
+
+
+def answer_scale(name: str) -> Scale:
+    """Return the scale for rating answers with that name.
+
+    Raises:
+        UserError: The name is unknown.
+    """
+    if name not in ANSWER_SCALES:
+        raise unknown("scale", name, ANSWER_SCALES)
+    return ANSWER_SCALES[name]

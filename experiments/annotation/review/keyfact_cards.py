@@ -7,8 +7,7 @@ from typing import Any
 
 from corpora.passages import PassageRecord, read_passages
 from corpora.questions import Question, read_questions
-from experiments.annotation.review.cards import Card, Item, Reference, Step, opaque_id, reference
-from experiments.annotation.review.rating_scales import KEYFACTS
+from experiments.annotation.review.cards import KEYFACTS, Card, Item, Reference, Step, opaque_id, reference
 from experiments.annotation.review.review_folder import Review, Source, start_review
 from signatures.common.files import sha256_file
 

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from experiments.annotation.review.cards import Card, Item
-from experiments.annotation.review.rating_scales import EDIT
-from experiments.annotation.review.reviewer_session import Session
+from experiments.annotation.review.cards import EDIT, Card, Item
+from experiments.annotation.review.server import Session
 from signatures.common.errors import UserError
 from signatures.common.terminal import shown as visible
 

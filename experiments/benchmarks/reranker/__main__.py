@@ -18,7 +18,7 @@ from corpora.retrievers.rerank_features import CONTEXTS, NAMES, Pool, pool_featu
 from experiments.analysis.statistics import mean_of, paired
 from experiments.benchmarks.reranker.fit import Listing, fit_scorer
 from experiments.benchmarks.reranker.sets import SOURCES, QuestionSet, divide, gold_titles, labels, open_set, summary
-from experiments.runs.provenance import portable, provenance
+from experiments.runs.config import portable, provenance
 from optimizers.metrics.retrieval import all_gold_at, recall_at
 from signatures.common.files import atomic_write
 from signatures.common.versions import installed_versions

@@ -23,8 +23,8 @@ from typing import Annotated, Any
 import typer
 
 from experiments.benchmarks.speed.loopback import server
+from experiments.runs.config import provenance
 from experiments.runs.files import write_json
-from experiments.runs.provenance import provenance
 
 MODULE = "experiments.benchmarks.service_load"
 OUT = Path("experiments/results/service_load.json")

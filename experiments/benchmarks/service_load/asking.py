@@ -42,7 +42,7 @@ async def direct(url: str, index: Path, program: str, questions: list[str], clie
     from experiments.runs.config import LMConfig
     from programs.catalog import build
     from programs.inference import Answerer
-    from programs.lms.calls.transport import connections_for
+    from programs.lms.calls.retry import connections_for
 
     connection = open_lm(LMConfig("loopback", api_base=url, cache=False, connections=connections_for(clients)))
     answerer = Answerer(build(program, open_index(index)), connection, width=clients)

@@ -23,8 +23,8 @@ from typing import Annotated, Any
 
 import typer
 
+from experiments.runs.config import portable, provenance
 from experiments.runs.files import write_json
-from experiments.runs.provenance import portable, provenance
 from signatures.common.errors import UserError
 
 OUT = Path("experiments/results/start_up.json")

@@ -33,8 +33,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.benchmarks.speed.loopback import server, stats_of
+from experiments.runs.config import portable, provenance
 from experiments.runs.files import write_json
-from experiments.runs.provenance import portable, provenance
 
 MODULE = "experiments.benchmarks.speed.throughput"
 RESULT = Path("experiments/results/throughput.json")

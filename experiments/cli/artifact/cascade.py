@@ -12,7 +12,7 @@ from experiments.cli.artifact.holding import Holding
 from experiments.cli.shared import options
 from experiments.cli.shared.console import counter, emit, note, say
 from experiments.cli.shared.next_commands import used
-from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ def diff(
     Lines with - are of the first artifact, lines with + of the second. Scores are compared question by question, where
     both artifacts hold those of the same metric on the same questions.
     """
-    from experiments.analysis.artifact_scores import paired_scores
+    from experiments.analysis.compare import paired_scores
     from programs.artifact import read_artifact
     from programs.artifacts.difference import difference
 

@@ -10,7 +10,7 @@ from experiments.cli.artifact.holding import Holding
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
 from experiments.cli.shared.next_commands import command, naming, used
-from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _sent(
     folder: Path, question: str, lm: options.LM, limits: options.Limits, index: Path | None
 ) -> "tuple[list[Prompt], dict[str, Any]]":
     from experiments.pipeline import setup
-    from experiments.pipeline.defaults import with_defaults
+    from experiments.pipeline.setup import with_defaults
     from programs.artifacts.export import sent
     from programs.lms.calls.control import controlled
 

@@ -10,7 +10,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.app import App
 from experiments.cli.shared.console import counter, emit, next_step, note, say, transfer
 from experiments.cli.shared.next_commands import command, new_path
-from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError, unknown
 
 data = App(help="Fetch and convert benchmarks, pool corpora, generate a simulated world.")

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, next_step, note, resumable, say
-from experiments.cli.shared.lines import lines_of
+from experiments.cli.shared.console import emit, lines_of, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import QUESTION, command
-from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import typer
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
 from experiments.cli.shared.next_commands import command, new_path
-from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError, unknown
 
 if TYPE_CHECKING:

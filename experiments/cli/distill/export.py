@@ -10,7 +10,7 @@ from experiments.cli.distill.unused_options import typed_in
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
 from experiments.cli.shared.next_commands import asking, command
-from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
 
 OF_OTHER = {"hf": "file_type", "gguf": "dtype"}  # form -> the option that the other one alone reads

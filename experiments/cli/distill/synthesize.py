@@ -11,7 +11,7 @@ from experiments.cli.distill.unused_options import refuse_unused, typed_in
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import command, new_path
-from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -39,9 +39,8 @@ def synthesize(
     result: Result,
 ) -> None:
     """Write training examples: a teacher runs a program, or a paper's recipe; what passes all filters is kept."""
-    from experiments.pipeline.defaults import with_artifact_defaults
-    from experiments.pipeline.synthesis.opened import open_synthesis
-    from experiments.pipeline.synthesis.request import SynthesisRequest
+    from experiments.pipeline.setup import with_artifact_defaults
+    from experiments.pipeline.synthesis.opened import SynthesisRequest, open_synthesis
 
     program_config, teacher_config = with_artifact_defaults(program.config(), teacher.config(execution.threads))
     if teacher_config.id is None:

@@ -3,20 +3,195 @@
 import shlex
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from experiments.cli.distill.training_options import Machine, Measuring, Method, ProgramValidation, Result, Schedule
+from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import asking
-from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
+    from experiments.pipeline.training.program_scores import ProgramScores
     from optimizers.distill.training.settings import TrainingSettings
+
+
+@dataclass(frozen=True)
+class Method:
+    """What is trained."""
+
+    PANEL: ClassVar[str] = "Method"
+    base: Annotated[
+        str,
+        typer.Option(
+            help="LM to train: embedded (untrained; to go on from its adapter, add --resume-adapter embedded), "
+            "gguf:PATH, or a Hugging Face causal LM by name or folder."
+        ),
+    ] = "embedded"
+    method: Annotated[str, typer.Option(help="lora (low-rank updates) or full (all weights).")] = "lora"
+    rank: Annotated[int, typer.Option(min=1, help="Rank of the updates.")] = 16
+    alpha: Annotated[int, typer.Option(min=1, help="Updates are multiplied by alpha / rank.")] = 32
+    layers: Annotated[
+        int,
+        typer.Option(min=0, help="Number of the first layer that is trained, from 0; the ones below stay as they are."),
+    ] = 0
+    resume_adapter: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the LoRA adapter to start from; embedded is the shipped one.", show_default=False),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long, in which steps."""
+
+    PANEL: ClassVar[str] = "Schedule"
+    epochs: Annotated[
+        float | None,
+        typer.Option(help="Passes over the examples, more than 0; 1 unless --hours or --max-steps is given."),
+    ] = None
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Stop after this many steps.", show_default=False)] = None
+    hours: Annotated[
+        float | None,
+        typer.Option(
+            help="Stop after this time, more than 0; the learning rate falls to 0 by then.", show_default=False
+        ),
+    ] = None
+    batch_size: Annotated[int, typer.Option(min=1, help="Examples of a step.")] = 8
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(help="Highest learning rate; by default 1e-3 for lora, 2e-5 for full.", show_default=False),
+    ] = None
+    warmup_steps: Annotated[int, typer.Option(min=0, help="Steps in which the learning rate rises.")] = 10
+    decay: Annotated[str, typer.Option(help="How the learning rate falls: linear, cosine or none.")] = "linear"
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(help="How often a skill is used in an epoch, repeatable: reading=2.", show_default=False),
+    ] = None
+    loss: Annotated[str, typer.Option(help="What weighs the same in a batch: tokens or examples.")] = "tokens"
+    seed: options.Seed = 0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How it is computed."""
+
+    PANEL: ClassVar[str] = "Machine"
+    device: Annotated[str, typer.Option(help="cuda, mps, cpu, or auto (the first of these that is there).")] = "auto"
+    precision: Annotated[
+        str, typer.Option(help="bfloat16, float32, or auto (bfloat16 where the processor has instructions for it).")
+    ] = "auto"
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads of the CPU; all by default.", show_default=False)
+    ] = None
+    row_tokens: Annotated[int, typer.Option(min=1, help="Tokens computed at once; fewer need less memory.")] = 2048
+    max_tokens: Annotated[int, typer.Option(min=2, help="Longer examples are left out.")] = 2048
+    packing: Annotated[bool, typer.Option(help="Compute the shared beginning of prompts once.")] = True
+    checkpoint_minutes: Annotated[float, typer.Option(help="Minutes between checkpoints.")] = 10.0
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What is measured on the validation examples."""
+
+    PANEL: ClassVar[str] = "Validation"
+    metric_examples: Annotated[
+        int,
+        typer.Option(min=0, help="Examples of each skill answered to get EM and F1; 0 for the loss alone."),
+    ] = 20
+    validation_examples: Annotated[int, typer.Option(min=1, help="Examples of each skill to measure the loss on.")] = 50
+    evaluate_every: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Steps between two measurements, the first before training; by default only at the end.",
+            show_default=False,
+        ),
+    ] = None
+    keep_best: Annotated[
+        str | None,
+        typer.Option(
+            help="Keep the weights with the best value of this metric in OUT/best: em, f1, em[SKILL], "
+            "f1[SKILL], loss, program_em or program_f1.",
+            show_default=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class ProgramValidation:
+    """A program that is asked at each measurement."""
+
+    PANEL: ClassVar[str] = "Validation by a program"
+    program: Annotated[
+        str | None,
+        typer.Option(
+            help="Program that is asked questions at each measurement: program_em and program_f1, also to keep the "
+            "best weights by.",
+            show_default=False,
+        ),
+    ] = None
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            help="questions.jsonl that the program is asked; no training example may ask one of them.",
+            show_default=False,
+        ),
+    ] = None
+    split: options.Split = None
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Ask only the first N questions; by default 50.", show_default=False)
+    ] = None
+    index: options.Index = None
+    preset: Annotated[
+        str | None, typer.Option(help="Of --program; by default small where it has one.", show_default=False)
+    ] = None
+    knobs: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A knob of --program as name=value, repeatable.", show_default=False),
+    ] = None
+    rerank: options.Rerank = None
+
+    def scores(self, best: str | None) -> "ProgramScores | None":
+        """Return what asks the program; None without one.
+
+        Args:
+            best: Metric by which the best weights are kept.
+
+        Raises:
+            UserError: Program or questions are missing beside other options, or the file is missing or broken.
+        """
+        needed = best is not None and best.startswith("program_")
+        if not needed and all(value is None for value in vars(self).values()):
+            return None
+        if self.program is None or self.questions is None:
+            raise UserError(
+                "To measure a program while an LM is trained, name it and its questions: --program, --questions."
+            )
+        from experiments.pipeline.setup import ProgramConfig, open_questions
+        from experiments.pipeline.training.program_scores import ProgramScores
+
+        config = ProgramConfig(
+            self.program,
+            preset=self.preset,
+            knobs=options.parse_knobs(self.knobs),
+            index=self.index,
+            rerank=self.rerank,
+        )
+        return ProgramScores(config, open_questions(self.questions, split=self.split, limit=self.limit or 50))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(options.Output):
+    """Where the weights are written, and what is printed."""
+
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the adapter or weights.")]
+    resume: options.Resume = False
+    estimate: Annotated[bool, typer.Option("--estimate", help="Print how long it takes, and stop.")] = False
 
 
 @with_option_groups
@@ -30,7 +205,7 @@ def train(
     result: Result,
 ) -> None:
     """Train a small LM on examples: LoRA or full, resumable, on CPU or GPU."""
-    from experiments.cli.distill.training_progress import TrainingProgress
+    from experiments.pipeline.progress import TrainingProgress
     from experiments.pipeline.training.program_scores import METRICS
     from optimizers.distill.training.data import encode_examples, open_examples
     from optimizers.distill.training.estimate import estimate
@@ -94,8 +269,8 @@ def train(
 
 
 def _about() -> dict[str, Any]:
+    from experiments.runs.config import portable
     from experiments.runs.files import git_revision
-    from experiments.runs.provenance import portable
 
     return {
         "command": shlex.join(portable(["verihop", *sys.argv[1:]])),

@@ -6,7 +6,7 @@ from dataclasses import fields
 import typer
 
 from experiments.cli.distill.synthesis_options import Filters, Recipe, Teacher
-from experiments.pipeline.synthesis.gold import GOLD_TEACHER
+from experiments.pipeline.synthesis.synthesize import GOLD_TEACHER
 from signatures.common.errors import UserError
 
 _GROUNDING = ("batch_passages", "empty_share")

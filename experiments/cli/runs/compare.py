@@ -30,7 +30,7 @@ def compare(
     as_json: options.Json = False,
 ) -> None:
     """Print a paired comparison of runs, overall or by groups of questions, or the traces of one question."""
-    from experiments.runs.collector import collector_paused
+    from experiments.runs.files import collector_paused
 
     if question is not None:
         if by is not None or html is not None:

@@ -10,7 +10,7 @@ import typer
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say, show
 from experiments.cli.shared.next_commands import command, other_run
-from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def score(
 def _judge(scoring: Scoring, limits: options.Limits, metrics: "list[Metric]", threads: int) -> Any:
     from experiments.pipeline import setup
     from experiments.runs.config import LMConfig
-    from programs.lms.calls.transport import connections_for
+    from programs.lms.calls.retry import connections_for
 
     judge = LMConfig(
         scoring.judge_lm,

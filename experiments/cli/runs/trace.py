@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.call_text import show_call
-from experiments.cli.shared.console import emit, fits, next_step, note, say, show
+from experiments.cli.shared.console import emit, fits, next_step, note, say, show, show_call
 from experiments.cli.shared.next_commands import command
 from signatures.common.errors import UserError
 

@@ -5,11 +5,14 @@ Untrusted text (answers, passages, errors of servers) passes `signatures.common.
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import typer
 
+from signatures.common.errors import UserError
 from signatures.common.logs import are_json, event
 from signatures.common.terminal import open_console, printable, printable_json
 
@@ -155,3 +158,148 @@ def transfer(what: str, *, shown: bool) -> Iterator[Callable[[int, int | None], 
     with Progress(TextColumn("{task.description}"), *columns, console=console) as bar:
         line = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(line, completed=done, total=total)
+
+
+_SHORT = 200  # characters of a reply that is not shown whole
+
+
+def show_call(call: dict[str, Any], *, whole: bool) -> None:
+    """Print an LM call: who asked, what it took, the messages as sent, and the reply; if not whole, its start only."""
+    say(f"Call {call['call']}: {_asker(call)}: {', '.join(_facts(call))}")
+    if whole:
+        for message in call["messages"]:
+            _block(str(message.get("role", "")), _content(message))
+    for reply in call["replies"]:
+        if whole and reply.get("thinking"):
+            _block("thinking", reply["thinking"])
+        for tool in reply.get("tool_calls", ()):
+            say(f"  calls {tool['name']}({tool['arguments']})")
+        text = reply["text"]
+        if whole:
+            _block("reply", text)
+        elif text:
+            say(f"  {textwrap.shorten(text, _SHORT, placeholder=' ...')}")
+    for name, what in (("error", "error"), ("unreadable", "the reply could not be read")):
+        if call[name]:
+            say(f"  {what}: {call[name]}")
+    if whole:
+        say()
+
+
+def _asker(call: dict[str, Any]) -> str:
+    if call["metric"]:
+        return f"judge of {call['metric']}"
+    return str(call["predictor"] or call["signature"] or call["model"])
+
+
+def _facts(call: dict[str, Any]) -> list[str]:
+    facts = [f"{call['prompt_tokens']:,.0f} + {call['completion_tokens']:,.0f} tokens", f"{call['seconds']:.2f} s"]
+    if call["cached"]:
+        facts[0] = f"cached ({call['cached_tokens']:,.0f} tokens)"
+    if call["usd"]:
+        facts.append(f"{call['usd']:.6f} USD")
+    if call["retries"]:
+        facts.append(f"{call['retries']:.0f} retries")
+    facts += [f"{name} {call['settings'][name]}" for name in ("temperature", "rollout_id") if name in call["settings"]]
+    return facts + [f"ended by {reason}" for reason in _endings(call)]
+
+
+def _endings(call: dict[str, Any]) -> list[str]:
+    return [reply["finish_reason"] for reply in call["replies"] if reply.get("finish_reason") not in (None, "stop")]
+
+
+def _content(message: dict[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    return "" if content is None else str(content)
+
+
+def _block(title: str, text: str) -> None:
+    say(f"  {title}:")
+    say(textwrap.indent(text.rstrip(), "    ") if text.strip() else "    (nothing)")
+
+
+def lines_of(path: Path, *, stripped: bool = True) -> list[str]:
+    """Return the lines of a text file that are not blank, without the spaces around them; of standard input for `-`.
+
+    Args:
+        path: The file.
+        stripped: Whether the spaces around lines are left out.
+
+    Raises:
+        UserError: The file cannot be read, or is not UTF-8.
+    """
+    try:
+        content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        lines = (line for line in content.decode("utf-8-sig").splitlines() if line.strip())
+        return [line.strip() if stripped else line for line in lines]
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8: convert the file.") from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}): check the path.") from error
+
+
+_CAPTION = (
+    "Means over the n validation questions of an optimizer's last rung: compare rows of equal n. p: one-sided paired "
+    "permutation test of the best against the uncompiled program, on questions that were held back. Calls are over all "
+    "rungs, as if none were cached; sent: those of this session that were not."
+)
+
+
+def race_table(race: Mapping[str, Any], metric: str) -> Any:
+    """Return the table of a race (`optimizers/teleprompters/race/race.py`) for rich.
+
+    Args:
+        race: The table as JSON values.
+        metric: Name of the metric.
+    """
+    from rich.markup import escape
+    from rich.table import Table
+
+    from experiments.analysis.summary import percent
+
+    priced = any(row.get("usd") for row in race["rows"])
+    numbers = [escape(metric), "95 % interval", "n", "p", "calls", "sent", *(["usd"] if priced else [])]
+    table = Table(title="Race of the optimizers", caption=_CAPTION)
+    table.add_column("optimizer", no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in filter(lambda row: "calls" in row, race["rows"]):
+        scored = "score" in row
+        table.add_row(
+            escape(row["optimizer"]),
+            percent(row["score"]) if scored else "-",
+            f"{percent(row['low'])} to {percent(row['high'])}" if scored else "-",
+            str(row.get("n", "-")),
+            f"{row['p']:.3f}" if "p" in row else "-",
+            f"{row['calls']:,}",
+            f"{row['sent']:,}",
+            *([f"{row['usd']:.4f}"] if priced else []),
+        )
+    return table
+
+
+def race_outcomes(race: Mapping[str, Any]) -> list[str]:
+    """Return a line for each optimizer that was dropped, does not fit or was chosen, then why the race ended so."""
+    lines = [f"{row['optimizer']}: {row['outcome']}" for row in race["rows"] if row["outcome"]]
+    ended = [f"The race ended early: {race['stopped']}"] if race["stopped"] else []
+    return [*lines, *ended, race["why"]]
+
+
+_INDENT = 4
+
+
+def show_rows(
+    rows: dict[str, dict[str, Any]], details: Callable[[dict[str, Any]], Iterator[str]], *, then: str, as_json: bool
+) -> None:
+    """Show each row with its summary, source and details, and then the next command; or the rows as JSON."""
+    if as_json:
+        emit(rows)
+        return
+    for name, row in rows.items():
+        say(wrapped(f"{name}: {row['summary']}", further=_INDENT))
+        say(wrapped(row["source"], _INDENT))
+        for line in details(row):
+            say(wrapped(line, _INDENT, 0 if line.startswith(" ") else 2))
+    next_step(then)

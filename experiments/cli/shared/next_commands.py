@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from typer.models import OptionInfo
 
-from experiments.cli.shared.settings.file import named_file
-from experiments.cli.shared.settings.holding import to_type
-from experiments.cli.shared.settings.known import setting_of
+from experiments.cli.shared.settings.known import named_file, setting_of, to_type
 from signatures.common.own_code import is_own
 from signatures.common.secrets import without_keys
 from signatures.text_words import same_words

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.watching import Log
+from experiments.cli.shared.app import Log
 from optimizers.metrics.names import TUNED
 from signatures.common.errors import UserError
 

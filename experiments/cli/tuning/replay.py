@@ -30,7 +30,7 @@ def replay(
 
     Questions whose branch was never recorded are counted and left out.
     """
-    from experiments.pipeline.branches.replayed import replay_run
+    from experiments.pipeline.branches.recorder import replay_run
 
     found = replay_run(run, options.parse_knobs(settings, example="--set threshold=0.5"))
     if as_json:

@@ -8,7 +8,7 @@ import typer
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say, show
 from experiments.cli.shared.next_commands import QUESTION, command, naming, new_path, other_split, used
-from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.options import with_option_groups
 from experiments.cli.tuning.groups import Execution, Objective, Prompts, Result, Search
 from signatures.common.errors import UserError
 from signatures.common.logs import are_json, event
@@ -42,7 +42,7 @@ def tune(
 
     from experiments.pipeline import setup
     from experiments.pipeline.corpus_notes import study_notes
-    from experiments.pipeline.defaults import with_defaults
+    from experiments.pipeline.setup import with_defaults
     from experiments.pipeline.tuning.config import TuneConfig
     from experiments.pipeline.tuning.tune import tune_program
     from optimizers.metrics.typed.opened import typed_metric
@@ -142,7 +142,7 @@ def _estimate(
     """Print the most that the study can cost."""
     from dataclasses import asdict
 
-    from experiments.pipeline.tuning.estimate import estimate_study
+    from experiments.pipeline.tuning.tune import estimate_study
 
     whole = estimate_study(student, questions, trainset, config)
     if result.as_json:
@@ -153,7 +153,7 @@ def _estimate(
 
 def _print(found: "Found", config: "TuneConfig", result: Result, notes: list[str]) -> None:
     """Print the best trials, what they gain, and what was written."""
-    from experiments.analysis.tuning.table import trials_table
+    from experiments.analysis.tuning.findings import trials_table
 
     if result.as_json:
         written = {

@@ -106,7 +106,7 @@ def head(module: str, of: EvaluationSet, lms: "dict[str, Connection]", found: di
         lms: Name -> the LM.
         found: The table; the LMs of its `runs` are named.
     """
-    from experiments.runs.provenance import provenance
+    from experiments.runs.config import provenance
 
     used = {run["lm"] for run in found["runs"].values()}
     return {
@@ -120,8 +120,8 @@ def head(module: str, of: EvaluationSet, lms: "dict[str, Connection]", found: di
 
 def keep(path: Path, name: str, table: str, record: dict[str, Any]) -> dict[str, Any]:
     """Write a table of a set into a result file, beside those that it contains; return all of them by set."""
+    from experiments.runs.config import portable
     from experiments.runs.files import read_json, write_json
-    from experiments.runs.provenance import portable
 
     sets: dict[str, Any] = read_json(path)["sets"] if path.is_file() else {}
     sets.setdefault(name, {})[table] = portable(record)

@@ -53,7 +53,7 @@ def read_adapters(given: list[str]) -> Adapters:
 def _training(lm_id: str) -> dict[str, Any]:
     """Return what says how an adapter was trained; empty if its folder does not say it."""
     from experiments.runs.files import read_json
-    from programs.lms.weights.bases import DESCRIPTION
+    from programs.lms.weights.choice import DESCRIPTION
 
     path = Path(lm_id.removeprefix("embedded:")) / DESCRIPTION
     if not path.is_file():

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.defaults import SMALL
+import dspy
+
+from experiments.pipeline.setup import SMALL
 from signatures.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from experiments.runs.fixed_contexts import FixedContexts
     from programs.lms.connect import Connection
     from signatures.types import Passage, Retriever
+
 
 HOTPOTQA, TWO_WIKI = "hotpotqa", "2wikimultihopqa"
 SETS = (HOTPOTQA, TWO_WIKI)
@@ -191,7 +194,6 @@ class Runs:
     def ask(self, asked: Asked) -> dict[str, Any]:
         """Return the scores and costs of a run, after asking what is not answered yet."""
         from corpora.retrievers.rerank import open_reranker
-        from experiments.papers.embedded_lm.other_lm import AskedOf
         from experiments.pipeline.setup import open_similarity
         from programs.catalog import PROGRAMS, build
         from programs.parts.knobs import takes_similarity
@@ -248,3 +250,21 @@ class Runs:
             "abstentions": summary.abstentions,
             "complete": summary.complete,
         }
+
+
+class AskedOf(dspy.Predict):
+    """A predictor with an LM of its own, which neither the state of its program nor an artifact contains.
+
+    Args:
+        signature: Of the predictor.
+        lm: Asked in place of the program's.
+    """
+
+    def __init__(self, signature: Any, lm: Any):
+        super().__init__(signature)
+        self._other = lm
+
+    def forward(self, **inputs: Any) -> Any:
+        """Return the prediction of the other LM."""
+        with dspy.context(lm=self._other):
+            return super().forward(**inputs)

@@ -195,7 +195,7 @@ def scale(runs: Runs, sizes: Sequence[str]) -> dict[str, Any]:
 
 def differences(runs: Runs, old: Asked, new: Asked) -> dict[str, Any]:
     """Return the paired difference of each score, new minus old, on the questions that both runs answered."""
-    from experiments.analysis.paired_runs import load_runs
+    from experiments.analysis.compare import load_runs
     from experiments.analysis.repeats import question_values
     from experiments.analysis.statistics import paired
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.papers.embedded_lm.student_sets import SETS
 from experiments.papers.record_file import as_stored
-from experiments.pipeline.defaults import SMALL
-from experiments.pipeline.setup import PAPER
+from experiments.pipeline.setup import PAPER, SMALL
 from signatures.common.errors import unknown
 
 if TYPE_CHECKING:

@@ -10,16 +10,165 @@ again, here or on another machine; cheap programs come first. `--boards` and `--
 makes tables and plot again from the records, without an LM.
 """
 
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.analysis.report.plots import empty_figure
+from experiments.analysis.statistics import paired
+from experiments.analysis.summary import percent
 from experiments.papers.command import help_of, names, run_command, say
-from experiments.papers.leaderboard.boards import SIZES, Board, open_board
-from experiments.papers.leaderboard.measure import Records, measure
-from experiments.papers.leaderboard.tables import as_markdown, draw, table
+from experiments.papers.leaderboard.boards import SIZES, TITLES, WORLD, Board, open_board
+from experiments.papers.leaderboard.measure import F1, Record, Records, measure
 from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+REFERENCE = "rag"
+_OF_THE_PAPERS = ("genground", "cov_rag", "self_completion", "retro_rag")
+_HEADINGS = ("program", "EM", "F1", f"F1 minus {REFERENCE}", "cover-EM", "gold recall", "calls", "tokens", "rounds",
+             "seconds", "errors", "parse failures", "stopped")  # fmt: skip
+
+
+def table(boards: Mapping[str, Mapping[str, Record]]) -> dict[str, Any]:
+    """Return each board with its programs, the best F1 first, each with its difference to `REFERENCE`."""
+    return {
+        board: {
+            "made_with": next(iter(rows.values())).made_with,
+            "programs": {row.program: _row(row, rows.get(REFERENCE)) for row in _ranked(rows.values())},
+        }
+        for board, rows in _ordered(boards).items()
+    }
+
+
+def _ordered(boards: Mapping[str, Mapping[str, Record]]) -> dict[str, Mapping[str, Record]]:
+    return {board: boards[board] for board in SIZES if board in boards}
+
+
+def _ranked(rows: Iterable[Record]) -> list[Record]:
+    return sorted(rows, key=lambda row: (-(row.means[F1]["mean"] or 0.0), row.program))
+
+
+def _row(row: Record, reference: Record | None) -> dict[str, Any]:
+    other = reference is not None and reference.program != row.program
+    against = paired(reference.answers[F1], row.answers[F1]).as_dict() if reference is not None and other else None
+    kept = ("preset", "knobs", "max_calls", "means", "faults", "stop_reasons")
+    return {**row.model_dump(include=set(kept)), f"against {REFERENCE}": against}
+
+
+def as_markdown(found: Mapping[str, Any]) -> str:
+    """Return the leaderboard as Markdown: first all boards beside one another, then each with all its columns."""
+    parts = ["# Leaderboard", _over_all(found)]
+    for board, of in found.items():
+        n = of["made_with"]["questions"]["n"]
+        parts.append(f"## {TITLES[board]}, {n} questions, LM `{of['made_with']['lm']['id']}`")
+        parts.append(_markdown(_HEADINGS, [_cells(name, row) for name, row in of["programs"].items()]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _over_all(found: Mapping[str, Any]) -> str:
+    """Return a table with F1 and calls of each program on each board, the best mean F1 over real boards first."""
+    programs = list(dict.fromkeys(name for of in found.values() for name in of["programs"]))
+    real = [board for board in found if board != WORLD]
+
+    def score(name: str, board: str) -> float:
+        row = found[board]["programs"].get(name)
+        return row["means"][F1]["mean"] or 0.0 if row else 0.0
+
+    def place(name: str) -> tuple[float, float, str]:
+        worlds = score(name, WORLD) if WORLD in found else 0.0
+        return -sum(score(name, board) for board in real), -worlds, name
+
+    def cell(name: str, board: str) -> list[str]:
+        row = found[board]["programs"].get(name)
+        return (
+            ["", ""] if row is None else [percent(row["means"][F1]["mean"]), f"{row['means']['lm_calls']['mean']:.1f}"]
+        )
+
+    headings = ["program", *(f"{TITLES[board]}: {what}" for board in found for what in ("F1", "calls"))]
+    rows = [
+        [f"`{name}`", *(text for board in found for text in cell(name, board))] for name in sorted(programs, key=place)
+    ]
+    return _markdown(headings, rows)
+
+
+def _cells(name: str, row: Mapping[str, Any]) -> list[str]:
+    means, faults = row["means"], row["faults"]
+    against = row[f"against {REFERENCE}"]
+    reasons = ", ".join(f"{reason} {count}" for reason, count in row["stop_reasons"].items())
+    return [
+        f"`{name}`",
+        _interval(means["em"]),
+        _interval(means[F1]),
+        "" if against is None else _interval({**against, "mean": against["difference"]}, sign="+"),
+        percent(means["acc[substring]"]["mean"]),
+        percent(means["passage_recall[all]"]["mean"]),
+        f"{means['lm_calls']['mean']:.1f}",
+        f"{means['tokens']['mean']:,.0f}",
+        f"{means['rounds']['mean']:.1f}",
+        f"{means['seconds']['mean']:.2f}",
+        str(faults["errors"]),
+        str(faults["parse_failures"]),
+        reasons,
+    ]
+
+
+def _interval(mean: Mapping[str, Any], sign: str = "") -> str:
+    if mean["mean"] is None:
+        return "-"
+    ends = "" if mean["low"] is None else f" [{100 * mean['low']:.1f}, {100 * mean['high']:.1f}]"
+    return f"{100 * mean['mean']:{sign}.1f}{ends}"
+
+
+def _markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def draw(found: Mapping[str, Any], path: Path) -> Path:
+    """Plot F1 with its 95 % interval, a panel per board, the best program on top, each with its tokens per question.
+
+    Args:
+        found: As `table` returns it.
+        path: The PNG file, written atomically.
+    """
+    from signatures.common.files import atomic_write
+
+    most = max(len(of["programs"]) for of in found.values())
+    figure, canvas = empty_figure(5.4 * len(found), 1.2 + 0.27 * most, dpi=110)
+    for axes, (board, of) in zip(figure.subplots(1, len(found), squeeze=False).flat, found.items(), strict=True):
+        _panel(axes, of["programs"])
+        axes.set_title(TITLES[board], loc="left", fontsize=11)
+        axes.set_xlabel("F1, % (95 % interval); tokens per question in brackets")
+    buffer = io.BytesIO()
+    canvas.print_png(buffer)
+    with atomic_write(path, "wb") as file:
+        file.write(buffer.getvalue())
+    return path
+
+
+def _panel(axes: "Axes", programs: Mapping[str, Any]) -> None:
+    """Draw the programs in their order; those of the four papers and the reference stand out."""
+    for place, (name, row) in enumerate(programs.items()):
+        found = row["means"][F1]
+        mean, low, high = (100 * (found[end] or 0.0) for end in ("mean", "low", "high"))
+        colour = "C3" if name in _OF_THE_PAPERS else "black" if name == REFERENCE else "C0"
+        axes.errorbar([mean], [place], xerr=[[mean - low], [high - mean]], fmt="o", color=colour, markersize=4)
+    axes.set_yticks(
+        range(len(programs)),
+        [f"{name} ({row['means']['tokens']['mean']:,.0f})" for name, row in programs.items()],
+        fontsize=8,
+    )
+    axes.invert_yaxis()
+    axes.grid(axis="x", color="0.9")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
 
 MODULE = "experiments.papers.leaderboard.leaderboard"
 RESULTS, FILE, ROWS_FILE = Path("experiments/results"), "leaderboard.json", "leaderboard_rows.jsonl"

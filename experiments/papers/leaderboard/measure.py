@@ -109,9 +109,8 @@ def measure(name: str, board: Board, records: Records, folder: Path, *, threads:
     """
     from experiments.pipeline.evaluate import evaluate
     from experiments.pipeline.setup import open_similarity
-    from experiments.runs.config import RunConfig, describe_session
+    from experiments.runs.config import RunConfig, describe_session, machine
     from experiments.runs.files import read_rows
-    from experiments.runs.provenance import machine
     from programs.catalog import build, presets_of, typed_program
     from programs.parts.knobs import knob_values, takes_similarity
 

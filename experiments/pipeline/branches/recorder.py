@@ -6,30 +6,38 @@ is not paid again, what is new is asked within the budget. A stopped run goes on
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from experiments.analysis.statistics import Mean, Paired, mean_of, paired
 from experiments.pipeline.map_rows import progress_bar
 from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.pipeline.run_question import scored
-from experiments.runs.config import Connected, RunConfig
-from experiments.runs.costs import log_branches
-from experiments.runs.files import Json
+from experiments.runs.calls import log_branches
+from experiments.runs.config import Connected, RunConfig, describe_lm, describe_program
+from experiments.runs.files import Json, run_lock
+from optimizers.evaluating import Outcome
+from optimizers.examples import to_examples
+from optimizers.metrics.judges.answer_judge import judged_by
+from optimizers.metrics.typed.opened import typed_metric
 from optimizers.replay.exploring import Explored, drawn_settings, explore
 from optimizers.replay.memory import remembering, with_memory
-from optimizers.replay.record import Record
-from optimizers.replay.record_files import RecordLog, has_record, load_record
-from optimizers.replay.running import Runner
+from optimizers.replay.record import Record, RecordLog, has_record, load_record
+from optimizers.replay.replaying import Buyer, ReplayEvaluator, Runner, Unseen, replay, scores_by
 from optimizers.replay.trees import Leaf
 from programs.lms.calls.budget import BudgetExceeded
 from programs.lms.calls.control import GRACE, controlled
+from programs.parts.knobs import knob_values
 from programs.parts.meter import Meter
 from signatures.common.errors import UserError, one_line
 from signatures.common.logs import quotable
 
 if TYPE_CHECKING:
     import dspy
+    from rich.table import Table
+
 
 _DESCRIBED = ("program", "lm", "judge", "metrics", "questions", "corpus", "given", "shard", "seed")
 
@@ -179,3 +187,192 @@ def _since(before: dict[str, float], now: dict[str, float]) -> dict[str, float]:
 def described(run: Json) -> Json:
     """Return what a record says of its run: what decides its answers and scores."""
     return {name: run[name] for name in _DESCRIBED if name in run}
+
+
+def checked_record(
+    folder: Path,
+    *,
+    metric: str,
+    questions: Sequence[Any],
+    program: "dspy.Module | None" = None,
+    connection: Connected | None = None,
+) -> Record:
+    """Return the record of a run, of which is known that it has what is needed.
+
+    Args:
+        folder: Of the run.
+        metric: Must have been recorded.
+        questions: Must have been recorded.
+        program: Must be the recorded one, except for its knobs, which settings start from; None is not compared, and
+            settings start from those recorded.
+        connection: Must be that of the run; None is not compared.
+
+    Raises:
+        UserError: The record is missing, damaged or of something else; the message names the difference.
+    """
+    record = load_record(folder, program)
+    record.check_metric(metric)
+    compared: Json = {}
+    if connection is not None:
+        compared["lm"] = describe_lm(connection)
+    if program is not None:
+        compared["program"] = describe_program(program)
+        if (retriever := getattr(program, "retrieve", None)) is not None:
+            compared["corpus"] = {"fingerprint": retriever.fingerprint}
+    record.check(compared, to_examples(questions))
+    record.base = {} if program is None else knob_values(program)
+    return record
+
+
+@contextlib.contextmanager
+def buying(
+    folder: Path,
+    *,
+    metric: str,
+    questions: Sequence[Any],
+    program: "dspy.Module",
+    connection: Connected,
+    judge: Connected | None = None,
+    threads: int = 8,
+) -> Iterator[ReplayEvaluator]:
+    """Open the record of a run to evaluate settings; what it lacks is asked within the budget of the LM, and written.
+
+    Args:
+        folder: Of the run; one process may buy at a time.
+        metric: Of the study, one of those recorded.
+        questions: Of the study, all recorded.
+        program: The recorded one with its retriever; settings start from its knobs.
+        connection: The LM of the run, with the budget.
+        judge: The judge of the run, if it had one.
+        threads: Questions bought in parallel.
+
+    Raises:
+        UserError: The record is of something else, had fixed contexts or a judge that is not given, or is in use.
+    """
+    record = checked_record(folder, metric=metric, questions=questions, program=program, connection=connection)
+    metrics = [typed_metric(name) for name in record.metrics]
+    if "given" in record.run:
+        raise UserError("The run had fixed contexts, which its record does not hold: replay it without buying.")
+    if judge is None and (judged := [each.name for each in metrics if each.judged]):
+        raise UserError(f"The run has scores of {judged[0]}: name its judge LM to buy more.")
+    for each in metrics:
+        if each.definition != record.run["metrics"][each.name]:
+            raise UserError(f"The definition of {each.name} has changed since the run was recorded: record it again.")
+    with run_lock(folder), judged_by(judge), RecordLog(folder) as log:
+        record = load_record(folder, program)  # another process may have bought in the meantime
+        record.base = knob_values(program)
+        buyer = Buyer(Runner.for_program(program, record, scores_by(metrics)), log)
+        import dspy
+
+        with dspy.context(lm=connection.lm, adapter=connection.adapter, disable_history=True, trace=None):
+            yield ReplayEvaluator(record, metric, buyer, threads)
+
+
+_COSTS = ("calls", "tokens")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One metric or cost, on the questions whose branch with the setting was recorded.
+
+    Args:
+        name: Of the metric or cost.
+        recorded: With the knobs of the recorded program.
+        replayed: With the setting.
+        difference: Replayed minus recorded, on the same questions.
+    """
+
+    name: str
+    recorded: Mean
+    replayed: Mean
+    difference: Paired
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A record, and what a setting comes to.
+
+    Args:
+        record: Of the run.
+        knobs: The setting: knobs that differ from the recorded ones, or not.
+        branches: Recorded in all.
+        unseen: Questions whose branch with the setting was never recorded; no number is of them.
+        lines: Metrics, then costs.
+    """
+
+    record: Record
+    knobs: dict[str, Any]
+    branches: int
+    unseen: int
+    lines: list[Line]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all as JSON values."""
+        return {
+            "program": self.record.name,
+            "recorded_knobs": self.record.knobs,
+            "knobs": self.knobs,
+            "replayable": sorted(self.record.replayable),
+            "questions": len(self.record.questions),
+            "branches": self.branches,
+            "unseen": self.unseen,
+            "results": {
+                line.name: {
+                    "recorded": line.recorded.as_dict(),
+                    "replayed": line.replayed.as_dict(),
+                    "difference": line.difference.as_dict(),
+                }
+                for line in self.lines
+            },
+        }
+
+    def as_table(self) -> "Table":
+        """Return the results as a table."""
+        from rich.table import Table
+        from rich.text import Text
+
+        setting = " ".join(f"{name}={value}" for name, value in self.knobs.items()) or "the same"
+        count = len(self.record.questions)
+        table = Table(title=f"{self.record.name}: {count - self.unseen} of {count} questions replayed")
+        table.add_column("")
+        for column in ("as recorded", setting, "difference, 95 % interval"):
+            table.add_column(Text(column), justify="right", overflow="fold")
+        for line in self.lines:
+            scale, digits = (1.0, 2) if line.name in _COSTS else (100.0, 1)
+            numbers = (line.recorded.mean, line.replayed.mean)
+            cells = ["" if each is None else f"{scale * each:,.{digits}f}" for each in numbers]
+            spread = (line.difference.difference, line.difference.low, line.difference.high)
+            shown = ["" if each is None else f"{scale * each:+,.{digits}f}" for each in spread]
+            table.add_row(Text(line.name), *cells, f"{shown[0]} [{shown[1]}, {shown[2]}]" if all(shown) else shown[0])
+        return table
+
+
+def replay_run(folder: Path, knobs: Mapping[str, Any]) -> Replayed:
+    """Return what the recorded run in a folder comes to with a setting of knobs.
+
+    Raises:
+        UserError: There is no record, it is damaged, or a knob is unknown, not allowed, or one that no gate
+            reads and that was not recorded.
+    """
+    record = load_record(folder)
+    replay(record, knobs, metric=record.metrics[0], ids=())  # names and values first
+    record.check_root(knobs)
+    lines, unseen = [], 0
+    for metric in record.metrics:
+        old, new = replay(record, {}, metric=metric), replay(record, knobs, metric=metric)
+        seen = [pair for pair in zip(old, new, strict=True) if not any(isinstance(each, Unseen) for each in pair)]
+        unseen = len(old) - len(seen)
+        lines.append(_line(metric, [(one.score, other.score) for one, other in seen]))
+        if metric == record.metrics[-1]:
+            lines += [_line(name, [(_cost(one, name), _cost(other, name)) for one, other in seen]) for name in _COSTS]
+    branches = sum(record.count(id, root) for id, root, _ in record.trees())
+    return Replayed(record, dict(knobs), branches, unseen, lines)
+
+
+def _line(name: str, pairs: list[tuple[float | None, float | None]]) -> Line:
+    first, second = [one for one, _ in pairs], [other for _, other in pairs]
+    return Line(name, mean_of(first), mean_of(second), paired(first, second))
+
+
+def _cost(outcome: Outcome, name: str) -> float:
+    return float(getattr(outcome, name))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from experiments.pipeline import setup
 from experiments.pipeline.compiling.frozen import relative_path
 from experiments.pipeline.compiling.request import describe
-from experiments.pipeline.defaults import with_defaults
+from experiments.pipeline.setup import with_defaults
 from experiments.runs.files import git_revision
-from programs.warm_up import warm_up
+from programs.inference import warm_up
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:

@@ -5,18 +5,64 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
 
-from experiments.pipeline.compiling.spending import Spending
-from experiments.runs.experiment import differing_field, value_of
-from experiments.runs.files import read_json, read_rows, write_json
+from experiments.analysis.statistics import mean_of
+from experiments.runs.files import complete_lines, differing_field, read_json, read_rows, value_of, write_json, writing
+from programs.lms.calls.budget import PAID
 from programs.lms.calls.control import controlled
 from programs.parts.meter import Meter, metered
 from signatures.common.errors import UserError
 from signatures.common.files import exclusive_lock, refuse_links, sha256_file, sha256_text
+from signatures.common.strict_json import parse_strict_json
+
+if TYPE_CHECKING:
+    import dspy
+
+    from optimizers.teleprompters.task import Candidate
+    from programs.lms.calls.budget import Budget
+
+
+Spent = dict[str, float]
+# What a budget of this process has counted of each compilation, so that sessions with one budget count once.
+_COUNTED: "WeakKeyDictionary[Budget, dict[str, Spent]]" = WeakKeyDictionary()
+
+
+class Spending:
+    """Counts what earlier sessions have spent in the budgets of this session.
+
+    Args:
+        lms: The LMs by what they do; those that share a budget are counted once.
+        folder: Of the checkpoint, which tells compilations apart.
+        earlier: What `spent` returned at the end of the session before.
+    """
+
+    def __init__(self, lms: Mapping[str, Any], folder: Path, earlier: Mapping[str, Spent]):
+        self._folder, self._earlier = str(folder.resolve()), earlier
+        self._budgets: dict[str, Budget] = {}
+        for name, lm in lms.items():
+            budget = getattr(lm, "budget", None)
+            if budget is not None and all(budget is not other for other in self._budgets.values()):
+                self._budgets[name] = budget
+        for name, budget in self._budgets.items():
+            known = _COUNTED.get(budget, {}).get(self._folder, {})
+            before = earlier.get(name, {})
+            budget.carry(**{each: max(0, before.get(each, 0) - known.get(each, 0)) for each in PAID})
+        self._start = {name: budget.spent for name, budget in self._budgets.items()}
+
+    def spent(self) -> dict[str, Spent]:
+        """Return calls, tokens and usd of all sessions, for each budget."""
+        found = dict(self._earlier)
+        for name, budget in self._budgets.items():
+            before, start, now = self._earlier.get(name, {}), self._start[name], budget.spent
+            found[name] = {each: before.get(each, 0) + now[each] - start[each] for each in PAID}
+            _COUNTED.setdefault(budget, {})[self._folder] = found[name]
+        return found
+
 
 _STOPPED_COSTS = "costs.json"
 _BUDGETS = "budgets"  # in that file: what was spent from them
@@ -154,3 +200,89 @@ def _open_checkpoint(out: Path, folder: Path, request: dict[str, Any], *, resume
 def request_hash(request: dict[str, Any]) -> str:
     """Return the hash that identifies a request in its finished artifact."""
     return sha256_text(json.dumps(request, sort_keys=True))
+
+
+_FILE = "candidates.jsonl"
+
+
+class CandidateLog:
+    """The candidates of a compilation and of its earlier sessions.
+
+    Args:
+        folder: Of the checkpoint.
+        student: What the candidates are versions of. Those that are made of several programs are not read again.
+    """
+
+    def __init__(self, folder: Path, student: "dspy.Module"):
+        self._path = folder / _FILE
+        self._student = student
+
+    def add(self, candidate: "Candidate") -> None:
+        """Write a candidate.
+
+        Raises:
+            UserError: The disk is full or the folder cannot be written.
+        """
+        from programs.artifacts.state import dump_state
+
+        plain = type(candidate.program) is type(self._student)
+        line = {
+            "label": candidate.label,
+            "complete": candidate.complete,
+            "n_calls": candidate.n_calls,
+            "errors": candidate.errors,
+            "scores": dict(candidate.scores),
+            "state": dump_state(candidate.program) if plain else None,
+        }
+        with writing(self._path), open(self._path, "ab") as file:
+            if file.tell() and not self._path.read_bytes().endswith(b"\n"):
+                file.write(b"\n")  # a killed session left half a line
+            file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+
+    def read(self) -> "dict[str, Candidate]":
+        """Return the candidates of earlier sessions by label, the last of each; damaged lines are skipped."""
+        found = {}
+        for _, line in complete_lines(self._path):
+            try:
+                candidate = self._parsed(parse_strict_json(line))
+            except (ValueError, KeyError, TypeError):  # half a line, or of a program that has changed
+                continue
+            if candidate is not None:
+                found[candidate.label] = candidate
+        return found
+
+    def _parsed(self, line: Any) -> "Candidate | None":
+        from optimizers.teleprompters.task import Candidate
+        from programs.artifacts.state import apply_state
+
+        if line["state"] is None:
+            return None
+        program = self._student.deepcopy()
+        apply_state(program, line["state"])
+        scores = {str(name): float(score) for name, score in line["scores"].items()}
+        calls, label = int(line["n_calls"]), str(line["label"])
+        return Candidate(program, scores, calls, label, bool(line["complete"]), errors=int(line["errors"]))
+
+
+def candidate_rows(candidates: "Sequence[Candidate]") -> list[dict[str, Any]]:
+    """Return label, mean with its 95 % interval, number of questions and LM calls until then, of each candidate."""
+    rows = []
+    for candidate in candidates:
+        mean = mean_of(list(candidate.scores.values()))
+        spread = {name: mean.as_dict()[name] for name in ("mean", "low", "high", "n")}
+        counts = {"calls": candidate.n_calls, "complete": candidate.complete, "errors": candidate.errors}
+        rows.append({"label": candidate.label, **spread, **counts})
+    return rows
+
+
+def scores_of(candidate: "Candidate | None", undefined: Collection[str] = ()) -> dict[str, Any]:
+    """Return mean, interval and per-question scores of a candidate as an artifact records them; {} without one.
+
+    Args:
+        candidate: A complete one.
+        undefined: Ids of questions for which the metric is undefined.
+    """
+    if candidate is None:
+        return {}
+    scores = {name: None if name in undefined else score for name, score in candidate.scores.items()}
+    return {**mean_of(list(scores.values())).as_dict(), "errors": candidate.errors, "scores": scores}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.cost_estimate import TYPICAL_TOKENS
+from experiments.pipeline.evaluate import TYPICAL_TOKENS
 
 if TYPE_CHECKING:
     import dspy

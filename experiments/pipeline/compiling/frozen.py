@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.compiling.candidates import candidate_rows
+from experiments.pipeline.compiling.checkpoint import candidate_rows
 from experiments.runs.files import git_revision
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def freeze_opened(opened: "OpenedProgram", out: Path, *, overwrite: bool) -> "Ar
 
 def _changes(opened: "OpenedProgram") -> list[dict[str, Any]]:
     """Return what differs from the artifact that a program was loaded from, each with its values before and now."""
-    from experiments.runs.provenance import prompts_hash
+    from experiments.runs.config import prompts_hash
     from programs.parts.knobs import knob_values
 
     assert opened.origin is not None

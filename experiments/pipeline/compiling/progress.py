@@ -9,7 +9,7 @@ from signatures.common.terminal import open_console
 
 if TYPE_CHECKING:
     from experiments.pipeline.compiling.estimate import CompileEstimate
-    from optimizers.teleprompters.recording import Candidate
+    from optimizers.teleprompters.task import Candidate
 
 
 class CompileProgress:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.compiling.questions import Divided
-from experiments.pipeline.scoring.metric_checks import check_evidence
+from experiments.pipeline.scoring.score import check_evidence
 from experiments.runs.config import describe_lm, describe_program
 
 if TYPE_CHECKING:

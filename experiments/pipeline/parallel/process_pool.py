@@ -2,34 +2,227 @@
 
 The processes are forks, so that programs and connections need no serialised form. They are started before anything
 that forks badly is: models, the progress bar's thread. Where there is no fork (Windows), or where it is unsafe (macOS),
-there are threads only (`experiments.pipeline.parallel.choice`).
+there are threads only (`experiments.pipeline.parallel.process_pool`).
+
+A worker process: answers the items that its parent names by number, in threads.
+
+It is a fork of its parent and has the items, the program and the connection from it. Ctrl-C is the parent's business:
+a terminal sends it to all processes, and the parent tells its workers when to stop. A worker ends with its parent.
 """
 
 import contextlib
+import contextvars
+import json
 import multiprocessing
+import os
+import queue
 import signal
 import sys
+import threading
 import time
+import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from experiments.pipeline.parallel.messages import (
-    WorkerDied,
-    end_processes,
-    exit_reason,
-    receive,
-    send,
-    unpacked_error,
-)
 from experiments.pipeline.parallel.thread_pool import Outcome, deferred_interrupt
-from experiments.pipeline.parallel.worker import Job, Worker
-from signatures.common.errors import UserNotice
+from experiments.runs.config import Connected
+from programs.lms.calls.budget import BudgetExceeded
+from programs.lms.calls.control import Stopped, controlled
+from programs.lms.calls.metered import LMUnavailable
+from signatures.common.errors import UserError, UserNotice
+
+Message = dict[str, Any]
+
+_STOPS: dict[str, type[BaseException]] = {kind.__name__: kind for kind in (BudgetExceeded, Stopped)}
+
+
+class WorkerError(RuntimeError):
+    """The work of a worker process failed unexpectedly; the message contains its traceback."""
+
+
+class WorkerDied(UserError):
+    """A worker process has ended unexpectedly."""
+
+
+def exit_reason(code: int | None) -> str:
+    """Return why a process ended that was not told to, by its exit code, which is negative for a signal."""
+    reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+    return f"{reason} (9 is what the system sends when memory runs out)" if code == -9 else reason
+
+
+def end_processes(processes: Sequence[Any], seconds: float) -> None:
+    """Send SIGTERM to all processes, and SIGKILL to those that have not ended within `seconds`, all together."""
+    for process in processes:
+        process.terminate()
+    until = time.monotonic() + seconds
+    for process in processes:
+        process.join(max(0.0, until - time.monotonic()))
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+def send(link: Connection, message: Message) -> None:
+    """Send a message.
+
+    Raises:
+        TypeError: A value in it is not JSON.
+        OSError: The other process has ended.
+    """
+    # LMs can write lone surrogates, which stay as they are in escaped JSON.
+    link.send_bytes(json.dumps(message).encode())
+
+
+def receive(link: Connection) -> Message:
+    """Wait for a message and return it.
+
+    Raises:
+        EOFError: The other process has ended.
+    """
+    message: Message = json.loads(link.recv_bytes())
+    return message
+
+
+def packed_error(error: BaseException) -> Message:
+    """Return an error as JSON: what its handlers look at, and its traceback if it is a fault of ours."""
+    if isinstance(error, UserError):
+        return {"kind": "user", "text": str(error), "model": getattr(error, "model", None)}
+    if type(error).__name__ in _STOPS:
+        return {"kind": type(error).__name__, "text": str(error)}
+    return {"kind": "other", "text": "".join(traceback.format_exception(error))}
+
+
+def unpacked_error(packed: Message) -> BaseException:
+    """Return the error that `packed_error` made JSON of; a `WorkerError` in place of an unexpected one."""
+    kind, text = packed["kind"], packed["text"]
+    if kind == "user":
+        return LMUnavailable(text, packed["model"]) if packed.get("model") else UserError(text)
+    return _STOPS[kind](text) if kind in _STOPS else WorkerError(text)
+
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Job(Generic[Item, Result]):
+    """What worker processes do.
+
+    Args:
+        work: Called with each item, in threads.
+        pack: Returns a result as JSON.
+        unpack: Returns the result, in the parent.
+        prepare: Called once in each worker, with its number from 0, before the first item.
+        expect: Called with each item some time before `work`.
+        unfinished: Returns what items have cost that were started and whose result was not sent.
+        sent: Called with an item whose result was sent.
+    """
+
+    work: Callable[[Item], Result]
+    pack: Callable[[Result], Any]
+    unpack: Callable[[Any], Result]
+    prepare: Callable[[int], None]
+    expect: Callable[[Item], None]
+    unfinished: Callable[[], Sequence[Mapping[str, float]]]
+    sent: Callable[[Item], None]
+
+
+class Worker(Generic[Item, Result]):
+    """The side of the worker process.
+
+    Args:
+        link: To the parent.
+        job: What to do.
+        items: All items; the parent names them by number.
+        threads: Items in progress at a time.
+    """
+
+    def __init__(self, link: Connection, job: Job[Item, Result], items: Sequence[Item], threads: int):
+        self._link, self._job, self._items, self._threads = link, job, items, threads
+        self._sending = threading.Lock()
+        self._numbers: queue.Queue[int] = queue.Queue()
+        self._stopping = threading.Event()
+
+    def run(self, number: int) -> None:
+        """Answer items until the parent says that it is the end, or ends itself.
+
+        Args:
+            number: Of this worker, from 0.
+        """
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        warnings.showwarning = self._show_warning  # type: ignore[assignment]
+        with controlled(lambda text: self._send({"say": text})) as control:
+            try:
+                self._job.prepare(number)
+            except BaseException as error:  # noqa: BLE001 - raised again by the parent
+                self._send({"failed": packed_error(error)})
+                return
+            context = contextvars.copy_context()
+            for thread in range(self._threads):
+                name = f"question-{number}-{thread}"
+                threading.Thread(target=self._answer, args=(context,), name=name, daemon=True).start()
+            self._serve(control.stop)
+
+    def _serve(self, stop_calls: Callable[[], None]) -> None:
+        while True:
+            try:
+                message = receive(self._link)
+            except (EOFError, OSError):
+                os._exit(1)  # the parent has ended: nobody wants the answers in progress
+            for item in message.get("ask", ()):
+                self._job.expect(self._items[item])
+                self._numbers.put(item)
+            if message.get("stop"):
+                self._stopping.set()
+            if message.get("interrupt"):
+                stop_calls()
+            if message.get("end"):
+                with self._sending:
+                    send(self._link, {"unfinished": list(self._job.unfinished())})
+                return
+
+    def _answer(self, context: contextvars.Context) -> None:
+        while True:
+            number = self._numbers.get()
+            if self._stopping.is_set():
+                self._send({"dropped": number})
+                continue
+            item = self._items[number]
+            outcome = self._outcome(context, item)
+            try:
+                self._send({"item": number, **outcome}, result_of=item if "result" in outcome else None)
+            except (TypeError, ValueError) as error:  # the result is not JSON
+                self._send({"item": number, "error": packed_error(error), "stops": False})
+
+    def _outcome(self, context: contextvars.Context, item: Item) -> dict[str, Any]:
+        try:
+            return {"result": self._job.pack(context.copy().run(self._job.work, item))}
+        except BaseException as error:  # noqa: BLE001 - handed over to the parent
+            if not isinstance(error, Exception):
+                self._stopping.set()
+            return {"error": packed_error(error), "stops": not isinstance(error, Exception)}
+
+    def _send(self, message: dict[str, Any], result_of: Item | None = None) -> None:
+        try:
+            with self._sending:  # also held while costs are listed: what was sent is not among them
+                send(self._link, message)
+                if result_of is not None:
+                    self._job.sent(result_of)
+        except OSError:  # the parent has ended
+            os._exit(1)
+
+    def _show_warning(
+        self, message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object
+    ) -> None:
+        kind = "notice" if issubclass(category, UserNotice) else "warning"
+        text = str(message) if kind == "notice" else f"{category.__name__}: {message} ({filename}:{lineno})"
+        self._send({kind: text})
+
 
 AHEAD = 64  # items that a worker knows of before it can start them, so that it can prepare for them together
 _SLICE = 0.1  # seconds between checks for Ctrl-C
@@ -221,3 +414,70 @@ def _run(
 
 def _ended(code: int | None) -> str:
     return f"A worker process ended unexpectedly: {exit_reason(code)}. Rows are kept: resume, with fewer processes."
+
+
+_THREADS, _QUESTIONS = 8, 50  # of each process at least, or it costs more than it gains
+
+
+def can_fork() -> bool:
+    """Return whether this system starts processes as copies; on macOS its own libraries forbid it."""
+    return "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
+
+
+def processes_for(
+    wanted: int | None,
+    *,
+    threads: int,
+    questions: int,
+    connection: Connected,
+    judge: Connected | None = None,
+    local_models: bool = False,
+) -> int:
+    """Return how many processes ask the questions.
+
+    Args:
+        wanted: By the user; None means one per core if that is faster: every LM is on a server, and each process has at
+            least 8 threads and 50 questions.
+        threads: Questions in progress at a time, over all processes.
+        questions: To ask.
+        connection: The task LM.
+        judge: The judge LM.
+        local_models: Whether metrics load a model into the process.
+
+    Raises:
+        UserError: Several are wanted, but this system cannot fork, or there are fewer threads.
+    """
+    if wanted is not None:
+        if wanted > 1 and not can_fork():
+            raise UserError(f"processes must be 1 on this system, got {wanted}: use threads, or several machines.")
+        if wanted > threads:
+            raise UserError(f"threads ({threads}) must be at least processes ({wanted}): each process has one or more.")
+        return wanted
+    lms = [connection, *([judge] if judge else [])]
+    if local_models or not can_fork() or not all(getattr(item.lm, "remote", False) for item in lms):
+        return 1
+    return max(1, min(_cores(), threads // _THREADS, questions // _QUESTIONS))
+
+
+@contextlib.contextmanager
+def one_core_each(threads: int) -> Iterator[None]:
+    """Let libraries that compute use one core per call in the block, if there are at least as many threads as cores.
+
+    With more they spend most of their time waiting for each other, and they wait actively. `OMP_NUM_THREADS` set by the
+    user holds in any case; models that are loaded already keep their threads.
+    """
+    if "OMP_NUM_THREADS" in os.environ or threads < _cores():
+        yield
+        return
+    from threadpoolctl import threadpool_limits
+
+    os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded in the block
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        del os.environ["OMP_NUM_THREADS"]
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,25 +1,25 @@
 """The questions of one session of a run: how each is asked, and what it has cost while it has no row."""
 
 import base64
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.pipeline.parallel.messages import packed_error, unpacked_error
-from experiments.pipeline.parallel.prefetch import Prefetch
-from experiments.pipeline.parallel.worker import Job
+from experiments.pipeline.parallel.process_pool import Job, ProcessPool, WorkerDied, packed_error, unpacked_error
+from experiments.pipeline.parallel.thread_pool import Outcome, Prefetch, ThreadPool
 from experiments.pipeline.run_question import run_question
 from experiments.runs.calls import packed_calls
 from experiments.runs.config import Connected, RunConfig
 from experiments.runs.files import Row, RowKey, key_of
-from programs.lms.calls.concurrency import share_limits
-from programs.lms.calls.control import current_control
+from programs.inference import warm_up
+from programs.lms.calls.control import GRACE, Control, current_control
+from programs.lms.calls.retry import share_limits
 from programs.lms.tracing.calls import Call, records_of
 from programs.parts.meter import Meter
 from programs.tracing.questions import flush_spans, question_span
-from programs.warm_up import warm_up
 from signatures.common.errors import UserError, user_error_within
 
 if TYPE_CHECKING:
@@ -149,3 +149,103 @@ def _packed(answered: Answered) -> dict[str, Any]:
     fault = None if answered.fault is None else packed_error(answered.fault)
     calls = None if answered.calls is None else base64.b64encode(answered.calls).decode()
     return {"row": answered.row, "fault": fault, "before": answered.before, "after": answered.after, "calls": calls}
+
+
+Pool = ThreadPool[Asked, Answered] | ProcessPool[Asked, Answered]
+
+
+class Collector:
+    """Writes the rows of a session, and aborts it if the LM, or the judge, does not answer.
+
+    Questions may fail with a user error (e.g. an unreachable server) as long as the LM answers other calls. The session
+    is aborted if as many as there are threads fail before the first answer; they then get no rows. Later it is aborted
+    after twice as many consecutive ones during which no call was answered.
+
+    Args:
+        write: Receives what has a row.
+        threads: Questions in progress at a time.
+        model: The task LM.
+    """
+
+    def __init__(self, write: Callable[[Answered], None], threads: int, model: str):
+        self._write, self._threads, self._model = write, threads, model
+        self._working = False
+        self._silent: Counter[str] = Counter()  # consecutive failures of each LM without an answer
+        self._held: list[Answered] = []  # failed before the first answer
+        self.stopped: str | None = None
+
+    def add(self, outcome: Outcome[Asked, Answered]) -> None:
+        """Write the row of an outcome, or record why the run stops.
+
+        Raises:
+            UserError: The session is aborted.
+            BaseException: An error outside the program, such as a metric that cannot score.
+        """
+        if outcome.result is None:
+            error = outcome.error
+            # Engines stop a run (a spent budget) with a BaseException, because optimizers catch Exceptions.
+            if error is None or isinstance(error, Exception | SystemExit):
+                raise error or RuntimeError("A question ended with neither result nor error.")
+            self.stopped = f"{type(error).__name__}: {error}"
+            return
+        answered = outcome.result
+        if answered.fault is None:
+            self._working = self._working or answered.row["error"] is None
+            self._silent.clear()
+        else:
+            self._count_failure(answered.fault, answered)
+        self._held.append(answered)
+        if self._working or answered.fault is None:
+            self.write_held()
+
+    def _count_failure(self, error: UserError, answers: Answered) -> None:
+        """Raise the error if its LM has not answered for too long."""
+        model = getattr(error, "model", None) or self._model
+        working = answers.after[model] > 0 or (self._working and model == self._model)
+        self._working = self._working or (working and model == self._model)
+        self._silent[model] = 0 if answers.after[model] > answers.before[model] else self._silent[model] + 1
+        if self._silent[model] >= (2 if working else 1) * self._threads:
+            raise error
+
+    def write_held(self) -> None:
+        """Write the rows that were held back until the LM answers."""
+        for answered in self._held:
+            self._write(answered)
+        self._held = []
+
+
+def collect(pool: Pool, collector: Collector, control: Control, say: Callable[[str], None]) -> bool:
+    """Collect all outcomes; return whether Ctrl-C stopped the session."""
+    try:
+        for outcome in pool:
+            collector.add(outcome)
+            if collector.stopped:
+                pool.stop()
+    except KeyboardInterrupt:
+        in_progress = pool.stop()
+        control.stop()
+        with contextlib.suppress(KeyboardInterrupt):
+            if in_progress:
+                say(
+                    f"Stopping: no further LM call is sent, and calls in flight have {GRACE:g} s. Of the {in_progress} "
+                    "questions in progress those that need more are dropped."
+                )
+            _collect_last(pool, collector)
+        return True
+    except WorkerDied:
+        pool.stop()
+        _collect_last(pool, collector)  # those of the other workers
+        raise
+    except BaseException:
+        pool.stop()
+        control.stop(grace=0.0)
+        for _ in pool.within(GRACE):  # a process that ends while a thread computes in a library crashes
+            pass
+        raise
+    return False
+
+
+def _collect_last(pool: Pool, collector: Collector) -> None:
+    for outcome in pool.within(GRACE):
+        if outcome.result is not None:
+            collector.add(outcome)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from experiments.runs.files import Row
-from optimizers.metrics.needs import Need, lacking
+from optimizers.metrics.metric import Need, lacking
 
 if TYPE_CHECKING:
     from signatures.types import Passage

@@ -4,15 +4,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.summary import RunSummary, write_summary
 from experiments.pipeline.corpus_notes import judge_note
 from experiments.pipeline.map_rows import progress_bar
 from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.pipeline.run_question import scored
-from experiments.pipeline.scoring.coverage import Coverage, coverage_of, hints, outcome_of, why_nothing
-from experiments.pipeline.scoring.gold import gold_of
 from experiments.pipeline.scoring.rebuild import Rebuilt, ids_needed, rebuild
 from experiments.pipeline.scoring.score_config import ScoreConfig
 from experiments.pipeline.scoring.sentence_source import FACT_METRICS, sentence_source
@@ -26,14 +24,116 @@ from experiments.runs.files import (
     read_json,
     read_rows,
     read_run,
+    rewrite_rows,
     run_lock,
     write_json,
 )
-from experiments.runs.rewrite import rewrite_rows
 from optimizers.metrics.judges.answer_judge import judged_by
-from optimizers.metrics.metric import Metric
+from optimizers.metrics.metric import OF_CORPUS, OF_QUESTION, Metric, Need
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import sha256_file
+
+if TYPE_CHECKING:
+    import dspy
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many answers a metric scored.
+
+    Args:
+        scored: Answers with a score.
+        undefined: Answers that have what the metric needs, but for which it is undefined.
+        lacking: What is missing -> number of answers that lack it.
+    """
+
+    scored: int
+    undefined: int
+    lacking: dict[str, int]
+
+    def __str__(self) -> str:
+        """Return the counts in one line."""
+        total = self.scored + self.undefined + sum(self.lacking.values())
+        parts = [f"{count} lack {need}" for need, count in self.lacking.items()]
+        parts += [f"{self.undefined} undefined"] if self.undefined else []
+        return f"{self.scored} of {total} answers scored" + (f"; {', '.join(parts)}" if parts else "")
+
+
+_SCORED, _UNDEFINED = "scored", "undefined"
+
+
+def outcome_of(metric: Metric, item: Rebuilt, scores: Mapping[str, float | None]) -> str:
+    """Return what became of a metric on a row with these scores: its score, undefined, or what is missing."""
+    if scores.get(metric.name) is not None:
+        return _SCORED
+    return next((need.value for need in metric.needs if need in item.lacks), _UNDEFINED)
+
+
+def coverage_of(counted: Counter[str]) -> Coverage:
+    """Return the counts of `outcome_of` as a record."""
+    lacking = {name: count for name, count in counted.items() if name not in (_SCORED, _UNDEFINED)}
+    return Coverage(counted[_SCORED], counted[_UNDEFINED], lacking)
+
+
+def why_nothing(coverage: Coverage, name: str, config: ScoreConfig) -> str:
+    """Return why a metric scored no answer, with the cure."""
+    if not coverage.lacking:
+        return f"{name} is undefined for all {coverage.undefined} answers."
+    need = max(coverage.lacking, key=lambda each: coverage.lacking[each])
+    return f"{name} needs {need}, which {coverage.lacking[need]} answers lack{_cure(Need(need), config)}."
+
+
+def _cure(need: Need, config: ScoreConfig) -> str:
+    if need in OF_QUESTION and config.questions is None:
+        return ": name the file of the questions (questions)"
+    if need is Need.FACTS:
+        return ": no answer quotes evidence, so omit the metric"
+    if need in OF_CORPUS and not config.corpus.named:
+        return ": name the index or the passages of the corpus (index, passages)"
+    if need in OF_CORPUS:
+        return ": the corpus named has not all of these passages"
+    return ""
+
+
+def hints(coverage: Mapping[str, Coverage], config: ScoreConfig) -> list[str]:
+    """Return what to name so that answers which lack something can be scored; nothing for metrics without a score."""
+    needs = {Need(need) for found in coverage.values() if found.scored for need in found.lacking}
+    return [f"Some answers lack {need}{cure}." for need in sorted(needs) if (cure := _cure(need, config))]
+
+
+def gold_of(
+    description: Json, rows: Sequence[Row], config: ScoreConfig
+) -> tuple[dict[str, Any], Path | None, list[str]]:
+    """Return the examples by id, the file they are from, and notices; no examples if there is no file."""
+    from corpora.questions import read_questions
+    from optimizers.examples import to_examples
+
+    path = config.questions or own_questions(description)
+    if path is None:
+        return {}, None, []
+    examples = {example.id: example for example in to_examples(read_questions(path))}
+    same = sum(row["id"] in examples and examples[row["id"]].question == row["question"] for row in rows)
+    if not same:
+        raise UserError(f"{path} contains none of the run's questions: name the file that the run was made from.")
+    other = len(rows) - same
+    return examples, path, [f"{other} of {len(rows)} answers are to questions that {path} lacks."] if other else []
+
+
+def own_questions(description: Json) -> Path | None:
+    """Return the question file that a run names, if it is unchanged: a run from a stranger may name any file."""
+    paths = description.get("paths")
+    named, digest = (
+        (paths.get(name) for name in ("questions", "questions_file_sha256"))
+        if isinstance(paths, dict)
+        else (None, None)
+    )
+    if not isinstance(named, str) or not digest or "\0" in named:
+        return None
+    try:
+        return Path(named) if Path(named).is_file() and sha256_file(named) == digest else None
+    except OSError:
+        return None
+
 
 _Key = tuple[str, int]
 
@@ -255,3 +355,23 @@ def _stopped(folder: Path) -> str | None:
     """Return why the run ended early, which only its summary says."""
     stopped = read_json(folder / SUMMARY).get("stopped") if (folder / SUMMARY).exists() else None
     return stopped if isinstance(stopped, str) else None
+
+
+def check_evidence(program: "dspy.Module", metrics: Sequence[Metric]) -> None:
+    """Check that a single program quotes evidence if metrics of supporting facts are asked for.
+
+    Raises:
+        UserError: None of its predictors has the output `evidence`.
+    """
+    from programs.artifact import program_name
+    from programs.catalog import name_of
+
+    of_facts = [metric.name for metric in metrics if Need.FACTS in metric.needs]
+    name = program_name(program)
+    if not of_facts or name != name_of(type(program)):
+        return
+    if not any("evidence" in predictor.signature.output_fields for predictor in program.predictors()):
+        raise UserError(
+            f"{', '.join(of_facts)} needs {Need.FACTS}, and {name} quotes nothing: omit it, or take a program "
+            "that does, such as genground."
+        )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from experiments.pipeline.scoring.passage_texts import Corpus
 from experiments.runs.files import Row
-from optimizers.metrics.families.evidence import EVIDENCE_METRICS
+from optimizers.metrics.evidence.context import EVIDENCE_METRICS
 
 FACT_METRICS = frozenset(metric.name for metric in EVIDENCE_METRICS)
 STATED, OF_FILE = "stated by the predictions", "of the passages file"
@@ -17,7 +17,7 @@ def sentence_source(rows: Sequence[Row], corpus: Corpus) -> str:
         rows: Of one run.
         corpus: Has the texts; a passages file may also have their sentences.
     """
-    from experiments.analysis.differences import SPLIT
+    from experiments.analysis.compare import SPLIT
 
     if any("supporting_facts" in row for row in rows):
         return STATED

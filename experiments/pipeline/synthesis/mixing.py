@@ -5,11 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from corpora.questions import Question, read_questions
-from experiments.pipeline.synthesis.manifest import MANIFEST
 from experiments.pipeline.synthesis.sources import gold_passages, held_of
-from experiments.runs.config import describe_session
+from experiments.pipeline.synthesis.synthesize import MANIFEST
+from experiments.runs.config import describe_session, portable
 from experiments.runs.files import SCHEMA, Json, read_json, write_json
-from experiments.runs.provenance import portable
 from optimizers.distill.examples import Example, read_examples, write_examples
 from optimizers.distill.leakage import drop_leaked, without_asked, without_shown
 from optimizers.distill.mixture import Mixture, counts_of, is_made, mix

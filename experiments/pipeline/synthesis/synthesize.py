@@ -9,17 +9,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.cost_estimate import unmeasured
+from experiments.pipeline.evaluate import unmeasured
 from experiments.pipeline.map_rows import map_rows
-from experiments.pipeline.synthesis.manifest import MANIFEST, manifest_of
 from experiments.pipeline.synthesis.sources import Seed, Seeds
-from experiments.runs.config import Connected, describe_lm, describe_questions, describe_session
+from experiments.runs.calls import COUNTED
+from experiments.runs.config import Connected, describe_lm, describe_questions, describe_session, portable
 from experiments.runs.files import RUN, SCHEMA, Json, Row, read_rows, write_json
 from optimizers.distill.examples import Example, write_examples
 from optimizers.distill.leakage import without_asked
-from optimizers.distill.mixture import split_by_question, without_repeats
+from optimizers.distill.mixture import counts_of, split_by_question, without_repeats
 from optimizers.distill.recipes import Recipe
 from programs.parts.meter import metered
 from signatures.common.errors import UserError, one_line, user_error_within
@@ -27,6 +28,60 @@ from signatures.common.terminal import open_console
 
 if TYPE_CHECKING:
     from optimizers.distill.student import Made
+
+
+MANIFEST = "manifest.json"
+
+
+def manifest_of(
+    description: Json,
+    seeds: Seeds,
+    rows: Sequence[Row],
+    examples: Sequence[Example],
+    *,
+    sha256: str,
+    left_out: Mapping[str, int],
+    validation: float,
+) -> Json:
+    """Return the manifest.
+
+    Args:
+        description: What decided the examples (`run.json` of the rows).
+        seeds: The questions, and what was refused of their files.
+        rows: Of the questions that are finished.
+        examples: As written.
+        sha256: Of `examples.jsonl`.
+        left_out: Reason -> examples of the rows that are not among those written.
+        validation: Share of the questions held back.
+    """
+    kinds: Counter[str] = Counter()
+    rejected: dict[str, Counter[str]] = {"trajectories": Counter(), "examples": Counter()}
+    for row in rows:
+        kinds.update(row["kinds"])
+        for kind, counter in rejected.items():
+            counter.update(row[f"rejected_{kind}"])
+    rejected["examples"].update({reason: count for reason, count in left_out.items() if count})
+    errors = [row for row in rows if row["error"] is not None]
+    return portable(
+        {
+            **description,
+            "sources": seeds.files,
+            "refused_questions": dict(seeds.refused),
+            "complete": len(rows) == len(seeds.seeds),
+            "asked": len(rows),
+            "trajectories": sum(row["trajectories"] for row in rows),
+            "overridden_replies": sum(row["overridden"] for row in rows),
+            "rejected": {kind: dict(sorted(counter.items())) for kind, counter in rejected.items()},
+            "errors": len(errors),
+            "first_error": errors[0]["error"] if errors else None,
+            "validation": validation,
+            "counts": counts_of(examples),
+            **({"kinds": dict(sorted(kinds.items()))} if kinds else {}),
+            "cost": {name: sum(row[name] or 0 for row in rows) for name in COUNTED},
+            "files": {"examples.jsonl": sha256},
+        }
+    )
+
 
 EXAMPLES, QUESTIONS = "examples.jsonl", "questions"
 KIND = "distillation"
@@ -239,3 +294,21 @@ def _cure(manifest: Json) -> str:
     rejected = manifest["rejected"]["trajectories"]
     cure = CURES.get(max(rejected, key=rejected.__getitem__, default=""))
     return f" {cure}" if cure else ""
+
+
+GOLD_TEACHER = "gold"
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """Stands in the place of a connection.
+
+    Args:
+        adapter: Of the student.
+    """
+
+    adapter: Any
+    id: str = GOLD_TEACHER
+    lm: Any = field(default_factory=lambda: SimpleNamespace(model="gold annotations", kwargs={}))
+    weights_hash: str | None = None
+    probability_mode: str = "none"

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from programs.lms.connect import LOCAL_MAX_TOKENS, Connection, ModelTraits, local_connection
+from programs.lms.embedded import EmbeddedEngine
 from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from experiments.runs.config import RunConfig
     from optimizers.distill.examples import Example
     from programs.lms.connect import Connection
+
 
 METRICS = {"program_em": "em", "program_f1": "f1[hotpot]"}  # by their names among the metrics of a training run
 ERRORS = "program_errors"  # share of the questions that ended in an error, beside them
@@ -55,7 +58,6 @@ class ProgramScores:
             KeyboardInterrupt: After Ctrl-C.
         """
         from experiments.pipeline.evaluate import evaluate
-        from experiments.pipeline.training.once import connect_once
 
         with tempfile.TemporaryDirectory(dir=folder, prefix=".asked-") as name:
             lm, run = connect_once(folder, Path(name) / "converted"), Path(name) / "run"
@@ -71,7 +73,7 @@ class ProgramScores:
 
     def _tell(self, run: Path, errors: int) -> None:
         from experiments.runs.files import read_rows
-        from programs.artifacts.bindings import notify
+        from programs.artifacts.loading import notify
 
         first = next(row["error"] for row in read_rows(run) if row["error"])
         notify([f"{self}: {errors} ended in an error and score 0, the first in {one_line(first, 200)}."])
@@ -128,8 +130,24 @@ class ProgramScores:
 
     def _program(self, lm: "Connection") -> "dspy.Module":
         from experiments.pipeline import setup
-        from experiments.pipeline.defaults import with_defaults
+        from experiments.pipeline.setup import with_defaults
         from experiments.runs.config import LMConfig
 
         config = with_defaults(self.config, LMConfig("embedded")).program
         return setup.open_program(config, setup.open_retriever(config), lm)
+
+
+def connect_once(folder: Path, converted: Path) -> Connection:
+    """Return a connection that shares nothing with others and keeps nothing: no reply is cached, no model is kept.
+
+    Args:
+        folder: An adapter, or merged weights.
+        converted: A folder that is not there yet, for the model in the format of the runtime (145 MB for an adapter of
+            the embedded LM); to be deleted after the connection has been closed.
+
+    Raises:
+        UserError: The folder has no weights that can be served.
+    """
+    engine = EmbeddedEngine(source=str(folder), converted=converted)
+    settings = {"temperature": 0.0, "max_tokens": LOCAL_MAX_TOKENS, "cache": False}
+    return local_connection(f"embedded:{folder}", engine, settings, ModelTraits())

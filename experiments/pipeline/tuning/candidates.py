@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.tuning.config import Candidates, TuneConfig
 from experiments.pipeline.tuning.unseen import open_version
-from optimizers.predictors import instructions_of
+from optimizers.evaluating import instructions_of
 from optimizers.tuning.prompts import DEMOS, PRESENT, Prompts, demos_of, instruction_of
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _written(
 ) -> None:
     """Add instructions that the prompt LM writes."""
     from optimizers.examples import to_examples
-    from optimizers.tuning.instructions import write_instructions
+    from optimizers.tuning.prompts import write_instructions
 
     asked = config.candidates
     say(f"Write instructions: {asked.instructions} per predictor.")

@@ -5,20 +5,28 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
 from experiments.pipeline.tuning.candidates import Prepared
-from experiments.runs.experiment import differing_field, value_of
+from experiments.pipeline.tuning.config import DATABASE, QUICK_JOURNAL, TuneConfig
+from experiments.runs.files import differing_field, value_of
 from optimizers.tuning.objective import Goal
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, with_causes
+from signatures.common.files import exclusive_lock, refuse_links
 
 if TYPE_CHECKING:
     import dspy
     import optuna
+
+    from corpora.questions import Question
+    from optimizers.replay.replaying import ReplayEvaluator
+    from programs.lms.connect import Connection
+
 
 REQUEST, QUESTIONS, PREPARED, READY, PREPARING = "request", "questions", "prepared", "ready", "preparing"
 BOOKED = "spent_preparing"  # so far, whether it was finished or not
@@ -227,3 +235,119 @@ def _abandoned(study: "optuna.Study", grace: float) -> bool:
     study.set_user_attr(PREPARING, claim)
     time.sleep(2 * _LOOK)
     return bool(study.user_attrs.get(PREPARING) == claim)
+
+
+@contextlib.contextmanager
+def opened_storage(out: Path, config: TuneConfig, *, resume: bool, overwrite: bool) -> Iterator[tuple[Any, bool]]:
+    """Open the storage; yield it, and whether no other process can work on the study: so it is with that in `out`.
+
+    Raises:
+        UserError: It cannot be opened, another process has it, or its file cannot be written to any more.
+    """
+    from optimizers.tuning.storages import QUICK, open_storage
+
+    out.mkdir(parents=True, exist_ok=True)
+    refuse_links(out)
+    if config.storage is not None:
+        with _full_disk_told():
+            yield open_storage(config.storage, heartbeat=config.heartbeat, grace=config.grace), False
+        return
+    database = out / (DATABASE if config.replay is None else QUICK_JOURNAL)
+    busy = f"Another process tunes in {out}: wait for it, or let both name one storage, which they then share."
+    with exclusive_lock(out / f".{DATABASE}.lock", busy):
+        if overwrite:
+            for name in (DATABASE, QUICK_JOURNAL):
+                (out / name).unlink(missing_ok=True)
+        elif any((out / name).exists() for name in (DATABASE, QUICK_JOURNAL)) and not resume:
+            raise UserError(f"{out} contains a study already: resume it, overwrite it, or choose another folder.")
+        if config.replay is not None:
+            yield open_storage(f"{QUICK}{database}"), True
+            return
+        with _full_disk_told():
+            yield open_storage(str(database), heartbeat=config.heartbeat, grace=config.grace), True
+
+
+@contextlib.contextmanager
+def _full_disk_told() -> Iterator[None]:
+    """Raise UserError where SQLite can write no more, whatever Optuna makes of it."""
+    import sqlite3
+
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        for cause in with_causes(error):
+            if isinstance(cause, sqlite3.OperationalError) and "disk" in str(cause):
+                raise UserError(f"The study cannot be written ({cause}): free some space, then resume it.") from error
+        raise
+
+
+@contextlib.contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Silence Optuna's log of every trial: progress is shown, and failures are raised."""
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+@contextlib.contextmanager
+def replayed(
+    student: "dspy.Module", questions: "Sequence[Question]", config: TuneConfig, connection: "Connection"
+) -> "Iterator[ReplayEvaluator | None]":
+    """Open the record that trials are evaluated from; None if the study asks the LM.
+
+    Raises:
+        UserError: The record is of another program, LM, corpus or metric, lacks a question, or has none with the
+            knobs of the student that no gate reads.
+    """
+    if config.replay is None:
+        yield None
+        return
+    from experiments.pipeline.branches.recorder import buying, checked_record
+    from optimizers.replay.replaying import ReplayEvaluator
+
+    metric = config.metric.name
+    if config.buy:
+        with buying(
+            config.replay,
+            metric=metric,
+            questions=questions,
+            program=student,
+            connection=connection,
+            threads=config.threads,
+        ) as evaluator:
+            yield evaluator
+        return
+    record = checked_record(config.replay, metric=metric, questions=questions, program=student, connection=connection)
+    record.check_root({})  # the knobs of the student, of which only those of gates are searched
+    yield ReplayEvaluator(record, metric)
+
+
+def searched_knobs(student: "dspy.Module", config: TuneConfig) -> tuple[str, ...] | None:
+    """Return the knobs that a study searches; None means all that have a range.
+
+    A replay without buying searches those alone that only gates read.
+
+    Raises:
+        UserError: Another knob is named.
+    """
+    if config.replay is None or config.buy:
+        return config.searched
+    from programs.parts.gates import replayable_knobs
+    from programs.parts.knobs import knobs_of
+
+    known = knobs_of(student)
+    own = tuple(name for name in replayable_knobs(student) if known[name].space is not None)
+    for name in [*(config.searched or ()), *config.narrowed]:
+        if name in known and name not in own:
+            raise UserError(
+                f"Knob {name} decides more than gates do, so no record can say what it changes: search "
+                f"{', '.join(own) or 'another program'}, buy what the record lacks, or tune without a record."
+            )
+    return own if config.searched is None else config.searched

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.tuning.findings import Findings, findings
-from experiments.analysis.tuning.importance import importances
+from experiments.analysis.tuning.findings import Findings, findings, importances
 from experiments.analysis.tuning.plots import draw_all
 from experiments.pipeline.compiling.frozen import relative_path
 from experiments.pipeline.tuning.config import TuneConfig
 from experiments.runs.files import git_revision, write_json
-from optimizers.tuning.outcomes import LiveEvaluator
+from optimizers.tuning.objective import LiveEvaluator
 from optimizers.tuning.prompts import is_prompt
 from optimizers.tuning.records import Trial, read_trial
 from optimizers.tuning.space import Space

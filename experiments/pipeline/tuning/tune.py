@@ -12,24 +12,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.scoring.metric_checks import check_evidence
+from experiments.pipeline.evaluate import TYPICAL_TOKENS, Estimate
+from experiments.pipeline.progress import StudyProgress
+from experiments.pipeline.scoring.score import check_evidence
 from experiments.pipeline.tuning.candidates import Prepared, prepare
 from experiments.pipeline.tuning.config import TuneConfig
-from experiments.pipeline.tuning.estimate import estimate_study, trials_of
-from experiments.pipeline.tuning.opening import Opened, booked, open_study
-from experiments.pipeline.tuning.place import opened_storage, quiet_optuna
-from experiments.pipeline.tuning.progress import StudyProgress
-from experiments.pipeline.tuning.questions import split_questions
-from experiments.pipeline.tuning.replaying import replayed, searched_knobs
+from experiments.pipeline.tuning.opening import (
+    Opened,
+    booked,
+    open_study,
+    opened_storage,
+    quiet_optuna,
+    replayed,
+    searched_knobs,
+)
 from experiments.pipeline.tuning.results import Found, check_choice, write_results
 from experiments.pipeline.tuning.unseen import check_unseen
 from experiments.runs.config import describe_lm, describe_program, describe_questions
-from optimizers.tuning.objective import Objective
-from optimizers.tuning.outcomes import Evaluator, LiveEvaluator
-from optimizers.tuning.samplers import PRUNE_BELOW, open_pruner, open_sampler
-from optimizers.tuning.space import Space, knob_space
-from programs.lms.calls.share import PAID
-from programs.warm_up import warm_up
+from optimizers.tuning.objective import Evaluator, LiveEvaluator, Objective
+from optimizers.tuning.samplers import PRUNE_BELOW, grid_size, open_pruner, open_sampler
+from optimizers.tuning.space import Space, dearest, knob_space
+from programs.inference import warm_up
+from programs.lms.calls.budget import PAID
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -38,6 +42,88 @@ if TYPE_CHECKING:
 
     from corpora.questions import Question
     from programs.lms.connect import Connection
+
+
+def estimate_study(
+    student: "dspy.Module", questions: "Sequence[Question]", trainset: "Sequence[Question]", config: TuneConfig
+) -> Estimate:
+    """Return the most that a study can cost, candidates included; pruned and repeated trials cost less.
+
+    Args:
+        student: The program as it is.
+        questions: Before training questions are split off.
+        trainset: See `tune_program`.
+        config: Of the study.
+
+    Raises:
+        UserError: See `tune_program`.
+    """
+
+    train, asked = split_questions(trainset, questions, config)
+    knobs = knob_space(student, searched=searched_knobs(student, config), narrowed=config.narrowed)
+    made = config.candidates.trained or config.candidates.artifacts  # how many, is not known yet
+    runs = (config.trials if made else trials_of(knobs, config)) * len(asked)
+    replayed = config.replay is not None and not config.buy
+    calls = 0 if replayed else runs * dearest(student, knobs) + _candidate_calls(student, train, config)
+    return Estimate(runs, calls, calls * TYPICAL_TOKENS, None, None, 0)
+
+
+def _candidate_calls(student: "dspy.Module", train: "Sequence[Question]", config: TuneConfig) -> int:
+    """Return the LM calls that making candidates takes, at most."""
+    from optimizers.examples import to_examples
+    from optimizers.teleprompters.catalog import get_optimizer
+    from optimizers.teleprompters.compile import checked_task
+    from optimizers.teleprompters.task import Task
+    from optimizers.tuning.prompts import instruction_calls
+
+    candidates = config.candidates
+    calls = instruction_calls(student, candidates.instructions)
+    for name in candidates.optimizers:
+        task = Task(trainset=to_examples(train), score=config.metric, max_demos=candidates.max_demos, seed=config.seed)
+        runs = get_optimizer(name).estimate(student, checked_task(student, task, name))
+        calls += candidates.seeds * ((runs.student + runs.teacher) * student.max_calls() + runs.prompt_calls)
+    return calls
+
+
+def trials_of(space: Space, config: TuneConfig) -> int:
+    """Return the trials of a study: a grid has no more than its combinations, and the program as it is.
+
+    Without anything to try, because no candidate could be made, the program as it is remains.
+    """
+    if not space.dimensions:
+        return 1
+    return min(config.trials, grid_size(space, config.points) + 1) if config.sampler == "grid" else config.trials
+
+
+_TRAIN_SHARE = 3  # one of so many questions makes candidates, if no others are given
+
+
+def split_questions(
+    trainset: "Sequence[Question]", questions: "Sequence[Question]", config: TuneConfig
+) -> "tuple[list[Question], list[Question]]":
+    """Return training questions and those of the trials, each in a random order that depends only on the seed.
+
+    Raises:
+        UserError: A question is of a test split, two have one id, or one is in both sets.
+    """
+    from corpora.questions import select
+    from optimizers.examples import to_examples
+    from optimizers.teleprompters.task import Task, check_splits
+
+    seen: set[str] = set()
+    for question in questions:
+        if question.id in seen:
+            raise UserError(f"Two questions have the id {question.id!r}. Give every question a different id.")
+        seen.add(question.id)
+    ordered = select(questions, seed=config.seed)
+    train = select(trainset, seed=config.seed) if trainset else []
+    if config.candidates.trained and not train:
+        if len(ordered) < _TRAIN_SHARE:
+            raise UserError(f"{len(ordered)} questions are too few to make demonstrations from a part of them.")
+        size = len(ordered) // _TRAIN_SHARE
+        train, ordered = ordered[:size], ordered[size:]
+    check_splits(Task(trainset=to_examples(train), valset=to_examples(ordered), score=config.metric))
+    return train, ordered
 
 
 def tune_program(

@@ -8,16 +8,7 @@ from typing import Any
 from corpora.passages import PassageRecord
 from corpora.questions import Question
 from optimizers.distill.examples import Example, make_example
-from optimizers.distill.gold import (
-    cov_rag,
-    genground,
-    multihop,
-    reading,
-    retro_rag,
-    searching,
-    self_completion,
-    sub_questions,
-)
+from optimizers.distill.gold import cov_rag, genground, reading, retro_rag
 from optimizers.distill.gold.calls import Maker, Material
 from optimizers.distill.gold.contexts import Contexts
 from optimizers.distill.gold.wrong_answers import WrongAnswers
@@ -28,8 +19,8 @@ _READING: tuple[Maker, ...] = (reading.read, reading.read_hops)
 
 _DECOMPOSED: dict[str, tuple[Maker, ...]] = {
     "reading": _READING,
-    "asking": (sub_questions.ask_or_finish,),
-    "conclusion": (sub_questions.conclude,),
+    "asking": (reading.ask_or_finish,),
+    "conclusion": (reading.conclude,),
 }
 
 # README.md lists the predictors that have no makers, and why.
@@ -38,40 +29,40 @@ GOLD: dict[str, dict[str, tuple[Maker, ...]]] = {
     "genread": _DECOMPOSED,
     "grg": _DECOMPOSED,
     "rrr": {
-        "rewriting.predict": (searching.write_queries,),
-        "querying": (searching.write_query,),
-        "answering": (searching.answer_at_length,),
+        "rewriting.predict": (reading.write_queries,),
+        "querying": (reading.write_query,),
+        "answering": (reading.answer_at_length,),
         "reading": _READING,
     },
     "webglm": {"answering": (reading.cite,), "reading": (reading.read_response,)},
     "self_rag": {
         "reading": _READING,
-        "relevance": (searching.judge_passage,),
-        "support": (searching.judge_support,),
+        "relevance": (reading.judge_passage,),
+        "support": (reading.judge_support,),
     },
     "adaptive_rag": {"reading": (reading.read,)},
     "searchain": {
         "checking": _READING,
-        "trusting": (searching.judge_support,),
+        "trusting": (reading.judge_support,),
         "reading": (reading.read,),
     },
     "meta_rag": {
         "answering.predict": (reading.read_with_reasons,),
         "monitoring": (reading.read,),
-        "sufficing": (searching.judge_sufficient,),
-        "searching": (searching.search_missing,),
+        "sufficing": (reading.judge_sufficient,),
+        "searching": (reading.search_missing,),
     },
     "ircot": {"reading": (reading.read,)},
     "iter_retgen": {"reading": (reading.read,)},
     "flare": {"reading": (reading.read,)},
     "self_ask": _DECOMPOSED,
     "corag": {
-        "asking": (sub_questions.ask_further,),
-        "answering": (sub_questions.answer_or_unknown,),
-        "judging": (sub_questions.judge_chain,),
-        "concluding": (sub_questions.conclude_with_passages,),
+        "asking": (reading.ask_further,),
+        "answering": (reading.answer_or_unknown,),
+        "judging": (reading.judge_chain,),
+        "concluding": (reading.conclude_with_passages,),
     },
-    "multihop": {"querying.predict": (multihop.query,), "reading.predict": (reading.read_with_reasons,)},
+    "multihop": {"querying.predict": (reading.query,), "reading.predict": (reading.read_with_reasons,)},
     "genground": {
         "deduction": (genground.deduce,),
         "grounding": (genground.ground,),
@@ -87,8 +78,8 @@ GOLD: dict[str, dict[str, tuple[Maker, ...]]] = {
         "reading": (reading.read_response,),
     },
     "self_completion": {
-        "reflecting": (self_completion.reflect,),
-        "searching": (self_completion.search,),
+        "reflecting": (reading.reflect,),
+        "searching": (reading.search,),
         "answering": (reading.cite,),
         "reading": (reading.read_response,),
     },

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from optimizers.distill.training.rows import Row
+from optimizers.distill.training.data import Row
 from optimizers.distill.training.train import Training
 
 COUNTED = 5000  # steps whose tokens are counted; those of longer runs are estimated by the mean of these

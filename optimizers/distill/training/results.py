@@ -9,7 +9,7 @@ from typing import Any
 import ujson
 
 from optimizers.distill.training.checkpoints import BEST
-from programs.lms.weights.bases import DESCRIPTION
+from programs.lms.weights.choice import DESCRIPTION
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import atomic_write, sha256_file
 

@@ -1,25 +1,201 @@
 """The training loop: steps until the data, the steps or the time end; checkpoints and a log on the way."""
 
+import contextlib
+import math
+import signal
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from optimizers.distill.training import checkpoints, results
-from optimizers.distill.training.data import TrainingData
+from optimizers.distill.training.data import Encoded, TrainingData, batches, epoch_size
 from optimizers.distill.training.divergence import Diverged, Skips, check_losses, check_weights
-from optimizers.distill.training.interrupts import terminable, uninterrupted
-from optimizers.distill.training.lm.base_model import BaseModel
-from optimizers.distill.training.lm.device import choose_device
+from optimizers.distill.training.lm.base_model import BaseModel, choose_device
 from optimizers.distill.training.lm.student import Student
 from optimizers.distill.training.log import LOG, Step, cut_log, write_step
-from optimizers.distill.training.order import BatchOrder
-from optimizers.distill.training.schedule import learning_rate
 from optimizers.distill.training.settings import EXECUTION, TrainingSettings
-from optimizers.distill.training.validation import validation_losses
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import exclusive_lock, refuse_links
+
+MOST_DRAWS = 4_000_000  # random numbers that counting the steps of a run may take: about a second
+_MOST_EMPTY = 1000  # epochs that tiny weights may leave without an example
+
+
+class BatchOrder:
+    """The batches of a run by step; the same for the same examples and settings.
+
+    Only the epoch of the last step asked for is kept. Whole weights give every epoch as many steps; with others the
+    epochs are counted one by one, and what is beyond `MOST_DRAWS` is estimated by the mean of those counted.
+
+    Args:
+        examples: For training.
+        settings: Batch size, epochs, seed and weights of skills.
+    """
+
+    def __init__(self, examples: Sequence[Encoded], settings: TrainingSettings):
+        self._examples, self._settings = examples, settings
+        self._starts = [0]  # the first step of each epoch that was counted, and the step after the last
+        self._epoch, self._batches = -1, list[list[int]]()
+        whole = all(float(settings.weights.get(example.skill, 1.0)).is_integer() for example in examples)
+        self._same = self._size(0) if whole else 0  # steps of every epoch; 0 if they differ
+        self._counted = max(MOST_DRAWS // max(len(examples), 1), 1)  # epochs
+
+    def batch(self, step: int) -> list[Encoded]:
+        """Return the examples of a step."""
+        settings, epoch = self._settings, self.epoch(step)
+        if epoch != self._epoch:
+            self._batches = batches(self._examples, settings.batch_size, settings.weights, settings.seed, epoch)
+            self._epoch = epoch
+        return [self._examples[place] for place in self._batches[step - self._first(epoch)]]
+
+    def epoch(self, step: int) -> int:
+        """Return the epoch of a step, from 0."""
+        if self._same:
+            return step // self._same
+        while self._starts[-1] <= step:
+            self._count()
+        return bisect_right(self._starts, step) - 1
+
+    def epochs_until(self, step: int) -> float:
+        """Return how many passes over the examples the first `step` steps are."""
+        if not step:
+            return 0.0
+        if not self._same and step > (known := self._before(self._counted)):
+            return step * self._counted / max(known, 1)
+        epoch = self.epoch(step - 1)
+        first = self._first(epoch)
+        return epoch + (step - first) / (self._first(epoch + 1) - first)
+
+    def steps(self) -> int | None:
+        """Return the steps of the whole run; None if only the time ends it."""
+        settings = self._settings
+        epochs = settings.epochs
+        if epochs is None and settings.max_steps is None and settings.hours is None:
+            epochs = 1.0
+        if epochs is None:
+            return settings.max_steps
+        before, after = self._before(math.ceil(epochs) - 1), self._before(math.ceil(epochs))
+        part = epochs - math.ceil(epochs) + 1
+        steps = before + max(round((after - before) * part), 1)
+        return min(steps, settings.max_steps or steps)
+
+    def _first(self, epoch: int) -> int:
+        """Return the first step of an epoch that was reached, or of the next."""
+        return epoch * self._same if self._same else self._starts[epoch]
+
+    def _before(self, epoch: int) -> int:
+        """Return the steps of all epochs before this one; of many that differ, an estimate."""
+        if self._same:
+            return epoch * self._same
+        known = min(epoch, self._counted)
+        while len(self._starts) <= known:
+            self._count()
+        return self._starts[known] * epoch // max(known, 1)
+
+    def _count(self) -> None:
+        epoch = len(self._starts) - 1
+        size = self._size(epoch)
+        if not size and epoch > _MOST_EMPTY:
+            raise UserError("The weights of the skills leave no example. Give one skill a higher weight.")
+        self._starts.append(self._starts[-1] + size)
+
+    def _size(self, epoch: int) -> int:
+        settings = self._settings
+        return math.ceil(epoch_size(self._examples, settings.weights, settings.seed, epoch) / settings.batch_size)
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[None]:
+    """Treat SIGTERM, which ends a job whose time is over, like Ctrl-C while the block runs.
+
+    Raises:
+        KeyboardInterrupt: One of the two was sent.
+    """
+    with _handled({signal.SIGTERM: _interrupt}):
+        yield
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Delay Ctrl-C and SIGTERM until the block has ended, or the outermost of several.
+
+    Raises:
+        KeyboardInterrupt: After the block, if Ctrl-C was pressed in it.
+    """
+    sent: list[int] = []
+    with _handled(dict.fromkeys(_SIGNALS, lambda number, frame: sent.append(number))):
+        yield
+    if sent:
+        handler = signal.getsignal(sent[0])
+        if callable(handler):
+            handler(sent[0], None)
+        else:  # as without the block: ignored, or the end of the process
+            signal.raise_signal(sent[0])
+
+
+@contextlib.contextmanager
+def _handled(handlers: dict[signal.Signals, Any]) -> Iterator[None]:
+    """Handle signals while the block runs; only the main thread can, and in others nothing is handled."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in handlers}
+    try:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def learning_rate(
+    highest: float, step: int, *, progress: float, warmup_steps: int, decay: Literal["linear", "cosine", "none"]
+) -> float:
+    """Return the learning rate of a step.
+
+    Args:
+        highest: After the warm-up.
+        step: Number of the step, from 0.
+        progress: How much of the run is done, in [0, 1]: of its steps, or of its time if that is shorter.
+        warmup_steps: Steps in which it rises.
+        decay: How it falls.
+    """
+    progress = min(max(progress, 0.0), 1.0)
+    rise = min((step + 1) / (warmup_steps + 1), 1.0)
+    fall = {"linear": 1 - progress, "cosine": (1 + math.cos(math.pi * progress)) / 2, "none": 1.0}[decay]
+    return highest * rise * fall
+
+
+def validation_losses(student: Student, examples: Sequence[Encoded]) -> dict[str, float]:
+    """Return the mean loss of the reply tokens of each skill, and of all as "all"; empty without examples."""
+    import torch
+
+    sums: dict[str, float] = defaultdict(float)
+    counts: dict[str, int] = defaultdict(int)
+    with torch.no_grad():
+        for start in range(0, len(examples), 16):
+            batch = examples[start : start + 16]
+            for row in student.rows(batch):
+                _, losses = student.losses(row)
+                for (_, _, _, member), loss in zip(row.targets, losses.tolist(), strict=True):
+                    for name in (batch[member].skill, "all"):
+                        sums[name] += loss
+                        counts[name] += 1
+    return {name: sums[name] / counts[name] for name in sorted(sums)}
+
 
 Evaluate = Callable[[Path], dict[str, float]]
 BEST = checkpoints.BEST

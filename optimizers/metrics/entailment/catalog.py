@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-from optimizers.metrics.entailment.cache import CachedOracle
 from optimizers.metrics.entailment.calibrated import FEATURES, WeightedOracle
-from optimizers.metrics.entailment.cross_encoder import CrossEncoderOracle
+from optimizers.metrics.entailment.cross_encoder import CrossEncoderOracle, Seq2SeqOracle
 from optimizers.metrics.entailment.lm import Judging, LMOracle
-from optimizers.metrics.entailment.oracle import EntailmentOracle
-from optimizers.metrics.entailment.seq2seq import Seq2SeqOracle
+from optimizers.metrics.entailment.oracle import CachedOracle, EntailmentOracle
 from signatures.common.errors import UserError, unknown
 
 DEFAULT = "lexical"

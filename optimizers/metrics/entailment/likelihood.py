@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizers.metrics.entailment.oracle import Pair, warn_cut
-from programs.lms import smollm
+from programs.lms.weights import choice
 from signatures.common.openvino_core import openvino_core
 
 VERSION = 1  # of the features; part of fingerprints
@@ -29,7 +29,7 @@ class LikelihoodFeatures:
     @property
     def fingerprint(self) -> str:
         """Return version of the features and hash of the weights."""
-        return f"likelihood{VERSION}:{smollm.weights_hash()[:16]}"
+        return f"likelihood{VERSION}:{choice.smollm_hash()[:16]}"
 
     def __call__(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Return one row per pair, in the order of `NAMES`.
@@ -64,7 +64,7 @@ class LikelihoodFeatures:
 
     def _logprobs(self, context: NDArray[np.int64], text: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the log-probability of each token of `text` after `context`, cut to the model's context size."""
-        text = text[: smollm.CONTEXT_SIZE - len(context)]
+        text = text[: choice.CONTEXT_SIZE - len(context)]
         ids = np.concatenate([context, text])[None]
         self._request.reset_state()
         out = self._request.infer(
@@ -85,7 +85,7 @@ class LikelihoodFeatures:
         if self._request is None:
             import openvino_genai
 
-            folder = smollm.converted()
+            folder = choice.converted()
             core = openvino_core()
             model = core.compile_model(core.read_model(folder / "openvino_model.xml"), "CPU")
             self._tokenizer = openvino_genai.Tokenizer(str(folder))

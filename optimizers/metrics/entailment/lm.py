@@ -7,11 +7,10 @@ from typing import Protocol
 
 import dspy
 
-from optimizers.metrics.entailment.agreement import agreement_of
-from optimizers.metrics.entailment.oracle import Agreement, Pair, over_distinct
-from programs.parts.fanout import fanout
+from optimizers.metrics.entailment.oracle import Agreement, Pair, agreement_of, over_distinct
 from programs.parts.meter import metered, record
 from programs.parts.probability import probability
+from programs.parts.threads import fanout
 from signatures.common.files import sha256_text
 from signatures.entailment import JudgeEntailment
 

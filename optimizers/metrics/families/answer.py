@@ -4,8 +4,7 @@ from statistics import fmean as mean
 
 from optimizers.metrics import answer, scoring
 from optimizers.metrics.answer import HOTPOT, MUSIQUE, SQUAD, TWO_WIKI, Definition
-from optimizers.metrics.metric import Metric
-from optimizers.metrics.needs import Need
+from optimizers.metrics.metric import Metric, Need
 
 _ASQA = "https://github.com/princeton-nlp/ALCE/blob/3fdc2ed/eval.py (ASQA: https://arxiv.org/abs/2204.06092)"
 _COV_RAG = "https://arxiv.org/abs/2410.05801"

@@ -1,8 +1,7 @@
 """Definitions of the metrics of citations: against the gold passages, and by the verdicts of an entailment oracle."""
 
 from optimizers.metrics import citations, scoring
-from optimizers.metrics.metric import Metric, OracleMetric
-from optimizers.metrics.needs import Need
+from optimizers.metrics.metric import Metric, Need, OracleMetric
 
 _ALCE = "https://github.com/princeton-nlp/ALCE/blob/3fdc2ed/eval.py"
 _CREDIBLE = 'https://hotpotqa.github.io (its questions; "How Credible Is an Answer From Retrieval-Augmented LLMs?")'

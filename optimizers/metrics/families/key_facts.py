@@ -1,8 +1,7 @@
 """Definitions of the metrics of key facts, by the verdicts of an entailment oracle."""
 
 from optimizers.metrics import keyfact_scores, scoring
-from optimizers.metrics.metric import OracleMetric
-from optimizers.metrics.needs import Need
+from optimizers.metrics.metric import Need, OracleMetric
 
 _CREDIBLE = 'https://hotpotqa.github.io (its questions; "How Credible Is an Answer From Retrieval-Augmented LLMs?")'
 

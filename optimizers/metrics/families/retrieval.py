@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from optimizers.metrics import retrieval, scoring
-from optimizers.metrics.metric import Metric
+from optimizers.metrics.metric import Metric, Need
 from optimizers.metrics.names import LARGEST_K, split_at_k
-from optimizers.metrics.needs import Need
 from signatures.common.errors import UserError
 
 _FLASHRAG = "https://github.com/RUC-NLPIR/FlashRAG/blob/1ee5249/flashrag/evaluator/metrics.py"

@@ -1,9 +1,8 @@
 """Definitions of the metrics of whole trajectories: which of them deserve to be demonstrations."""
 
 from optimizers.metrics import answer, retrieval, scoring
-from optimizers.metrics.evidence.search_queries import of_trajectory
-from optimizers.metrics.metric import Metric
-from optimizers.metrics.needs import Need
+from optimizers.metrics.evidence.context import of_trajectory
+from optimizers.metrics.metric import Metric, Need
 from optimizers.metrics.scoring import Score
 
 _DSPY = "https://arxiv.org/abs/2310.03714 (section 7; validate_context_and_answer_and_hops of its public code)"

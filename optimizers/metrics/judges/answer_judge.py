@@ -2,18 +2,28 @@
 
 `judged_by` sets the judge's connection. Its calls are counted by the scorer's meter, never by the program's. Replies
 are kept by the reply cache under the judge's model, so scoring the same answer again costs nothing.
+
+CoV-RAG's criteria as numbers: ranks, high-quality rates, and scores of verifications and revisions.
+
+He et al., "Retrieving, Rethinking and Revising", EMNLP Findings 2024, sections 4.2 and 4.3, tables 3, 4 and 6.
+https://arxiv.org/abs/2410.05801
+
+Bias is how far an answer departs from the examiner's own answer, which does not rely on the references; 0 is best.
 """
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from optimizers.metrics.answer import cover_substring, findable
 from optimizers.metrics.fields import answer_of, golds_of, question_of, response_of
+from optimizers.metrics.metric import Metric, Need
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     import dspy
+
 
 RUNS = 3  # GenGround, section 4.2: the mean of three runs
 VOTES = 5  # HalluQA, `calculate_metrics.py`
@@ -114,7 +124,7 @@ def _ask(judge: Judge, signature: "type[dspy.Signature]", runs: int, inputs: dic
     """Ask once by P(yes) or at temperature 0, else `runs` times; the calls of a question run in parallel."""
     import dspy
 
-    from programs.parts.fanout import fanout
+    from programs.parts.threads import fanout
 
     temperature = (getattr(judge.lm, "kwargs", None) or {}).get("temperature")
     samples = judge.probability_mode != "logprobs" and temperature != 0
@@ -146,7 +156,7 @@ def _by_reply(predict: "dspy.Predict", config: dict[str, Any], inputs: dict[str,
     from dspy.utils.exceptions import LMError
 
     from programs.parts.meter import record
-    from programs.parts.predict import try_predict
+    from programs.parts.prediction import try_predict
 
     try:
         reply = try_predict(predict, config=config, **inputs)
@@ -154,3 +164,102 @@ def _by_reply(predict: "dspy.Predict", config: dict[str, Any], inputs: dict[str,
         record(parse_failures=1)
         return None
     return None if reply is None else bool(reply[next(iter(predict.signature.output_fields))])
+
+
+_GENGROUND = "https://arxiv.org/abs/2406.14891"
+
+JUDGED_METRICS = (
+    Metric(
+        "acc[judge]",
+        "1 when the judge LM says that the answer implies one of the golds, all shown in one prompt; the mean of "
+        f"{RUNS} runs where the judge samples, one run at temperature 0 or with log-probabilities (P(yes) of 0.5 and "
+        "above). A verdict that cannot be read is wrong and counted as unparsed.",
+        answer_match,
+        _GENGROUND,
+        judged=True,
+        needs=(Need.ANSWERS, Need.JUDGE),
+    ),
+    Metric(
+        "hallucination[halluqa]",
+        "1 when the judge LM says that the response hallucinates, given the correct answers: yes is wrong. The "
+        f"majority of {VOTES} runs where the judge samples, one run at temperature 0 or with log-probabilities. A "
+        "verdict that cannot be read, a tie and an empty response count as wrong (1); the first is counted as "
+        "unparsed. The accuracy that papers print is 1 minus the mean.",
+        hallucination,
+        "https://github.com/OpenMOSS/HalluQA",
+        higher_is_better=False,
+        judged=True,
+        needs=(Need.ANSWERS, Need.JUDGE),
+    ),
+)
+
+
+CRITERIA = ("citation_accuracy", "correctness", "truthfulness", "bias", "conciseness")
+LOWER_IS_BETTER = frozenset({"bias"})
+Ties = Literal["min", "dense"]
+_ALMOST = 1 - 1e-9
+
+Scores = Mapping[str, float | None]
+"""System -> its score in [0, 1] for one question and one criterion; None without a verdict of the judge."""
+
+
+def ranks(scores: Scores, criterion: str, *, ties: Ties = "min") -> dict[str, int] | None:
+    """Return the rank of each system on one question, 1 is best; None if a verdict is missing.
+
+    Equal scores share the best of their ranks ("min"), as the sums of the paper's Table 3 show; "dense" skips no rank
+    after them (the table is consistent with both). A missing verdict excludes the question for all systems, so that all
+    are averaged over the same questions.
+    """
+    from scipy.stats import rankdata
+
+    values = [value for value in scores.values() if value is not None]
+    if len(values) < len(scores):
+        return None
+    order = values if criterion in LOWER_IS_BETTER else [-value for value in values]
+    return dict(zip(scores, map(int, rankdata(order, method=ties)), strict=True))
+
+
+def high_quality(score: float, criterion: str) -> bool:
+    """Return whether a score counts as high quality (Table 4).
+
+    Citation accuracy, correctness and truthfulness must be 1, bias below 0.3, conciseness above 0.5.
+    """
+    if criterion == "bias":
+        return score < 0.3
+    if criterion == "conciseness":
+        return score > 0.5
+    return score >= _ALMOST
+
+
+def judgement_is_correct(judgement: str | None, response: str, golds: Sequence[str]) -> float | None:
+    """Return 1.0 if a verification's judgement of the response is correct, else 0.0 (Table 6, Jdg); None without golds.
+
+    The response is correct if a normalised gold is part of it. Only the judgement "true" calls it correct; None (an
+    unparseable judgement) scores 0.
+    """
+    correct = cover_substring(response, golds)
+    if correct is None:
+        return None
+    return float(judgement is not None and (judgement == "true") == (correct == 1.0))
+
+
+def references_contain_gold(texts: Sequence[str], golds: Sequence[str]) -> float | None:
+    """Return 1.0 if a reference contains a gold answer, else 0.0 (Table 6, Ref); None if no gold is `findable`."""
+    usable = findable(golds)
+    return cover_substring("\n".join(texts), usable) if usable else None
+
+
+def revision_score(revised: bool, due: bool, quality: float | None) -> float | None:
+    """Return the score in [0, 1] of the decision to revise a question and of the revision.
+
+    Args:
+        revised: Whether the question was revised.
+        due: Whether it had to be.
+        quality: Content score of the revised question; None if it is missing or unparseable.
+
+    Returns:
+        0 for a wrong decision, 1 for correctly not revising, else the content score.
+    """
+    if revised != due:
+        return 0.0
+    return quality if revised else 1.0

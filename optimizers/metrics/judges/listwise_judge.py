@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import dspy
 
-from optimizers.metrics.judges.dimensions import CRITERIA, LOWER_IS_BETTER
-from programs.parts.predict import try_predict
+from optimizers.metrics.judges.answer_judge import CRITERIA, LOWER_IS_BETTER
+from programs.parts.prediction import try_predict
 from signatures.common.errors import UserError
 from signatures.dimensions import CompareAnswers, CompareCitations
 from signatures.types import Passage

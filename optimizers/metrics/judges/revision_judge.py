@@ -14,8 +14,8 @@ from typing import Any
 
 import dspy
 
-from optimizers.metrics.judges.dimensions import revision_score
-from programs.parts.predict import try_predict
+from optimizers.metrics.judges.answer_judge import revision_score
+from programs.parts.prediction import try_predict
 from signatures.dimensions import JudgeTiming, ScoreRevision
 from signatures.types import Passage
 

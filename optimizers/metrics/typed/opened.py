@@ -3,12 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from optimizers.metrics.catalog import ORACLE_METRICS, choices, find_metric, get_metric
+from optimizers.metrics.catalog import ORACLE_METRICS, choices, find_metric, get_metric, own_metric
 from optimizers.metrics.entailment.oracle import EntailmentOracle
 from optimizers.metrics.groundedness import with_oracle
 from optimizers.metrics.metric import Metric
 from optimizers.metrics.names import current_name, note_renamed
-from optimizers.metrics.typed.own import own_metric
 from signatures.common.errors import unknown
 from signatures.common.own_code import is_own
 

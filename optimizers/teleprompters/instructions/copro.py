@@ -14,7 +14,7 @@ from typing import Any
 import dspy
 from dspy.teleprompt.copro_optimizer import BasicGenerateInstruction, GenerateInstructionGivenAttempts
 
-from optimizers.predictors import instructions_of, set_instruction
+from optimizers.evaluating import instructions_of, set_instruction
 from optimizers.teleprompters.instructions.prompt_lm import proposals
 from optimizers.teleprompters.task import Optimizer, Option, Runs, Task, always_fits, score_candidate
 

@@ -22,8 +22,8 @@ from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
 from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError
 
+from optimizers.evaluating import instructions_of
 from optimizers.feedback.metric import feedback_metric
-from optimizers.predictors import instructions_of
 from optimizers.teleprompters.instructions.prompt_lm import prompt_lm, shown, watching
 from optimizers.teleprompters.task import Optimizer, Option, Runs, Task, always_fits
 

@@ -15,10 +15,9 @@ from typing import Any
 import dspy
 from dspy.teleprompt.infer_rules import RulesInductionProgram
 
-from optimizers.predictors import instructions_of, set_instruction
-from optimizers.teleprompters.bootstrap import bootstrap
+from optimizers.evaluating import instructions_of, set_instruction
+from optimizers.teleprompters.bootstrap import bootstrap, labeled_demos
 from optimizers.teleprompters.instructions.prompt_lm import ask, ask_all, shown
-from optimizers.teleprompters.labeled import labeled_demos
 from optimizers.teleprompters.task import Optimizer, Option, Runs, Task, always_fits, score_candidate
 
 

@@ -27,25 +27,425 @@ replies of other work in the cache affords more, and can end otherwise, resumed 
 an arm in the middle of an evaluation, replies that other threads have got by then can differ, and with them what the
 next rung gets for nothing: with one thread, they do not. More threads try some training questions more, which costs
 calls and changes no program.
+
+A paired test and an interval for scores of the same questions; both are exact or seeded.
+
+The permutation test is that of `scipy.stats.permutation_test` with `permutation_type="samples"`: under the null
+hypothesis the two scores of a question could as well be exchanged, so that the sign of their difference is a coin.
 """
 
-from dataclasses import replace
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
 
 import dspy
 
-from optimizers.teleprompters.race.arm import Arm
-from optimizers.teleprompters.race.arms import ARMS, BASELINE, UNCOMPILED, fitting_arms, sized
-from optimizers.teleprompters.race.final import STAYS, decide
-from optimizers.teleprompters.race.paired import better_by_chance
-from optimizers.teleprompters.race.plan import Rung, plan
-from optimizers.teleprompters.race.shares import left_of, opened, parts, within
-from optimizers.teleprompters.race.table import report
-from optimizers.teleprompters.recording import Candidate, Recording
-from optimizers.teleprompters.task import Task, score_candidate
-from programs.lms.calls.budget import Budget, BudgetExceeded
-from programs.lms.calls.share import Share
+from optimizers.teleprompters.bootstrap import shuffled
+from optimizers.teleprompters.single import SINGLE
+from optimizers.teleprompters.task import (
+    Candidate,
+    Optimizer,
+    Option,
+    Recording,
+    Runs,
+    Task,
+    always_fits,
+    resolved_options,
+    score_candidate,
+)
+from programs.lms.calls.budget import Budget, BudgetExceeded, Share
 from programs.parts.meter import Meter, metered, record_parallel
-from signatures.common.errors import one_line, user_error_within
+from signatures.common.errors import UserError, one_line, user_error_within
+
+
+@dataclass
+class Arm:
+    """An optimizer in a race.
+
+    Args:
+        name: Of the optimizer, or "uncompiled".
+        program: The best it has made.
+        scores: Number of a rung -> score by question.
+        meter: What it has cost.
+        dropped: Why it was dropped; None while it is in the race.
+        note: What else is to be said.
+        final: Score by question of the final test; empty if it was not in it.
+    """
+
+    name: str
+    program: dspy.Module
+    scores: dict[int, dict[str, float]] = field(default_factory=dict)
+    meter: Meter = field(default_factory=Meter)
+    dropped: str | None = None
+    note: str = ""
+    final: dict[str, float] = field(default_factory=dict)
+
+    def mean(self, rung: int) -> float:
+        """Return the mean score on a rung on which it was scored."""
+        return sum(self.scores[rung].values()) / len(self.scores[rung])
+
+
+_EXACT = 12  # differing questions up to which all signs are tried
+_DRAWS = 20_000
+_SLACK = 1e-9  # sums of the same numbers in another order count as equal
+
+
+def better_by_chance(scores: Mapping[str, float], others: Mapping[str, float], *, seed: int = 0) -> float:
+    """Return the one-sided p of a paired permutation test: how likely scores as much higher are by chance alone.
+
+    Args:
+        scores: Score by question, of what may be better.
+        others: The same for what it is compared with; only questions in both count.
+        seed: Of the draws, where not all permutations are tried.
+
+    Returns:
+        In (0, 1]; 1.0 if no question differs.
+    """
+    differences = [scores[name] - others[name] for name in sorted(scores.keys() & others.keys())]
+    differing = [each for each in differences if each]
+    if not differing:
+        return 1.0
+    least = sum(differing) - _SLACK
+    if len(differing) <= _EXACT:
+        sums = [sum(sign * each for sign, each in zip(signs, differing, strict=True)) for signs in _signs(differing)]
+        return sum(each >= least for each in sums) / len(sums)
+    import numpy as np
+
+    signs = np.random.default_rng(seed).choice((-1.0, 1.0), size=(_DRAWS, len(differing)))
+    # The order that was found is one of the permutations, so that p is never 0.
+    return float((np.sum(signs @ np.asarray(differing) >= least) + 1) / (_DRAWS + 1))
+
+
+def _signs(differing: Sequence[float]) -> product:
+    return product((-1.0, 1.0), repeat=len(differing))
+
+
+def interval(scores: Mapping[str, float], *, seed: int = 0) -> tuple[float, float]:
+    """Return the 95 % percentile bootstrap interval of the mean of at least one score."""
+    import numpy as np
+
+    values = np.asarray([scores[name] for name in sorted(scores)])
+    drawn = np.random.default_rng(seed).integers(0, len(values), size=(2_000, len(values)))
+    low, high = np.quantile(values[drawn].mean(axis=1), (0.025, 0.975))
+    return float(low), float(high)
+
+
+UNCOMPILED, BASELINE = "uncompiled", "random_search"
+# Departure: BetterTogether is no arm, because its steps are.
+ARMS: Mapping[str, Optimizer] = {BASELINE: SINGLE[BASELINE], **SINGLE}
+# Options by size; after the last come the optimizer's defaults.
+SIZES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+    BASELINE: tuple({"candidates": number} for number in (1, 2, 4)),
+    "ensemble": tuple({"candidates": number, "size": 3} for number in (2, 4)),
+    "copro": tuple({"breadth": breadth, "depth": depth} for breadth, depth in ((2, 1), (3, 1), (3, 2), (5, 2))),
+    "mipro": tuple({"num_candidates": sets, "num_trials": trials} for sets, trials in ((2, 2), (3, 4), (4, 8))),
+    "simba": tuple(
+        {"bsize": batch, "num_candidates": number, "max_steps": steps}
+        for batch, number, steps in ((4, 2, 1), (6, 3, 2), (12, 4, 4))
+    ),
+    "gepa": tuple({"max_metric_calls": runs} for runs in (20, 40, 80, 160, 320)),
+    "infer_rules": tuple({"num_candidates": number} for number in (1, 2, 4)),
+}
+
+
+def named_arms(task: Task) -> list[str]:
+    """Return the names of the arms that the option `arms` asks for, random search first.
+
+    Raises:
+        UserError: A name is unknown.
+    """
+    names = [name.strip() for name in str(task.options["arms"]).split(",") if name.strip()]
+    for name in names:
+        if name not in ARMS:
+            raise UserError(f"The race has no arm {name!r}. It has: {', '.join(ARMS)}.")
+    return [name for name in ARMS if name == BASELINE or not names or name in names]
+
+
+def fitting_arms(student: dspy.Module, task: Task) -> tuple[list[str], dict[str, str]]:
+    """Return the names of the arms that fit, and of the others why they do not."""
+    fits, reasons = [], {}
+    for name in named_arms(task):
+        reason = ARMS[name].fits(student, replace(task, options=resolved_options(name, ARMS[name].options, {})))
+        if reason is None:
+            fits.append(name)
+        else:
+            reasons[name] = reason
+    return fits, reasons
+
+
+def sized(name: str, student: dspy.Module, task: Task, affordable: float) -> dict[str, Any]:
+    """Return the options of the largest size of an arm that is affordable, of the smallest if none is.
+
+    Args:
+        name: Of the arm.
+        student: What it starts from.
+        task: With the questions of the rung.
+        affordable: Program runs and calls of the prompt LM, together.
+    """
+    options = list(_sizes(name))
+    best = options[0]
+    for each in options:
+        runs = ARMS[name].estimate(student, replace(task, options=each))
+        if runs.student + runs.teacher + runs.prompt_calls <= affordable:
+            best = each
+    return best
+
+
+def _sizes(name: str) -> Iterator[dict[str, Any]]:
+    for given in (*SIZES.get(name, ()), {}):
+        yield resolved_options(name, ARMS[name].options, given)
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One round of a race.
+
+    Args:
+        number: From 1.
+        left: Rungs from this one to the last, this one included.
+        trainset: Contains those of the rung before.
+        valset: Contains those of the rung before; on the last rung, all that are not held back.
+        contenders: Optimizers that may take part, besides random search and the uncompiled program.
+        held_back: Number of validation questions that are on no rung.
+    """
+
+    number: int
+    left: int
+    trainset: list[dspy.Example]
+    valset: list[dspy.Example]
+    contenders: int
+    held_back: int
+
+
+def plan(task: Task, contenders: int) -> list[Rung]:
+    """Return the rungs: each keeps one in `keep_one_in` contenders and has so many times more questions.
+
+    No set has fewer questions than `fewest`, if there are so many.
+
+    The last rung, which one contender reaches (or more, where the option `rungs` allows no further one), has all
+    questions but those that are held back. Their order is random, by the task's seed.
+    """
+    factor, most = task.options["keep_one_in"], task.options["rungs"]
+    counts = [contenders]
+    while counts[-1] > 1 and len(counts) < most:
+        counts.append(math.ceil(counts[-1] / factor))
+    train, (val, held_back) = _in_order(task.trainset, f"{task.seed}: train"), divided(task)
+    rungs = []
+    for number, count in enumerate(counts, start=1):
+        left = len(counts) - number + 1
+        share = float(factor) ** -(left - 1)
+        few = task.options["fewest"]
+        rungs.append(Rung(number, left, _part(train, share, few), _part(val, share, few), count, len(held_back)))
+    return rungs
+
+
+def divided(task: Task) -> tuple[list[dspy.Example], list[dspy.Example]]:
+    """Return the validation questions of the rungs, and those that are held back for the final test.
+
+    The share `held_back` is rounded down, so that the rungs have at least one.
+    """
+    val = _in_order(task.valset, f"{task.seed}: val")
+    number = len(val) - min(int(task.options["held_back"] * len(val)), len(val) - 1)
+    return val[:number], val[number:]
+
+
+def _in_order(examples: Sequence[dspy.Example], seed: str) -> list[dspy.Example]:
+    return [examples[number] for number in shuffled(len(examples), seed)]
+
+
+def _part(examples: list[dspy.Example], share: float, fewest: int) -> list[dspy.Example]:
+    return examples[: max(round(share * len(examples)), fewest)]
+
+
+STAYS = "so the program stays as it was"
+
+
+def finalist(arms: list[Arm], rung: int) -> Arm:
+    """Return the arm with the highest mean on a rung, of equals the earlier: the uncompiled program is the first.
+
+    Args:
+        arms: The uncompiled program first.
+        rung: The last one, on which all arms that were in the race had their turn.
+    """
+    uncompiled, *others = arms
+    if rung not in uncompiled.scores:
+        return uncompiled
+    return max((uncompiled, *(arm for arm in others if rung in arm.scores)), key=lambda arm: arm.mean(rung))
+
+
+def decide(arms: list[Arm], rung: int, task: Task) -> tuple[Arm, str]:
+    """Return the winner and why: the finalist, if it is better on the questions that were held back.
+
+    There is one test, planned before the race, of one program. No arm was given its questions, so that p needs no
+    correction for the number of arms or of their candidates.
+
+    Args:
+        arms: The uncompiled program first.
+        rung: The last one.
+        task: With the rule that replaces, and all validation questions.
+
+    Raises:
+        BudgetExceeded: The budget is spent.
+    """
+    uncompiled, best = arms[0], finalist(arms, rung)
+    if best is uncompiled:
+        scored = any(rung in arm.scores for arm in arms[1:])
+        found = "No optimizer's program scored higher" if scored else "No optimizer was scored"
+        return uncompiled, f"{found}, {STAYS}."
+    _, held_back = divided(task)
+    number, limit = len(held_back), task.options["replace_below"]
+    if number < (fewest := least_questions(limit)):
+        found = (
+            f"{best.name} scored highest, but p cannot be below {limit:g} on the {number} validation questions that "
+        )
+        return uncompiled, f"{found}were held back (at least {fewest} must be), {STAYS}."
+    inner = replace(task, valset=held_back, recording=Recording(held_back, on_run=task.recording.ran))
+    for arm in (uncompiled, best):
+        _score(arm, rung, inner, task.recording)
+    p = better_by_chance(best.final, uncompiled.final, seed=task.seed)
+    means = [sum(arm.final.values()) / number for arm in (best, uncompiled)]
+    found = f"{best.name} scored {means[0]:.3f} and the uncompiled program {means[1]:.3f} on the {number} validation "
+    found += f"questions that were held back (paired p = {p:.3f}"
+    if p < limit:
+        return best, f"{found}, below {limit:g})."
+    return uncompiled, f"{found}, not below {limit:g}), {STAYS}."
+
+
+def least_questions(limit: float) -> float:
+    """Return how many questions the paired test needs for a p below a limit: n of them allow 1/2^n at best."""
+    if limit <= 0:
+        return math.inf
+    return max(1, math.floor(-math.log2(limit)) + 1)
+
+
+def _score(arm: Arm, rung: int, task: Task, outer: Recording) -> None:
+    """Score an arm's program on the questions of the task, and record it with the scores of all questions."""
+    meter = Meter()
+    try:
+        with metered(meter):
+            made = score_candidate(arm.program, task, arm.name)
+    finally:
+        record_parallel([meter])
+        arm.meter.add(**meter.counts())
+    arm.final = dict(made.scores)
+    outer.add(arm.program, {**arm.scores[rung], **arm.final}, f"final: {arm.name}", errors=made.errors)
+
+
+_WHOLE = ("calls", "tokens")
+
+
+@contextlib.contextmanager
+def opened(task: Task) -> Iterator[list[Budget]]:
+    """Open the budgets of the task's LMs, each once; the option `calls` limits the only one inside the block.
+
+    Raises:
+        UserError: The option `calls` is given, but the LMs do not share one budget.
+    """
+    lms = [lm for lm in (dspy.settings.lm, task.teacher_lm, task.prompt_lm) if lm is not None]
+    found = {id(budget): budget for lm in lms if (budget := getattr(lm, "budget", None)) is not None}
+    budgets = list(found.values())
+    if task.options["calls"] is not None and {id(getattr(lm, "budget", None)) for lm in lms} != set(found):
+        raise _not_shared(task, "an LM has no budget")
+    if task.options["calls"] is not None and len(budgets) > 1:
+        raise _not_shared(task, "the LMs have a budget each")
+    with contextlib.ExitStack() as stack:
+        if budgets and task.options["calls"] is not None:
+            stack.enter_context(budgets[0].within(calls=task.options["calls"]))
+        yield budgets
+
+
+def _not_shared(task: Task, reason: str) -> UserError:
+    return UserError(
+        f"Option calls={task.options['calls']} of the race cannot be kept: {reason}. Give all LMs of the task one "
+        "Budget (programs.lms.calls.metered.metered_lm), or leave the option out."
+    )
+
+
+def left_of(budget: Budget) -> dict[str, float]:
+    """Return what is left, as if the race had never been interrupted."""
+    return budget.left(uninterrupted=True)
+
+
+def parts(
+    budgets: Sequence[Budget], number: int, kept: Sequence[dict[str, float]] | None = None
+) -> list[dict[str, float]]:
+    """Return, for each budget, the limits of one of so many equal parts of what is left, calls and tokens whole.
+
+    Args:
+        budgets: To divide.
+        number: Of parts.
+        kept: For each budget, what is not divided.
+    """
+    limits = []
+    for index, budget in enumerate(budgets):
+        rest = {name: left - (kept[index].get(name, 0.0) if kept else 0.0) for name, left in left_of(budget).items()}
+        part = {name: max(0.0, left / number) for name, left in rest.items()}
+        limits.append({name: float(int(each)) if name in _WHOLE else each for name, each in part.items()})
+    return limits
+
+
+@contextlib.contextmanager
+def within(budgets: Sequence[Budget], limits: Sequence[dict[str, float]]) -> Iterator[list[Share]]:
+    """Limit what is spent from each budget inside the block."""
+    with contextlib.ExitStack() as stack:
+        yield [
+            stack.enter_context(budget.within(**part))  # type: ignore[arg-type]
+            for budget, part in zip(budgets, limits, strict=True)
+            if part
+        ]
+
+
+def report(
+    arms: Sequence[Arm], reasons: Mapping[str, str], winner: str, why: str, stopped: str | None, seed: int
+) -> dict[str, Any]:
+    """Return the table as JSON values.
+
+    `score`, `low` and `high` are of the questions that chose; `held_back` and `p` are of the final test.
+
+    Args:
+        arms: The uncompiled program first.
+        reasons: Of the optimizers that do not fit.
+        winner: Name of the arm whose program was chosen.
+        why: The reason of the choice.
+        stopped: Why the race ended early; None if it did not.
+        seed: Of interval and test.
+    """
+    rows = [_row(arm, arms[0], seed) for arm in arms]
+    rows += [{"optimizer": name, "outcome": f"does not fit: {reason}"} for name, reason in reasons.items()]
+    for row in rows:
+        if row["optimizer"] == winner:
+            row["outcome"] = "; ".join(filter(None, ["chosen", row["outcome"]]))
+    return {"winner": winner, "why": why, "stopped": stopped, "rows": rows}
+
+
+def _row(arm: Arm, uncompiled: Arm, seed: int) -> dict[str, Any]:
+    counts = arm.meter.counts()
+    row: dict[str, Any] = {
+        "optimizer": arm.name,
+        "calls": int(counts["calls"]),
+        "sent": int(counts["calls"] - counts["cached_calls"]),
+        "usd": round(counts["usd"], 6),
+        "tokens": int(counts["prompt_tokens"] + counts["completion_tokens"]),
+        "outcome": "; ".join(filter(None, [arm.dropped, _table_note(arm)])),
+    }
+    if arm.scores:
+        last = max(arm.scores)
+        scores = arm.scores[last]
+        low, high = interval(scores, seed=seed)
+        row |= {"rung": last, "n": len(scores), "score": arm.mean(last), "low": low, "high": high}
+    if arm.final:
+        row |= {"n_held_back": len(arm.final), "held_back": sum(arm.final.values()) / len(arm.final)}
+        if arm is not uncompiled:
+            row["p"] = better_by_chance(arm.final, uncompiled.final, seed=seed)
+    return row
+
+
+def _table_note(arm: Arm) -> str:
+    return "" if arm.dropped and arm.note in arm.dropped else arm.note
+
 
 USED_UP = "its share of the budget was used up"
 # Calls kept for the final test, in runs of the uncompiled program on a question: its own, and those of the finalist,
@@ -188,3 +588,58 @@ def _drop(arms: list[Arm], rung: Rung, task: Task) -> None:
             arm.dropped = f"rung {rung.number}: place {place} of {len(ranked)}, {keep} went on"
         elif arm is not best and p < task.options["drop_below"]:
             arm.dropped = f"rung {rung.number}: worse than {best.name} (p = {p:.3f})"
+
+
+def _fits(student: dspy.Module, task: Task | None) -> str | None:
+    if task is not None:
+        named_arms(task)
+    return always_fits(student, task)
+
+
+def _estimate(student: dspy.Module, task: Task) -> Runs:
+    """Return the work without a limit: on each rung the arms that ask for most."""
+    fits, _ = fitting_arms(student, task)
+    others = [name for name in fits if name != BASELINE]
+    total = Runs()
+    for rung in plan(task, len(others)):
+        inner = replace(task, trainset=rung.trainset, valset=rung.valset)
+        asked = {name: _of_arm(name, student, inner) for name in fits}
+        most = sorted((asked[name] for name in others), key=_sum, reverse=True)[: rung.contenders]
+        n_val = len(rung.valset)
+        for part in (Runs(student=n_val), asked[BASELINE], *most):
+            total = _plus(total, part)
+        # A program of the rung before is scored again, and the result of an optimizer that compares nothing.
+        total = _plus(total, Runs(student=2 * n_val * (len(most) + 1)))
+    return _plus(total, Runs(student=2 * len(divided(task)[1])))
+
+
+def _of_arm(name: str, student: dspy.Module, task: Task) -> Runs:
+    return ARMS[name].estimate(student, replace(task, options=resolved_options(name, ARMS[name].options, {})))
+
+
+def _sum(runs: Runs) -> int:
+    return runs.student + runs.teacher + runs.prompt_calls
+
+
+def _plus(one: Runs, other: Runs) -> Runs:
+    return Runs(one.student + other.student, one.teacher + other.teacher, one.prompt_calls + other.prompt_calls)
+
+
+RACE = Optimizer(
+    run=race,
+    summary="All optimizers that fit, under one budget, by successive halving; a final test decides.",
+    source="https://arxiv.org/abs/1502.07943",
+    fits=_fits,
+    estimate=_estimate,
+    options={
+        "arms": Option("", "Optimizers that race, separated by commas; by default all that fit."),
+        "calls": Option(None, "LM calls of the race; by default what the LM's budget allows.", 1, 10**9, kind=int),
+        "keep_one_in": Option(3, "One in so many optimizers goes on to the next rung.", 2, 100),
+        "rungs": Option(4, "Rungs at most.", 1, 20),
+        "fewest": Option(8, "Questions of a rung at least, of each set.", 1, 10_000),
+        "drop_below": Option(0.05, "p of the paired test below which a worse optimizer is dropped.", 0, 1),
+        "held_back": Option(0.5, "Share of the validation questions that only the final test sees.", 0.1, 0.9),
+        "replace_below": Option(0.1, "p of the final test below which the program is replaced.", 0, 1),
+    },
+    compares=True,
+)

@@ -1,16 +1,148 @@
-"""Limits on the cost of LM calls, enforced across threads."""
+"""Limits on the cost of LM calls, enforced across threads.
+
+Parts of a budget: shares of it, and what earlier sessions of the same work have spent of it.
+
+A session that repeats the work from its start gets the replies that were paid for from the cache. Each is taken over
+when the cache gives it for the first time, so that what was spent until then is what one session would have spent.
+"""
 
 import contextlib
+import contextvars
 import math
+import mmap
+import tempfile
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
+from typing import IO, Any
+
+from dspy.clients.call_result import CallResult
+from dspy.clients.execution import PreparedCall
 
 from programs.lms.calls.control import current_control
-from programs.lms.calls.ledger import Ledger
-from programs.lms.calls.share import Earlier, Share
+from programs.lms.requests import system_text
 from signatures.common.errors import UserError
+
+SUMS = ("calls", "tokens", "usd", "reserved_tokens", "reserved_usd", "in_flight", "start", "highest_price")
+
+
+class Ledger:
+    """Numbers by name, nan at first for those that may be unknown; change them inside `with` only.
+
+    Call `share` before a fork: the numbers are then in shared memory, and a file lock guards them between processes,
+    which the system releases if its owner is killed.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: Any = [0.0] * len(SUMS)  # or a view of shared memory
+        self._change = threading.Condition()
+        self._file: IO[bytes] | None = None
+        self["start"] = self["highest_price"] = math.nan
+
+    def share(self) -> None:
+        """Share the numbers with forks of this process; repeated calls change nothing.
+
+        Raises:
+            OSError: No temporary file can be created.
+        """
+        with self._change:
+            if self._file is not None:
+                return
+            memory = memoryview(mmap.mmap(-1, 8 * len(SUMS))).cast("d")
+            for place, number in enumerate(self._numbers):
+                memory[place] = number
+            self._numbers, self._file = memory, tempfile.TemporaryFile()  # noqa: SIM115 - as long as the budget
+            weakref.finalize(self, self._file.close)
+
+    def __getitem__(self, name: str) -> float:
+        return float(self._numbers[SUMS.index(name)])
+
+    def __setitem__(self, name: str, number: float) -> None:
+        self._numbers[SUMS.index(name)] = number
+
+    def __enter__(self) -> "Ledger":
+        self._change.acquire()
+        self._lock()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._unlock()
+        self._change.release()
+
+    def wait(self, seconds: float) -> None:
+        """Let others in until a thread of this process calls `notify`, for at most `seconds`; inside `with` only."""
+        self._unlock()
+        try:
+            self._change.wait(seconds)
+        finally:
+            self._lock()
+
+    def notify(self) -> None:
+        """End the waits of this process; inside `with` only. Other processes look again when theirs end."""
+        self._change.notify_all()
+
+    def _lock(self) -> None:
+        if self._file is not None:
+            import fcntl
+
+            fcntl.lockf(self._file, fcntl.LOCK_EX)  # of the process, so it does not survive it, nor pass to a fork
+
+    def _unlock(self) -> None:
+        if self._file is not None:
+            import fcntl
+
+            fcntl.lockf(self._file, fcntl.LOCK_UN)
+
+
+PAID = ("calls", "tokens", "usd")  # seconds are those of a session
+
+
+class Share:
+    """A part of a budget, which `Budget.within` opens.
+
+    Args:
+        limits: On what is spent from now on.
+        sums: Returns what the whole budget has spent in one session, with the time of its clock as `seconds`.
+        name: What messages call it.
+    """
+
+    def __init__(self, limits: dict[str, float | None], sums: Callable[[], dict[str, float]], name: str):
+        self.limits, self.name = limits, name
+        self._sums, self._before = sums, sums()
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """Calls, tokens, usd and seconds since the share was opened."""
+        return {name: value - self._before[name] for name, value in self._sums().items()}
+
+
+class Earlier:
+    """Calls, tokens and usd that were spent before and are not taken over yet; not safe under threads."""
+
+    def __init__(self) -> None:
+        self.left = dict.fromkeys(PAID, 0.0)
+        self.known: set[str] = set()  # keys of the calls that this session has sent or taken over
+
+    def add(self, spent: dict[str, float]) -> None:
+        """Add what was spent."""
+        for name, value in spent.items():
+            self.left[name] += value
+
+    def may_have_paid(self, key: str, calls: int) -> bool:
+        """Return whether a reply from the cache is to be taken over: it is then new here, and its calls are left."""
+        return key not in self.known and self.left["calls"] >= calls
+
+    def take_over(self, key: str, **cost: float) -> None:
+        """Take a reply over with what it has cost."""
+        self.known.add(key)
+        for name, value in cost.items():
+            self.left[name] = max(0.0, self.left[name] - value)
+
 
 SLICE = 0.2  # seconds between checks of the stop signal
 
@@ -297,3 +429,101 @@ def _check_limits(limits: dict[str, float | None]) -> None:
     for name, limit in limits.items():
         if limit is not None and not (limit >= 0 and math.isfinite(limit)):
             raise UserError(f"Budget {name} must be a number >= 0, got {limit!r}.")
+
+
+UNKNOWN_REPLY = 1024  # tokens of a reply without a limit
+_BYTES_PER_TOKEN = 3  # English has about 4
+_PER_MESSAGE = 12  # role and separators of the chat template
+
+
+def tokens_at_most(call: PreparedCall) -> int:
+    """Return the tokens of the prompt and of the longest reply."""
+    if call.request is not None:
+        limit = call.request.config.max_tokens
+    else:
+        limit = call.legacy.get("max_tokens") or call.legacy.get("max_completion_tokens")
+    return prompt_tokens_at_most(call) + call.n * (limit or UNKNOWN_REPLY)
+
+
+def prompt_tokens_at_most(call: PreparedCall) -> int:
+    """Return the tokens of the prompt, as often as it is sent."""
+    if call.request is not None:
+        texts = [message.text or "" for message in call.request.messages] + [system_text(call.request)]
+    else:
+        texts = [str(message.get("content") or "") for message in call.legacy["messages"]]
+    return call.n * sum(_tokens(text) + _PER_MESSAGE for text in texts)
+
+
+def reply_tokens_at_most(result: CallResult) -> int:
+    """Return the tokens of the replies."""
+    texts = [response.message.text or "" for response in result.responses]
+    if not texts:
+        texts = [output if isinstance(output, str) else str(output.get("text") or "") for output in result.outputs]
+    return sum(_tokens(text) for text in texts)
+
+
+def _tokens(text: str) -> int:
+    return -(-len(text.encode(errors="replace")) // _BYTES_PER_TOKEN)
+
+
+_current: contextvars.ContextVar[Budget | None] = contextvars.ContextVar("verihop_question_budget", default=None)
+
+
+@contextlib.contextmanager
+def limited_by(budget: Budget) -> Iterator[None]:
+    """Let LM calls of the block count in `budget`, too, in threads that copy its context as well.
+
+    Questions that are answered in parallel can each have one; `Budget.within` counts whatever runs during its block.
+    What does not fit raises BudgetExceeded.
+    """
+    token = _current.set(budget)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextlib.contextmanager
+def _marked() -> Iterator[None]:
+    """Mark a BudgetExceeded of the block as that of a question."""
+    try:
+        yield
+    except BudgetExceeded as error:
+        error.of_question = True
+        raise
+
+
+@contextlib.contextmanager
+def reserve_in_both(budget: Budget, tokens: int, calls: int) -> Iterator[Reservation]:
+    """Reserve calls in the budget of an LM and in that of the question, if there is one, and book their cost in both.
+
+    Raises:
+        BudgetExceeded: One of them has no room for the calls.
+    """
+    own = _current.get()
+    if own is None:
+        with budget.reserve(tokens=tokens, calls=calls) as booking:
+            yield booking
+        return
+    with contextlib.ExitStack() as stack:
+        with _marked():
+            same = stack.enter_context(own.reserve(tokens=tokens, calls=calls))
+        booking = stack.enter_context(budget.reserve(tokens=tokens, calls=calls))
+        try:
+            yield booking
+        finally:
+            same.tokens, same.usd = booking.tokens, booking.usd
+
+
+def checks_of(budget: Budget) -> Callable[[], None]:
+    """Return the function that raises BudgetExceeded if the seconds of the budget, or of the question's, are over."""
+    own = _current.get()
+    if own is None:
+        return budget.check_seconds
+
+    def check() -> None:
+        with _marked():
+            own.check_seconds()
+        budget.check_seconds()
+
+    return check

@@ -10,6 +10,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from programs.parts.threads import start
+from signatures.common.per_process import PerProcess
 
 GRACE = 1.5  # seconds that calls in flight have when the work is stopped
 NOTICE_SECONDS = 30.0  # between two notices; every thread that waits has one
@@ -103,3 +107,173 @@ def under(control: Control) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+Result = TypeVar("Result")
+
+SLICE = 0.2  # seconds between checks of the stop signal
+
+
+class Clock:
+    """The time, and waiting; tests replace both."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Clock":
+        return self
+
+    def now(self) -> float:
+        """Return seconds from any fixed point."""
+        return time.monotonic()
+
+    def wait(self, event: threading.Event, seconds: float) -> None:
+        """Return once `event` is set, or after `seconds`."""
+        event.wait(seconds)
+
+
+CLOCK = Clock()
+
+
+def wait(event: threading.Event, seconds: float, *, clock: Clock, check: Callable[[], None] = lambda: None) -> None:
+    """Wait until `event` is set, or for `seconds`.
+
+    Args:
+        event: Ends the wait.
+        seconds: Longest wait.
+        clock: Measures it.
+        check: Called now and then, e.g. for a spent budget; what it raises ends the wait.
+
+    Raises:
+        Stopped: The work is to stop.
+    """
+    control = current_control()
+    until = clock.now() + seconds
+    while not event.is_set():
+        control.check()
+        check()
+        left = until - clock.now()
+        if left <= 0:
+            return
+        clock.wait(event, min(left, SLICE))
+    control.check()
+
+
+def call_within(work: Callable[[], Result], seconds: float, *, check: Callable[[], None]) -> Result:
+    """Return what `work` returns, but stop waiting for it when its time is over or the work is stopped.
+
+    It runs in a daemon thread, since a blocked call cannot be interrupted; an abandoned one ends unnoticed.
+
+    Args:
+        work: Called in a copy of the context.
+        seconds: Longest wait.
+        check: Called now and then, e.g. for a spent budget; what it raises ends the wait.
+
+    Raises:
+        Stopped: The work was stopped some time ago.
+        TimeoutError: `seconds` are over.
+        BaseException: What `work` raised.
+    """
+    control = current_control()
+    until = time.monotonic() + seconds
+    done, ended = start(work, name="lm-call")
+    while not done.wait(min(SLICE, max(0.0, until - time.monotonic()))):
+        check()
+        control.check(grace=GRACE)
+        if time.monotonic() >= until:
+            raise TimeoutError(f"no reply within {seconds:g} s")
+    return ended[0].result()
+
+
+_check: contextvars.ContextVar[Callable[[], None] | None] = contextvars.ContextVar("verihop_call_check", default=None)
+
+
+@contextlib.contextmanager
+def checked_calls(check: Callable[[], None]) -> Iterator[None]:
+    """Let `abortable` end what it runs in the block when `check` raises, or when the work was stopped some time ago."""
+    control = current_control()
+
+    def both() -> None:
+        check()
+        control.check(grace=GRACE)
+
+    token = _check.set(both)
+    try:
+        yield
+    finally:
+        _check.reset(token)
+
+
+class _Call:
+    """A blocked call: what ends it, and how."""
+
+    def __init__(self, check: Callable[[], None], abort: Callable[[], None]):
+        self.check, self._abort = check, abort
+        self.cause: BaseException | None = None
+
+    def look(self) -> None:
+        """Abort the call if its check raises."""
+        try:
+            self.check()
+        except BaseException as error:  # noqa: BLE001 - raised in the thread of the call
+            self.cause = error
+            self._abort()
+
+
+class _Watcher:
+    """One thread that looks after all blocked calls of a process, instead of a thread for each."""
+
+    def __init__(self) -> None:
+        self._calls: set[_Call] = set()
+        self._changed = threading.Condition()
+        self._running = False
+
+    def add(self, call: _Call) -> None:
+        """Look after a call from now on."""
+        with self._changed:
+            self._calls.add(call)
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="lm-call-watcher", daemon=True).start()
+            elif len(self._calls) == 1:
+                self._changed.notify()
+
+    def remove(self, call: _Call) -> None:
+        """Look after a call no longer."""
+        with self._changed:
+            self._calls.discard(call)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._calls)
+                calls = list(self._calls)
+            for call in calls:
+                call.look()
+            time.sleep(SLICE)
+
+
+_watcher = PerProcess(_Watcher)  # a fork has no threads of its parent
+
+
+@contextlib.contextmanager
+def abortable(abort: Callable[[], None]) -> Iterator[None]:
+    """Run a block that waits for a server; within `checked_calls` its check can end it.
+
+    Args:
+        abort: Called in another thread; makes the block raise soon, e.g. by shutting a socket down.
+
+    Raises:
+        BaseException: What the check raised, instead of what the aborted block did.
+    """
+    check = _check.get()
+    if check is None:
+        yield
+        return
+    call = _Call(check, abort)
+    _watcher().add(call)
+    try:
+        yield
+    except Exception:
+        if call.cause is not None:
+            raise call.cause from None
+        raise
+    finally:
+        _watcher().remove(call)

@@ -2,18 +2,26 @@
 
 Calls are counted only here (`programs.parts.meter`), for all engines. Each attempt is a call, even if it fails. An
 engine without cost has `free = True`; for any other, a budget in usd needs a known price.
+
+Record the LM's replies of one question, and answer the same calls from the record.
+
+Unlike the cache of replies, a record holds every reply, also one that could not be parsed, and belongs to one question:
+a program that is run again on the same record takes the same course. A reply from the record is not paid again.
 """
 
 import asyncio
+import contextlib
+import contextvars
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import dspy
+from dspy.clients.cache import Cache
 from dspy.clients.call_result import CallResult
-from dspy.clients.execution import PreparedCall, execute, finalize, prepare
+from dspy.clients.execution import IGNORED_CACHE_KEYS, PreparedCall, execute, finalize, prepare
 from dspy.lm15 import Request, Response
 from dspy.utils.callback import with_callbacks
 from dspy.utils.exceptions import (
@@ -27,24 +35,143 @@ from dspy.utils.exceptions import (
 )
 
 from programs.lms.calls import reply_cache
-from programs.lms.calls.aborting import checked_calls
-from programs.lms.calls.budget import Budget, Reservation
-from programs.lms.calls.call_record import Recorded, call_key
-from programs.lms.calls.concurrency import ConcurrencyLimit, shared_limit
-from programs.lms.calls.control import current_control
-from programs.lms.calls.estimates import prompt_tokens_at_most, reply_tokens_at_most, tokens_at_most
-from programs.lms.calls.question_budget import checks_of, reserve_in_both
-from programs.lms.calls.redaction import hide_keys_in, without_keys
-from programs.lms.calls.retry import Attempts, check_readable
-from programs.lms.calls.transport import Transport
-from programs.lms.calls.waiting import CLOCK, call_within
+from programs.lms.calls.budget import (
+    Budget,
+    Reservation,
+    checks_of,
+    prompt_tokens_at_most,
+    reply_tokens_at_most,
+    reserve_in_both,
+    tokens_at_most,
+)
+from programs.lms.calls.control import CLOCK, call_within, checked_calls, current_control
+from programs.lms.calls.reply_cache import key_of
+from programs.lms.calls.retry import Attempts, ConcurrencyLimit, Transport, check_readable, shared_limit
 from programs.lms.sampling import rollout_in_repeat
-from programs.lms.sources import sources_of
 from programs.lms.tracing.calls import heard
-from programs.parts.meter import record
-from programs.parts.replies.sources import tell_sources
-from signatures.common.errors import UserError, one_line
-from signatures.common.secrets import redact
+from programs.parts.meter import Meter, record
+from programs.parts.replies.sources import sources_of, tell_sources
+from signatures.common.errors import UserError, one_line, with_causes
+from signatures.common.secrets import redact, redacted
+
+KEY_LENGTH = 32  # hexadecimal digits of a call's key that are kept
+
+Reply = dict[str, Any]  # JSON
+_keys = Cache(enable_disk_cache=False, enable_memory_cache=False, disk_cache_dir=None)
+
+
+class CallRecord(Protocol):
+    """The replies of one question; safe under threads."""
+
+    def reply(self, key: str) -> Reply | None:
+        """Return the reply to a call; None if it was never made."""
+        ...
+
+    def add(self, key: str, reply: Reply) -> Reply:
+        """Keep the reply to a call and return it; the earlier one if there is one."""
+        ...
+
+
+class _Recording(NamedTuple):
+    """A record while calls are answered from it, and what it answered."""
+
+    record: CallRecord
+    as_sent: bool
+    known: Meter
+
+
+_recording: contextvars.ContextVar[_Recording | None] = contextvars.ContextVar("verihop_call_record", default=None)
+
+
+@contextlib.contextmanager
+def calls_recorded(record: CallRecord | None, *, as_sent: bool = True) -> Iterator[Meter]:
+    """Answer calls in the block from the record, and add to it what it does not know; None records nothing.
+
+    The meter that it yields counts the calls that the record answered and counted as sent.
+
+    Args:
+        record: Of the question.
+        as_sent: Whether a reply from the record counts as if it had been sent, so that the costs of a question do not
+            depend on what was asked before; else as one from the cache.
+    """
+    known = Meter()
+    token = _recording.set(None if record is None else _Recording(record, as_sent, known))
+    try:
+        yield known
+    finally:
+        _recording.reset(token)
+
+
+class Recorded:
+    """A call while it is made: what the record says, if there is one.
+
+    Args:
+        lm: The LM.
+        call: Its call.
+    """
+
+    def __init__(self, lm: dspy.LM, call: PreparedCall):
+        self._recording = _recording.get()
+        self._key = call_key(lm, call) if self._recording is not None else None
+
+    def look_up(self) -> tuple[CallResult, dict[str, Any]] | None:
+        """Return the recorded result and its usage; None if there is none."""
+        if self._recording is None or self._key is None:
+            return None
+        reply = self._recording.record.reply(self._key)
+        return None if reply is None else _loaded(reply)
+
+    @property
+    def as_sent(self) -> bool:
+        """Whether a recorded reply counts as if it had been sent; else as one from the cache."""
+        return self._recording is None or self._recording.as_sent
+
+    def count(self, **counts: float) -> None:
+        """Count what a recorded reply cost that counts as sent."""
+        if self._recording is not None:
+            self._recording.known.add(**counts)
+        record(**counts)
+
+    def keep(self, result: CallResult, usage: dict[str, Any]) -> CallResult:
+        """Record the result of a call with its usage, also if it was cached; return what the question goes on with."""
+        if self._recording is None or self._key is None:
+            return result
+        reply = {**result.dump(), "usage": usage}
+        kept = self._recording.record.add(self._key, reply)
+        return result if kept is reply else _loaded(kept)[0]
+
+
+def call_key(lm: dspy.LM, call: PreparedCall) -> str | None:
+    """Return the call's key; None, so that it is not recorded, if it has no JSON form."""
+    try:
+        return str(_keys.cache_key(key_of(lm, call), IGNORED_CACHE_KEYS))[:KEY_LENGTH]
+    except Exception:  # noqa: BLE001 - orjson raises several types
+        return None
+
+
+def _loaded(reply: Reply) -> tuple[CallResult, dict[str, Any]]:
+    return CallResult.load(reply), reply.get("usage") or {}
+
+
+def without_keys(result: CallResult) -> CallResult:
+    """Return a result with keys hidden in its replies, ids and raw data; the result itself if it contains none."""
+    dumped = result.dump()
+    clean = redacted(dumped)
+    if clean is dumped:
+        return result
+    hidden = CallResult.load(clean)
+    hidden.usage, hidden.cache_hit = result.usage, result.cache_hit
+    return hidden
+
+
+def hide_keys_in(error: BaseException | None) -> None:
+    """Hide keys in the texts of an error and of its causes, which a traceback prints."""
+    for each in with_causes(error):
+        each.args = tuple(redacted(part) for part in each.args)
+        for name, value in list(vars(each).items()):  # notes, too
+            if (clean := redacted(value)) is not value:
+                setattr(each, name, clean)
+
 
 _ONE_WORD = 8  # tokens; `programs.lms.adapter` and `programs.parts.probability` allow at most 4
 
@@ -84,7 +211,7 @@ class MeteredLM(dspy.LM):
 
     A `rollout_id` is the sampling seed of an in-process engine, so that samples differ and a run can be repeated.
 
-    An engine that ends its calls itself, at the timeout of the transport and by `programs.lms.calls.aborting`, has
+    An engine that ends its calls itself, at the timeout of the transport and by `programs.lms.calls.control`, has
     `abortable = True`; calls of others wait in a thread each, which is left alone when its time is over.
 
     Args:

@@ -2,12 +2,22 @@
 
 A server that limits the rate (429, 503), or that answered before and cannot be reached now, is waited for up to the
 retry timeout. Other transient failures are repeated a few times; all others, such as a wrong key, never.
+
+How many calls a server gets at a time: halved when it refuses one, and grown again with each reply.
+
+Additive increase and multiplicative decrease, as in TCP's congestion avoidance (Chiu and Jain, "Analysis of the
+Increase and Decrease Algorithms for Congestion Avoidance", 1989, https://doi.org/10.1016/0169-7552(89)90019-6). A
+server whose replies are quick can refuse even one call at a time, so at a limit of 1 calls are also spaced out in time.
 """
 
 import contextlib
 import random
+import sys
 import threading
+import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from dspy.utils.exceptions import (
@@ -20,12 +30,228 @@ from dspy.utils.exceptions import (
     is_retryable_lm_error,
 )
 
-from programs.lms.calls.concurrency import ConcurrencyLimit, Outcome
-from programs.lms.calls.control import current_control
-from programs.lms.calls.transport import Transport
-from programs.lms.calls.waiting import Clock, wait
-from programs.lms.sources import SOURCES
+from programs.lms.calls.control import CLOCK, Clock, current_control, wait
 from programs.parts.meter import record
+from programs.parts.replies.sources import SOURCES
+from programs.parts.threads import WIDTH
+from signatures.common.errors import UserError, UserNotice
+
+Outcome = Literal["answered", "refused", "failed"]
+Wait = Callable[[threading.Event, float], None]
+
+_FIRST_SPACING, _LONGEST_SPACING = 0.02, 1.0  # seconds between the starts of two calls
+_CLOSER = 1.1  # each reply divides the spacing by this
+_UNTIL_WOKEN = 3600.0
+
+
+class ConcurrencyLimit:
+    """A limit on the calls in flight at one server, shared by all LMs on it; waiting calls start in order.
+
+    Args:
+        most: Calls in flight at a time while the server refuses none.
+        clock: Measures spacing and the waits that the server asks for.
+    """
+
+    def __init__(self, most: int, *, clock: Clock = CLOCK):
+        self._most = most
+        self._clock = clock
+        self._limit = float(most)
+        self._spacing = 0.0
+        self._opens = 0.0  # no call starts before
+        self._last_cut = float("-inf")
+        self._in_flight = 0
+        self._queue: deque[threading.Event] = deque()
+        self._lock = threading.Lock()
+        self.answered = False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ConcurrencyLimit":
+        return self  # copies of an LM use the same server
+
+    @property
+    def limit(self) -> int:
+        """Calls that may be in flight now."""
+        return int(self._limit)
+
+    def raise_maximum(self, most: int) -> None:
+        """Raise the upper bound of the limit to `most`, for another LM on the same server."""
+        with self._lock:
+            if self._limit == self._most < most:
+                self._limit = float(most)
+            self._most = max(self._most, most)
+
+    def divide(self, processes: int, number: int) -> None:
+        """Keep the share of process `number`, from 0, of `processes` that call the server at the same time."""
+        with self._lock:
+            self._most = max(1, self._most // processes + (number < self._most % processes))
+            self._limit = min(self._limit, float(self._most))
+
+    def acquire(self, wait: Wait) -> float:
+        """Wait until a call may start, and return the time at which it does.
+
+        Args:
+            wait: Called with an event and seconds; what it raises gives the turn to the next caller.
+        """
+        turn = threading.Event()
+        with self._lock:
+            self._queue.append(turn)
+        try:
+            while (seconds := self._seconds_to_wait(turn)) > 0:
+                wait(turn, seconds)
+        except BaseException:
+            with self._lock:
+                self._queue.remove(turn)
+                self._wake()
+            raise
+        return self._clock.now()
+
+    def _seconds_to_wait(self, turn: threading.Event) -> float:
+        """Start the call and return 0 if it is its turn, else return after how many seconds to ask again."""
+        with self._lock:
+            turn.clear()
+            if self._queue[0] is not turn or self._in_flight >= self.limit:
+                return _UNTIL_WOKEN
+            now = self._clock.now()
+            if now < self._opens:
+                return self._opens - now
+            self._queue.popleft()
+            self._in_flight += 1
+            self._opens = now + self._spacing
+            self._wake()
+            return 0.0
+
+    def _wake(self) -> None:
+        if self._queue:
+            self._queue[0].set()
+
+    def release(self, started: float, outcome: Outcome, *, hint: float = 0.0) -> None:
+        """End a call.
+
+        Args:
+            started: What `acquire` returned.
+            outcome: Whether the server answered, refused the call because of its load, or failed otherwise.
+            hint: Seconds for which the server asks not to be called.
+        """
+        with self._lock:
+            in_flight = self._in_flight
+            self._in_flight -= 1
+            if outcome == "answered":
+                self.answered = True
+                self._grow()
+            elif outcome == "refused":
+                now = self._clock.now()
+                # Calls that were in flight at the last cut tell nothing new.
+                if started >= self._last_cut:
+                    self._last_cut = now
+                    self._cut(in_flight)
+                self._opens = max(self._opens, now + hint)
+            self._wake()
+
+    def _cut(self, in_flight: int) -> None:
+        if self._limit > 1:
+            self._limit = max(1.0, min(self._limit, in_flight) / 2)  # there may be fewer calls than the limit allows
+        else:
+            self._spacing = min(max(2 * self._spacing, _FIRST_SPACING), _LONGEST_SPACING)
+
+    def _grow(self) -> None:
+        if self._spacing:
+            closer = self._spacing / _CLOSER
+            self._spacing = closer if closer >= _FIRST_SPACING / 2 else 0.0
+        else:
+            self._limit = min(float(self._most), self._limit + 1 / self._limit)
+
+
+_limits: dict[str, ConcurrencyLimit] = {}
+_limits_lock = threading.Lock()
+
+
+def shared_limit(server: str, most: int) -> ConcurrencyLimit:
+    """Return the concurrency limit of a server, the same for all LMs of this process on it."""
+    with _limits_lock:
+        limit = _limits.setdefault(server, ConcurrencyLimit(most))
+    limit.raise_maximum(most)
+    return limit
+
+
+def share_limits(processes: int, number: int) -> None:
+    """Divide the concurrency limits of this process among `processes` forks; this is number `number`, from 0."""
+    with _limits_lock:
+        limits = list(_limits.values())
+    for limit in limits:
+        limit.divide(processes, number)
+
+
+OTHER_FILES = 64  # open files left for the index, the run, the reply cache and Python
+MOST_THREADS = 256  # of a command
+
+
+def connections_for(threads: int) -> int:
+    """Return the connections for questions processed in parallel, as many as the limit of open files allows.
+
+    A question makes up to `programs.parts.threads.WIDTH` calls at a time. A notice is issued if the limit allows fewer
+    connections than there are threads.
+    """
+    needed, limit = threads * WIDTH, open_files()
+    if limit is None:
+        return needed
+    most = max(1, limit - OTHER_FILES)
+    if most < threads:
+        message = f"Only {most} of {threads} threads can call a server at a time: this process may open {limit} files."
+        warnings.warn(UserNotice(f"{message} Raise the limit (ulimit -n {threads + OTHER_FILES})."), stacklevel=2)
+    return min(needed, most)
+
+
+def most_connections() -> int:
+    """Return the connections where nobody knows yet how many questions will be processed in parallel.
+
+    They are those for `MOST_THREADS`, as many as the limit of open files allows; a connection that is not needed is
+    never opened.
+    """
+    limit, needed = open_files(), MOST_THREADS * WIDTH
+    return needed if limit is None else max(1, min(needed, limit - OTHER_FILES))
+
+
+def open_files() -> int | None:
+    """Return how many files this process may have open; None if the system states no limit."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+@dataclass(frozen=True)
+class Transport:
+    """Retries, timeout and concurrency limit of the calls of a connection.
+
+    Args:
+        retries: How often a call is repeated after a transient failure (5xx, a reply that cannot be read, no reply in
+            time, no connection to a server that has never answered).
+        timeout: Seconds that one call to a server may take.
+        connections: Calls in flight at a time; should be at least as many as there are threads (`connections_for`,
+            `most_connections`). A server with fewer slots gets fewer.
+        retry_timeout: Seconds for which a call is repeated, without counting as `retries`, while the server limits the
+            rate (429, 503) or cannot be reached although it has answered before.
+
+    Raises:
+        UserError: A number is out of range.
+    """
+
+    retries: int = 3
+    timeout: float = 120.0
+    connections: int = 100
+    retry_timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        if self.retries < 0:
+            raise UserError(f"retries must be at least 0, got {self.retries}.")
+        if not self.timeout > 0:
+            raise UserError(f"timeout must be a positive number of seconds, got {self.timeout:g}.")
+        if self.connections < 1:
+            raise UserError(f"connections must be at least 1, got {self.connections}.")
+        if not self.retry_timeout >= 0:
+            raise UserError(f"retry_timeout must be at least 0 seconds, got {self.retry_timeout:g}.")
+
 
 LONGEST_BACK_OFF = 60.0  # seconds
 _LAST_DOUBLED = 16  # attempt; far above the longest back-off, and 2.0**1024 is no number

@@ -1,25 +1,97 @@
 """Connect an LM on a server: detect its dialect, probe the model, and set limits, P(yes) and reply form accordingly."""
 
+import hashlib
+import os
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
+from urllib.parse import urlsplit
 
 from dspy.utils.exceptions import LMConfigurationError, LMInvalidRequestError
 
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.control import controlled
 from programs.lms.calls.metered import MeteredLM, metered_lm
-from programs.lms.calls.transport import Transport
-from programs.lms.servers import server
-from programs.lms.servers.chat import ChatEngine
-from programs.lms.servers.completions import CompletionsEngine
-from programs.lms.servers.detect import ServerDescription, describe, loaded_context, name_in_list
+from programs.lms.calls.retry import Transport
+from programs.lms.servers.chat import ChatEngine, CompletionsEngine
+from programs.lms.servers.detect import ServerDescription, describe, loaded_context, name_in_list, try_question
 from programs.lms.servers.dialects import Reasoning
-from programs.lms.servers.probe import try_question
-from programs.lms.servers.thinking_budget import THINKING_TOKENS
-from programs.parts.fanout import WIDTH
+from programs.lms.servers.thinking import THINKING_TOKENS
 from programs.parts.probability import ProbabilityMode
+from programs.parts.threads import WIDTH
+from signatures.common import secrets
 from signatures.common.errors import UserError, UserNotice, one_line
+
+# Prefixes of an LM id that name a kind of server; the model's name on the server follows.
+_KINDS = {
+    "openai",
+    "hosted_vllm",
+    "vllm",
+    "ollama",
+    "ollama_chat",
+    "lm_studio",
+    "sglang",
+    "llamacpp",
+    "llama_cpp",
+    "ovms",
+}
+
+
+def checked_base(api_base: str) -> str:
+    """Return the base URL to call; `/v1` is appended to a bare host.
+
+    Raises:
+        UserError: It is not an http(s) URL, or it has a query or fragment, to which no path can be appended.
+    """
+    try:
+        parts = urlsplit(api_base)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets or a port that are none; a "/" in a password makes it one
+        usable = False
+    if not usable or "?" in api_base or "#" in api_base:
+        shown = secrets.without_secrets(api_base)
+        raise UserError(
+            f"api-base must be a URL such as http://localhost:8000/v1, without a query or fragment, got {shown!r}. "
+            "Write special characters of a password as %XX."
+        )
+    secrets.register_address(api_base)
+    return api_base.rstrip("/") + ("/v1" if parts.path in ("", "/") else "")
+
+
+def checked_key(api_key_env: str | None) -> str | None:
+    """Return the key in the named environment variable; None if no name is given.
+
+    Raises:
+        UserError: The variable is not set, or its value cannot be sent in a header.
+    """
+    if api_key_env is None:
+        return None
+    if not os.environ.get(api_key_env):
+        raise UserError(f"The environment variable {api_key_env} contains no key. Set it, or name another one.")
+    key = os.environ[api_key_env]
+    secrets.register(key)
+    if not (key.isascii() and key.isprintable()):
+        raise UserError(
+            f"The environment variable {api_key_env} has a line break or another character that no key has: set it "
+            "again."
+        )
+    return key
+
+
+def name_on_server(lm_id: str) -> str:
+    """Return the model's name without the prefix that names the kind of server."""
+    kind, _, rest = lm_id.partition("/")
+    return rest if rest and kind in _KINDS else lm_id
+
+
+def prefix_of(api_base: str, api_key_env: str | None) -> str:
+    """Return the prefix of the model strings of a server.
+
+    It contains a hash of the address, because DSPy's cache key omits the address, and two servers may serve different
+    weights under one name; and of the name of the key, because what a server answers may depend on whose key it is.
+    """
+    return "server-" + hashlib.sha256(f"{api_base} {api_key_env or ''}".encode()).hexdigest()[:8]
+
 
 LEAST_PROMPT = 512  # tokens of the context that replies must leave
 
@@ -90,9 +162,9 @@ def connect_to_server(
         BudgetExceeded: It does not answer within the seconds of the budget.
         LMUnavailable: The server does not answer.
     """
-    key = server.checked_key(api_key_env)
-    name = name_in_list(api_base, key, lm_id, server.name_on_server(lm_id))
-    prefix, transport = server.prefix_of(api_base, api_key_env), settings["transport"]
+    key = checked_key(api_key_env)
+    name = name_in_list(api_base, key, lm_id, name_on_server(lm_id))
+    prefix, transport = prefix_of(api_base, api_key_env), settings["transport"]
     settings = {**settings, "address": api_base, **effort(overrides.reasoning)}
     mode: ProbabilityMode = "samples" if overrides.probability_mode == "auto" else overrides.probability_mode
     if settings["model_type"] == "text":
@@ -154,7 +226,7 @@ def _notice(text: str) -> None:
 def within_slots(transport: Transport, slots: int | None) -> Transport:
     """Return the transport with no more calls at a time than the server has slots; further ones wait before they start.
 
-    A notice is issued if there are more threads than slots (a thread makes up to `programs.parts.fanout.WIDTH` calls).
+    A notice is issued if there are more threads than slots (a thread makes up to `programs.parts.threads.WIDTH` calls).
     """
     if slots is None or slots >= transport.connections:
         return transport

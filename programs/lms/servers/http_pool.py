@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from programs.lms.calls.aborting import abortable
+from programs.lms.calls.control import abortable
 from programs.lms.servers.http_connection import HttpConnection, NoReply, NoReplyInTime, named_errors
 from programs.lms.servers.http_route import Route, route_to
 from signatures.common.http import ENCODINGS, MOST_BYTES
@@ -134,7 +134,7 @@ class HttpPool:
         Raises:
             NoReply: The server cannot be reached, or the connection broke.
             NoReplyInTime: The time is over.
-            BaseException: What ended the call (`programs.lms.calls.aborting.abortable`).
+            BaseException: What ended the call (`programs.lms.calls.control.abortable`).
             UserError: The proxy settings cannot be used.
         """
         state = self._state()

@@ -17,8 +17,7 @@ from dspy.lm15 import (
 
 from programs.lms.servers.thinking import FIELDS, NOT_SHOWN, TAGS, split_text
 from programs.lms.servers.usage import stated_usage
-from programs.lms.sources import SOURCES, stated_sources
-from programs.parts.replies.sources import Source
+from programs.parts.replies.sources import SOURCES, Source, stated_sources
 from signatures.common.errors import one_line
 from signatures.common.secrets import redact
 

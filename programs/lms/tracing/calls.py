@@ -18,7 +18,7 @@ from dspy.clients.execution import PreparedCall
 
 from programs.lms.requests import turns
 from programs.parts.meter import Meter, inner_meter, metered
-from programs.parts.predict import original_of
+from programs.parts.prediction import original_of
 from signatures.common.errors import one_line
 
 Record: TypeAlias = dict[str, Any]  # JSON

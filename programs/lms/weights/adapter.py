@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from programs.lms.weights.llama import MODULES, Shape, read_json
-from programs.lms.weights.tensors import TensorFile
+from programs.lms.weights.llama import MODULES, Shape, TensorFile, read_json
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 

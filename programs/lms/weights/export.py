@@ -14,9 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from programs.lms import smollm
-from programs.lms.weights.bases import DESCRIPTION, run_folder
-from programs.lms.weights.choice import folder_of, load, parse
+from programs.lms.weights import choice
+from programs.lms.weights.choice import DESCRIPTION, folder_of, load, parse, run_folder
 from programs.lms.weights.gguf_files import FileType, read_metadata, write_gguf
 from programs.lms.weights.llama import Shape
 from programs.lms.weights.sources import Source
@@ -46,7 +45,7 @@ def export_gguf(weights: Path | str, output: Path | str, *, file_type: FileType 
     source = load(folder)
 
     def write(new: Path) -> None:
-        write_gguf(new / GGUF_FILE, source, smollm.weights_path(), file_type)
+        write_gguf(new / GGUF_FILE, source, choice.weights_path(), file_type)
         (new / MODELFILE).write_text(modelfile(source.shape.context), encoding="utf-8")
 
     return _write_folder(folder, Path(output), write) / GGUF_FILE
@@ -70,7 +69,7 @@ def export_transformers(weights: Path | str, output: Path | str, *, dtype: Float
     def write(new: Path) -> None:
         _write_safetensors(new / "model.safetensors", source, dtype)
         template, first, last, unknown = read_metadata(
-            smollm.weights_path(),
+            choice.weights_path(),
             "tokenizer.chat_template",
             "tokenizer.ggml.bos_token_id",
             "tokenizer.ggml.eos_token_id",
@@ -99,7 +98,7 @@ def export_transformers(weights: Path | str, output: Path | str, *, dtype: Float
 
 def modelfile(context_size: int) -> str:
     """Return Ollama's description of the model: chat form, stop text, greedy decoding."""
-    template = read_metadata(smollm.weights_path(), "tokenizer.chat_template")[0]
+    template = read_metadata(choice.weights_path(), "tokenizer.chat_template")[0]
     default = re.search(r"<\|im_start\|>system\n(.*?)<\|im_end\|>", template, re.DOTALL)
     system = f'SYSTEM """{default[1]}"""\n' if default else ""
     return (
@@ -119,7 +118,7 @@ def tokenizer() -> Any:
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
     texts, kinds, merges = read_metadata(
-        smollm.weights_path(), "tokenizer.ggml.tokens", "tokenizer.ggml.token_type", "tokenizer.ggml.merges"
+        choice.weights_path(), "tokenizer.ggml.tokens", "tokenizer.ggml.token_type", "tokenizer.ggml.merges"
     )
     pairs = [tuple(merge.split(" ")) for merge in merges]
     made = Tokenizer(models.BPE(vocab={text: number for number, text in enumerate(texts)}, merges=pairs))

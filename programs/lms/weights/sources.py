@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from programs.lms.gguf import check_gguf
 from programs.lms.weights.adapter import Adapter
-from programs.lms.weights.llama import Shape, from_gguf, gguf_name, read_shape
-from programs.lms.weights.tensors import TensorFile, read_shards
+from programs.lms.weights.llama import Shape, TensorFile, from_gguf, gguf_name, read_shape, read_shards
 from signatures.common.errors import UserError, one_line
 
 Read = Callable[[str], NDArray[np.float32]]

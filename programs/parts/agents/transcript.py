@@ -10,17 +10,34 @@ are only appended, so that the calls of a question share their prefix, until the
 
 The limit is in words, a Han character counting as one, since a program does not know the tokenizer. An adapter that
 knows the size of its context cuts fields of passages, not these lines.
+
+The growing text of an agent that was trained to act by tags: what it wrote, and what it was shown.
+
+    <think>Who is the harbour master?</think>
+    <search>harbour master of Quillon</search>
+
+    <information>Doc 1(Title: Quillon) The harbour master of Quillon is Ansa Merrow.</information>
+
+Tags are the agent's alone: in passages, titles and queries that are shown they lose their brackets, and a passage takes
+one line, so that it can neither close its block, nor act, nor imitate another passage.
 """
 
+import json
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import dspy
+from pydantic import ValidationError
 
-from programs.parts.passages import titled_text
+from programs.parts.longform import answer_in
+from programs.parts.passages import deduplicate, passages_stating, titled_text
+from programs.parts.prediction import FINISHED, drop_from_trace, make_prediction, try_predict
+from signatures.agents.transcript import ExtractAnswer
+from signatures.reading import ReadAnswer
 from signatures.text import CJK
-from signatures.types import Passage
+from signatures.text_words import same_words
+from signatures.types import Hop, Passage
 
 LEFT_OUT, CUT = "(left out)", "..."
 _WORD = re.compile(rf"[{CJK}]|[^\s{CJK}]+")
@@ -120,3 +137,210 @@ def count(text: str) -> int:
 
 def _size(lines: Iterable[str]) -> int:
     return sum(map(count, lines))
+
+
+OWN, EXTRACT, PASSAGES = "own", "extract", "passages"
+
+
+def ending_predictors(reader: str) -> dict[str, dspy.Module]:
+    """Return the predictors that a reader needs, by the name of their attribute: at most one."""
+    if reader == EXTRACT:
+        return {"extracting": dspy.ChainOfThought(ExtractAnswer)}
+    return {"reading": dspy.Predict(ReadAnswer)} if reader == PASSAGES else {}
+
+
+def final_answer(
+    program: Any, question: str, own: str, lines: Sequence[str], read: Sequence[Passage], *, finish: Any
+) -> str:
+    """Return the answer of an agent by the reader that is its knob.
+
+    The agent's own answer is the fallback: of an unparseable reply, of one without an answer, and of the reader of
+    passages where nothing was found.
+
+    Args:
+        program: Has the knob `reader` and the predictors of it.
+        question: The question.
+        own: The answer that the agent finished with; empty if it did not.
+        lines: Its transcript.
+        read: The passages that it found, in reading order.
+        finish: The reply that finished; None if none did.
+    """
+    reply = None
+    if program.reader == EXTRACT:
+        reply = try_predict(program.extracting, question=question, transcript=list(lines))
+    elif program.reader == PASSAGES and read:
+        reply = try_predict(program.reading, question=question, passages=list(read))
+    answer = answer_in(reply) or own.strip()
+    if finish is not None and same_words(answer) != same_words(own):
+        drop_from_trace(finish)  # a reply that finishes with another answer must not become a demo
+    return answer
+
+
+def ended(
+    program: Any,
+    question: str,
+    turns: Sequence[Turn],
+    hops: Sequence[Hop],
+    found: Sequence[Passage],
+    *,
+    own: str,
+    stop_reason: str,
+    reply: dspy.Prediction | None,
+    details: Mapping[str, Any],
+) -> dspy.Prediction:
+    """Return the prediction of an agent whose loop has ended, answered by its reader.
+
+    Args:
+        program: Has the knobs `reader` and `transcript_words`, and the predictors of its reader.
+        question: The question.
+        turns: All turns.
+        hops: All hops, settled.
+        found: The passages that it found, in reading order.
+        own: The answer that the agent finished with; empty if it did not.
+        stop_reason: "finished" if the last reply finished.
+        reply: The last reply.
+        details: Of the prediction.
+    """
+    read = deduplicate(found)
+    lines = transcript_lines(turns, program.transcript_words)
+    answer = final_answer(program, question, own, lines, read, finish=reply if stop_reason == FINISHED else None)
+    return make_prediction(
+        answer,
+        stop_reason=stop_reason,
+        hops=hops,
+        passages=read,
+        citations=passages_stating(answer, read),
+        details=details,
+    )
+
+
+SEARCH, ANSWER = "search", "answer"
+STOP = (f"</{SEARCH}>", f"</{ANSWER}>")  # a reply ends here; what a server does not stop at is cut
+
+_ACTION = re.compile(rf"<({SEARCH}|{ANSWER})>(.*?)</\1>", re.DOTALL)
+_TAG = re.compile(r"<\s*(/?)\s*(think|search|information|answer)\s*>", re.IGNORECASE)
+
+
+def acted(reply: str) -> Turn:
+    """Return the turn of a reply: the reply as its thought, up to its action, with the action and what it says.
+
+    A reply is cut behind its first `</search>`, else behind its first `</answer>`; its first complete pair of tags is
+    the action. Servers leave the string out at which they stop, so that an open tag at the end is closed.
+    """
+    if not any(end in reply for end in STOP):
+        begun, name = max((reply.rfind(f"<{name}>"), name) for name in (SEARCH, ANSWER))
+        reply = f"{reply}</{name}>" if begun >= 0 else reply
+    for end in STOP:
+        before, found, _ = reply.partition(end)
+        if found:
+            reply = before + found
+            break
+    action = _ACTION.search(reply)
+    return Turn(reply, action[1], action[2].strip()) if action else Turn(reply)
+
+
+def information(passages: Sequence[Passage], most_words: int) -> tuple[str, ...]:
+    """Return passages as the lines of an information block, at most so many words in all."""
+    lines = (
+        f"Doc {number}(Title: {without_tags(passage.title)}) {without_tags(passage.text)}"
+        for number, passage in enumerate(passages, start=1)
+    )
+    return tuple(first_words(lines, most_words))
+
+
+def without_tags(text: str) -> str:
+    """Return a text in one line, with round brackets around what would be a tag."""
+    return _TAG.sub(r"(\1\2)", " ".join(text.split()))
+
+
+def grown_text(turns: Sequence[Turn], most_words: int) -> str:
+    """Return what the agent wrote and was shown: the results of a search in a block, a notice as a line.
+
+    Turns that the limit has no room for are left out, oldest first; the last one stays. Departure: the public code cuts
+    tokens at the left, those of the instruction first.
+    """
+    pieces = [turn.thought + _shown(turn) for turn in turns]
+    sizes = list(map(count, pieces))
+    first = 0
+    while first < len(pieces) - 1 and sum(sizes[first:]) > most_words:
+        first += 1
+    return "".join(pieces[first:])
+
+
+def _shown(turn: Turn) -> str:
+    lines = "\n".join(turn.results)
+    if not turn.results:
+        return ""
+    return f"\n\n<information>{lines}</information>\n\n" if turn.action == SEARCH else f"\n{lines}\n"
+
+
+_LONGEST_ERROR = 300  # characters
+_UNNAMED = "(unnamed)"
+
+
+class Call(NamedTuple):
+    """One call of a tool.
+
+    Args:
+        tool: Its name; one that there may not be.
+        result: What the tool returned; None after an error.
+        error: Why it could not be called, for the LM; empty if it could.
+        shown: The arguments as a text.
+    """
+
+    tool: str
+    result: Any
+    error: str
+    shown: str
+
+
+def calls_tools(predictor: dspy.Predict) -> bool:
+    """Return whether the LM that a predictor asks declares that it calls tools."""
+    return bool(getattr(predictor.lm or dspy.settings.lm, "supports_function_calling", False))
+
+
+def try_call_tools(
+    predictor: dspy.Predict, tools: Sequence[Callable[..., Any]], **inputs: Any
+) -> tuple[dspy.Prediction | None, list[Call]]:
+    """Ask an LM that may call tools; return its reply, None if it is neither a text nor a call, and its calls, run.
+
+    The trace gets replies without calls only, and no tools: calls are no demonstrations, since no prompt shows them.
+
+    Args:
+        predictor: Its signature has one output, of the type `PlainText`.
+        tools: Functions with type hints; their names and docstrings are what the LM is told.
+        inputs: Of the signature.
+    """
+    known = [dspy.Tool(function) for function in tools]
+    asked = predictor.signature.append("tools", dspy.InputField(), list[dspy.Tool])
+    asked = asked.append("tool_calls", dspy.OutputField(), dspy.ToolCalls)
+    with dspy.context(trace=[]):
+        try:
+            reply = try_predict(predictor, signature=asked, tools=known, **inputs)
+        except ValidationError:  # calls of a provider's LM without a name, or with arguments that are no object
+            reply = None
+    if reply is None:
+        return None, []
+    calls = [_run(call, known) for call in (reply.tool_calls.tool_calls if reply.tool_calls else ())]
+    plain = dspy.Prediction(**{name: reply[name] for name in predictor.signature.output_fields})
+    if not calls and dspy.settings.trace is not None:
+        dspy.settings.trace.append((predictor, inputs, plain))
+    return plain, calls
+
+
+def _run(call: dspy.ToolCalls.ToolCall, tools: Sequence[dspy.Tool]) -> Call:
+    """Run a call; whatever is wrong with it becomes a text, since names and arguments are the LM's."""
+    shown = ", ".join(text if isinstance(text := value, str) else _json(value) for value in call.args.values())
+    tool = next((tool for tool in tools if tool.name == call.name), None)
+    if tool is None:
+        names = ", ".join(str(tool.name) for tool in tools)
+        return Call(call.name or _UNNAMED, None, f"There is no such tool. There are: {names}.", shown)
+    try:
+        return Call(call.name, tool(**call.args), "", shown)
+    except (ValueError, TypeError) as error:  # as DSPy checks arguments by their schema
+        reason = " ".join(str(error).split())[:_LONGEST_ERROR]
+        return Call(call.name, None, f"It cannot be called like this: {reason}", shown)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

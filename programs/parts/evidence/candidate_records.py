@@ -1,12 +1,17 @@
 """Records of scored evidence: which candidates were kept, which were dropped, and why; and the gate of inferences."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import dspy
 
 from programs.parts.gates import Gate
-from programs.parts.passages import titled_text
-from programs.parts.ranking import Key, passes, passing, top
-from signatures.types import Candidate, Passage
+from programs.parts.longform import gives_answer
+from programs.parts.passages import Key, passes, passing, titled_text, top
+from programs.parts.prediction import CAP, FINISHED, drop_from_trace, try_predict
+from programs.parts.probability import YesNoQuestion, YesNoScores, even_groups, listed_scores
+from signatures.common.errors import UserError
+from signatures.types import Candidate, Hop, Passage
 
 _UNSCORED = "kept without a score"
 Score = float | None  # None if unparseable
@@ -130,3 +135,161 @@ def gate_failures(scores: Mapping[str, float | None], thresholds: Mapping[str, f
 
 def _shown(name: str, score: float | None) -> str:
     return f"{name} unparseable" if score is None else f"{name} {score:.2f}"
+
+
+ACCEPTED, DISAGREED, NO_ANSWER, UNPARSEABLE, FINAL = "accepted", "disagreed", "no answer", "unparseable", "final"
+
+
+class Answer(NamedTuple):
+    """The two answers of a round and, once judged, the verdict on them."""
+
+    replies: list[dspy.Prediction | None]  # with reasoning, then direct; None if unparseable
+    text: str  # a; empty if unparseable
+    reasoning: str  # r
+    direct: str | None  # the monitoring answer a_sc; None if there is none
+    answered: float | None = None  # P(yes) that a is an answer; None if not judged or unparseable
+    agreement: float | None = None  # s_sc; None if not judged or unparseable
+    verdict: str | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether both answers agree, so that the loop ends."""
+        return self.verdict == ACCEPTED
+
+    @property
+    def stop_reason(self) -> str:
+        """Why a loop whose last answer this is has ended."""
+        return FINISHED if self.accepted else CAP
+
+
+def refusal(answer: Answer) -> str | None:
+    """Return the verdict on a reply that need not be judged (unparseable, empty, "unknown" or a refusal), or None."""
+    if gives_answer(answer.text):
+        return None
+    return NO_ANSWER if answer.replies[0] else UNPARSEABLE
+
+
+def verdict(answered: float | None, agreement: float | None, *, threshold: float) -> str:
+    """Return the verdict for P(yes) that a reply is an answer and that the other agrees; None is unparseable.
+
+    A reply is an answer above 0.5, the bound of the paper's gates; for this judgement it names none.
+    """
+    if answered is not None and not passes(answered, 0.5):
+        return NO_ANSWER
+    if answered is None or agreement is None:
+        return UNPARSEABLE  # Departure: the loop continues.
+    return ACCEPTED if passes(agreement, threshold) else DISAGREED
+
+
+ACCEPTANCE = Gate(lambda values, knobs: verdict(**values, threshold=knobs["threshold"]), ("threshold",))
+
+
+def final_answer(answers: list[Answer]) -> Answer | None:
+    """Return the last answer that is one; None if no reply answers, in whichever words it declines.
+
+    The last round's prompt does not offer "unknown". If its reply is unparseable, or declines nonetheless, the latest
+    earlier answer is returned, and so it is if the assessor alone rejects the reply. Of the earlier ones, answers that
+    were judged to be none, or whose judgement was lost, come after the others: a judgement may be wrong, and the
+    paper's loop never abstains.
+
+    Departure: the paper does not say what its loop returns if no answer was accepted; that it is the last one follows
+    from its ablation without answer evaluation.
+    """
+    given = [answer for answer in answers if gives_answer(answer.text)]
+    last = answers[-1] if answers else None
+    trusted = [answer for answer in given if answer.verdict not in {NO_ANSWER, UNPARSEABLE}]
+    if last is not None and gives_answer(last.text) and (last.verdict != NO_ANSWER or not trusted):
+        return last
+    return next(reversed(trusted or given), None)
+
+
+def drop_unused(answers: list[Answer], final: Answer | None) -> None:
+    """Remove the replies that did not lead to the final answer from the trace: they must not become demos."""
+    for answer in answers:
+        used = 0 if answer is not final else 2 if answer.accepted else 1  # of its replies
+        drop_from_trace(*answer.replies[used:])
+
+
+def answer_hop(search: str, added: list[str], answer: Answer, records: list[Candidate], *, final: bool) -> Hop:
+    """Return the hop of a round.
+
+    Args:
+        search: The search query.
+        added: Ids of the passages that the search added.
+        answer: The answers of the round.
+        records: All evidence scored.
+        final: The answer is the output of the program, even if it was not accepted.
+    """
+    verdict = FINAL if final and not answer.accepted else answer.verdict
+    result = {"answer": answer.text, "draft": answer.direct, "verdict": verdict}
+    return Hop(question=search, passage_ids=added, candidates=records, **result)
+
+
+class State(NamedTuple):
+    """What a round starts from. Steps return a new state; only `scores`, a cache, is shared by all rounds."""
+
+    question: str  # q
+    scores: YesNoScores  # of all yes/no questions asked so far
+    query: str = ""  # q_s; empty while it is q itself
+    entities: list[str] | None = None  # k; None until named
+    source: list[Passage] = []  # E_s, best first
+    inferences: list[str] = []  # E_i, best first
+    read: list[Passage] = []  # E_s of all rounds
+    last: bool = False  # this is the last round
+
+
+MOST_TOGETHER = 20  # pieces in one call
+
+
+def check_size(name: str, size: int) -> None:
+    """Raise UserError unless `size`, the value of a knob, is a number of pieces for one call."""
+    if not 1 <= size <= MOST_TOGETHER:
+        raise UserError(f"Knob {name} must be from 1 to {MOST_TOGETHER}, got {size}.")
+
+
+class Weighing(NamedTuple):
+    """Asks how far pieces of evidence contribute to answering a question.
+
+    One at a time, the score of a piece is P(yes). Together, it is a number that the LM writes in a list: coarser, in
+    view of the other pieces, and the same whatever the mode of P(yes). A list that is unparseable or has another length
+    than the pieces is not used, and neither is a number outside its scale; such pieces are weighed one at a time.
+
+    Args:
+        single: Predicts `contributes` from `evidence`, `question` and `query`.
+        together: Predicts `scores` from `question`, `query` and `pieces`; None if pieces are weighed one at a time.
+        size: The most pieces of one call; 1 for one at a time.
+    """
+
+    single: dspy.Predict
+    together: dspy.Predict | None = None
+    size: int = 1
+
+    def ask(
+        self, scores: YesNoScores, pieces: Mapping[Key, str], *, question: str, query: str
+    ) -> dict[Key, float | None]:
+        """Return the score of each piece in [0, 1], None if the reply was unparseable; no piece is weighed twice."""
+        of = {
+            key: YesNoQuestion(self.single, evidence=text, question=question, query=query)
+            for key, text in pieces.items()
+        }
+        return scores.ask(of) if self.together is None else scores.ask_together(of, self.size, self._scores)
+
+    def max_calls(self, pieces: int, per_score: int) -> int:
+        """Return the most LM calls that weighing takes: each list unusable.
+
+        Args:
+            pieces: Not weighed before.
+            per_score: Calls per P(yes).
+        """
+        lists = 0 if self.together is None else sum(len(group) > 1 for group in even_groups(range(pieces), self.size))
+        return lists + pieces * per_score
+
+    def _scores(self, group: Sequence[YesNoQuestion]) -> list[float | None]:
+        texts = [question.inputs["evidence"] for question in group]
+        shown = {name: group[0].inputs[name] for name in ("question", "query")}
+        pieces = [Passage(id=str(number), text=text) for number, text in enumerate(texts, start=1)]
+        reply = try_predict(self.together, **shown, pieces=pieces) if self.together else None
+        found = listed_scores(reply.scores if reply else [], len(texts))
+        if None in found:
+            drop_from_trace(reply)  # a list that was not used whole must not become a demo
+        return found

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import dspy
 
 from programs.parts.longform import gives_answer
-from programs.parts.passages import terms_of
-from programs.parts.ranking import is_no_item
+from programs.parts.passages import is_no_item, terms_of
 from programs.parts.reasoning.thought import stated_answer
 from signatures.citation_marks import strip_citations
 from signatures.text import CJK

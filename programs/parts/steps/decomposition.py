@@ -18,10 +18,8 @@ from typing import NamedTuple
 import dspy
 
 from programs.parts.longform import gives_answer
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import settled
-from programs.parts.ranking import is_no_item
-from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
+from programs.parts.passages import is_no_item
+from programs.parts.prediction import CAP, FINISHED, REPEATED, UNPARSEABLE, drop_from_trace, settled, try_predict
 from signatures.text_words import count_words, same_words
 from signatures.types import Hop
 

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import dspy
 
-from programs.parts.fanout import fanout
 from programs.parts.longform import gives_answer
-from programs.parts.predict import drop_from_trace, read_or_recall, try_predict
-from programs.parts.stop_reasons import UNPARSEABLE
+from programs.parts.prediction import UNPARSEABLE, drop_from_trace, read_or_recall, try_predict
+from programs.parts.threads import fanout
 from signatures.types import Passage
 
 READ, RECALLED = "read", "recalled"

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from corpora.datasets.checksums import CHECKSUMS
-from corpora.datasets.convert import Converted, convert, pool
+from corpora.datasets.convert import CHECKSUMS, Converted, convert, pool
 from corpora.datasets.subsets import take
 from corpora.passages import read_passages
 from corpora.questions import Question, read_questions

@@ -6,8 +6,7 @@ import zlib
 import pytest
 import ujson
 
-from corpora.ingest.files import find_documents
-from corpora.ingest.ingest import Settings, ingest
+from corpora.ingest.ingest import Settings, find_documents, ingest
 from corpora.passages import read_passages
 from signatures.common.errors import UserError
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.ingest.document import Document, Paragraph, Section
-from corpora.ingest.passages import document_passages
+from corpora.ingest.ingest import document_passages
 
 DOCUMENT = Document(
     "Lamps",

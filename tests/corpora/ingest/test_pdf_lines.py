@@ -1,8 +1,8 @@
 """Lines of PDF pages: divided words, running lines, tables of contents, headings, paragraphs."""
 
-from corpora.ingest import pdf_lines
+from corpora.ingest import pdf
 from corpora.ingest.document import Heading, Paragraph
-from corpora.ingest.pdf_lines import Outlined, blocks_of_page, content_lines, dehyphenated, ends_sentence, running_lines
+from corpora.ingest.pdf import Outlined, blocks_of_page, content_lines, dehyphenated, ends_sentence, running_lines
 
 
 def test_divided_words_are_joined_and_compounds_keep_their_hyphen():
@@ -82,8 +82,8 @@ def test_a_full_width_colon_ends_a_paragraph_as_a_colon_does():
 
 def test_the_lines_of_a_page_are_looked_at_once_however_many_entries_lead_to_it(monkeypatch):
     looked = []
-    letters = pdf_lines._letters
-    monkeypatch.setattr(pdf_lines, "_letters", lambda text: looked.append(text) or letters(text))
+    letters = pdf._letters
+    monkeypatch.setattr(pdf, "_letters", lambda text: looked.append(text) or letters(text))
     lines = [f"line {number}" for number in range(100)]
     outline = [Outlined(1, f"Entry {number}") for number in range(100)] + [Outlined(1, "LINE 7")]
     blocks = blocks_of_page(lines, outline, 1)

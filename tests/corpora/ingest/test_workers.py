@@ -9,7 +9,7 @@ import warnings
 
 import pytest
 
-from corpora.ingest.workers import run_in_processes
+from corpora.ingest.ingest import run_in_processes
 from signatures.common.errors import UserError
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpora.retrievers.dense import ExactSearch
 from corpora.retrievers.engine import EMPTY, Ranking
-from corpora.retrievers.exact_search import ExactSearch
 from corpora.retrievers.hybrid import HybridEngine, fuse_scores
 
 ROOT = Path(__file__).parents[3]
@@ -77,7 +77,7 @@ FORKED = """
 import os, sys
 sys.path.insert(0, {root!r})
 import numpy as np
-from corpora.retrievers.exact_search import ExactSearch
+from corpora.retrievers.dense import ExactSearch
 
 rng = np.random.default_rng(0)
 search, queries = ExactSearch(rng.normal(size=(2000, 32)).astype("f")), rng.normal(size=(200, 32)).astype("f")

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from corpora.retrievers.rerank import Reranker, open_reranker
-from corpora.retrievers.rerank_cross_encoder import CrossEncoderScorer
+from corpora.retrievers.rerank import CrossEncoderScorer, Reranker, open_reranker
 from corpora.retrievers.rerank_features import Pool
 from signatures.common.errors import UserError
 from signatures.types import Passage

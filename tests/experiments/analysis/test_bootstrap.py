@@ -9,9 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from experiments.analysis import bootstrap
-from experiments.analysis.bootstrap import bootstrap_intervals
-from experiments.analysis.statistics import mcnemar, mean_of, means_and_differences, means_of, paired, paired_t_test
+from experiments.analysis import statistics
+from experiments.analysis.statistics import (
+    bootstrap_intervals,
+    mcnemar,
+    mean_of,
+    means_and_differences,
+    means_of,
+    paired,
+    paired_t_test,
+)
 
 VALUES = st.lists(st.none() | st.floats(-5, 5) | st.sampled_from([0.0, 1.0]), min_size=0, max_size=25)
 
@@ -32,7 +39,7 @@ def straightforward(values: list[float], resamples: int, seed: int) -> tuple[flo
 )
 def test_shared_draws_give_the_intervals_of_separate_ones(columns: list[list[float]], seed: int, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bootstrap, "_BLOCK", block)  # resamples are drawn in blocks of any size
+        patch.setattr(statistics, "_BLOCK", block)  # resamples are drawn in blocks of any size
         shared = bootstrap_intervals(columns, resamples=50, seed=seed)
     for values, (low, high) in zip(columns, shared, strict=True):
         assert (low, high) == pytest.approx(straightforward(values, 50, seed), abs=1e-8)

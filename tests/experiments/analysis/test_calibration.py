@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from experiments.analysis.calibration import calibration, calibration_error, confidence_of, selective_accuracy
+from experiments.analysis.summary import calibration, calibration_error, confidence_of, selective_accuracy
 
 
 def test_calibration_error_weighs_the_gaps_of_intervals_by_their_answers() -> None:

@@ -14,7 +14,7 @@ from experiments.analysis.compare import compare_runs
 from experiments.analysis.report.html import write_report
 from experiments.cli.runs.compare import compare
 from experiments.runs import files
-from optimizers.metrics.cost import COSTS
+from optimizers.metrics.scoring import COSTS
 from signatures.common.errors import UserError
 from tests.experiments.analysis.generated_runs import METRICS, generate_runs
 

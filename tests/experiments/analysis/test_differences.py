@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from experiments.analysis.by_group import compare_by
-from experiments.analysis.compare import compare_runs
-from experiments.analysis.differences import differences, metric_notices
+from experiments.analysis.compare import compare_runs, differences, metric_notices
 
 RUN: dict[str, Any] = {
     "program": {"name": "rag", "knobs": {"k": 5, "deep": True}, "state_sha256": "a" * 64, "artifact_sha256": None},

@@ -8,9 +8,8 @@ import pytest
 from rich.console import Console
 
 from experiments.analysis.compare import compare_runs
-from experiments.analysis.endings import all_reasons, stop_reasons
 from experiments.analysis.report.html import write_report
-from experiments.analysis.summary import summarise
+from experiments.analysis.summary import all_reasons, stop_reasons, summarise
 from experiments.runs.files import read_rows
 
 

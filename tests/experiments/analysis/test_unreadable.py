@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from experiments.analysis.unreadable import mostly_unreadable, unread, unreadable
+from experiments.analysis.summary import mostly_unreadable, unread, unreadable
 
 
 def row(failures: int, replies: int | None, example: str | None = None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dspy.lm15 import Message, Request, Response, Usage
 
 from experiments.annotation.judge_runs import judge_runs, references_of
 from experiments.runs.files import read_rows
-from optimizers.metrics.judges.dimensions import CRITERIA
+from optimizers.metrics.judges.answer_judge import CRITERIA
 from optimizers.metrics.judges.revision_judge import RevisionJudge
 from programs.lms.adapter import ChatForm
 from programs.lms.calls.metered import metered_lm

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.annotation.keyfact_candidates import KeyFactsBuilder, check_facts
+from experiments.annotation.build_keyfacts import KeyFactsBuilder, check_facts
 from signatures.text import normalize_answer
 
 QUESTION = "In which sea lies the island where Ansa Merrow was born?"

@@ -10,10 +10,9 @@ from experiments.benchmarks.entailment_contradictions import KINDS, PASSAGES, me
 from experiments.benchmarks.entailment_figures import auc_difference, by_set, measures
 from experiments.benchmarks.entailment_offline import Half, other_splits, token_containment, transfer
 from experiments.benchmarks.entailment_pairs import JudgedPair, read_judged_pairs, sample
-from optimizers.metrics.entailment.agreement import RECORD
 from optimizers.metrics.entailment.calibrated import FEATURES, WeightedOracle
 from optimizers.metrics.entailment.catalog import DEFAULT, open_oracle
-from optimizers.metrics.entailment.oracle import describe
+from optimizers.metrics.entailment.oracle import RECORD, describe
 
 RESAMPLES = 50  # for tests of what is computed, not of how sure it is
 RESULT = Path(__file__).parents[3] / "experiments" / "results" / "entailment_agreement.json"

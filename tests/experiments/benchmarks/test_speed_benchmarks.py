@@ -8,7 +8,7 @@ import dspy
 import pytest
 
 from experiments.benchmarks.speed import loopback, throughput
-from experiments.benchmarks.speed.loopback_replies import HOPS, completion
+from experiments.benchmarks.speed.loopback import HOPS, completion
 from programs.genground import GenGround
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.connect import ModelTraits, connect

@@ -13,8 +13,7 @@ from dspy.lm15 import Config, ContextLengthError, Message, Request
 from corpora.index import manifest
 from corpora.index.build import build_index
 from corpora.index.open import open_index
-from corpora.ingest.files import find_documents
-from corpora.ingest.formats import read_document
+from corpora.ingest.ingest import find_documents, read_document
 from corpora.passages import read_passages, write_passages
 from corpora.questions import Question, read_questions, write_questions
 from corpora.retrievers.settings import make_settings
@@ -24,12 +23,11 @@ from experiments.analysis.report.html import write_report
 from experiments.analysis.traces import traces
 from experiments.annotation.build_keyfacts import build_key_facts
 from experiments.annotation.judge_runs import judge_runs
-from experiments.pipeline.defaults import with_artifact_defaults
 from experiments.pipeline.evaluate import evaluate
 from experiments.pipeline.merging.merge import merge
 from experiments.pipeline.scoring.score import score_run
 from experiments.pipeline.scoring.score_config import ScoreConfig
-from experiments.pipeline.setup import ProgramConfig
+from experiments.pipeline.setup import ProgramConfig, with_artifact_defaults
 from experiments.runs.config import LMConfig, RunConfig
 from optimizers.metrics.catalog import get_metric
 from optimizers.metrics.entailment.catalog import open_oracle

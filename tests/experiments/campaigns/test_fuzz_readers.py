@@ -15,8 +15,7 @@ from corpora.retrievers.faiss_files import check_faiss_file
 from experiments.runs.files import read_json, read_rows
 from experiments.runs.models import AnswerRow, parse_row
 from programs.artifact import read_artifact
-from programs.artifacts.pool import check_pool
-from programs.artifacts.state import check_state
+from programs.artifacts.state import check_pool, check_state
 from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from signatures.common.strict_json import parse_strict_json

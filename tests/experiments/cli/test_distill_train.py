@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from experiments.cli.distill.training_progress import TrainingProgress
+from experiments.pipeline.progress import TrainingProgress
 from optimizers.distill.examples import write_examples
 from programs.lms.weights.adapter import Adapter
-from programs.lms.weights.bases import find_base
-from programs.lms.weights.choice import load
+from programs.lms.weights.choice import find_base, load
 from tests.tiny_llama import make_examples, write_servable_llama, write_tiny_llama
 
 pytest.importorskip("peft", reason="the extra [train] is not installed")

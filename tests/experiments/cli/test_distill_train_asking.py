@@ -9,12 +9,12 @@ import pytest
 from dspy.lm15 import Message, Response, TextPart, Usage
 
 from corpora.questions import Question, read_questions
-from experiments.cli.distill.training_progress import TrainingProgress
+from experiments.pipeline.progress import TrainingProgress
 from experiments.pipeline.setup import ProgramConfig
 from experiments.pipeline.training.program_scores import ProgramScores
 from optimizers.distill.examples import Message as Turn
 from optimizers.distill.examples import write_examples
-from programs.lms.caches import cache_dir
+from programs.lms.calls.reply_cache import cache_dir
 from programs.lms.connect import connect
 from programs.lms.embedded import EmbeddedEngine
 from signatures.common.errors import UserError, UserNotice

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.pipeline import installation
+from experiments.pipeline import doctor
 from signatures.common.errors import UserError
 from tests.conftest import load_module
 
@@ -167,7 +167,7 @@ def test_a_damaged_index_is_a_failure(doctored, tmp_path):
 def test_a_cache_that_cannot_be_written_is_a_failure(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    check = installation.check_cache()
+    check = doctor.check_cache()
     assert check.state == "failed"
     assert "VERIHOP_CACHE_DIR" in (check.cure or "")
 
@@ -177,16 +177,14 @@ def test_missing_weights_matter_only_for_the_embedded_lm(needed, state, monkeypa
     def missing() -> Path:
         raise UserError("The embedded LM's weights are missing.")
 
-    monkeypatch.setattr("programs.lms.smollm.weights_path", missing)
-    assert installation.check_weights(needed=needed).state == state
+    monkeypatch.setattr("programs.lms.weights.choice.weights_path", missing)
+    assert doctor.check_weights(needed=needed).state == state
 
 
 def test_packages_are_compared_with_what_is_required_and_what_was_tested(monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        installation, "requires", lambda name: ["numpy>=999", "no-such-package>=1", "pytest; extra == 'dev'"]
-    )
+    monkeypatch.setattr(doctor, "requires", lambda name: ["numpy>=999", "no-such-package>=1", "pytest; extra == 'dev'"])
     (tmp_path / "constraints.txt").write_text("# pins\nnumpy==0.1\nno-such-package==1\n")
-    required, tested = installation.check_packages(tmp_path / "constraints.txt")
+    required, tested = doctor.check_packages(tmp_path / "constraints.txt")
     assert required.state == "failed"
     assert "needs >=999" in required.found
     assert "no-such-package missing" in required.found

@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.options import with_option_groups
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import dspy
 import pytest
 
-from experiments.pipeline.parallel.choice import can_fork
+from experiments.pipeline.parallel.process_pool import can_fork
 from tests.collector import HEADER, check_tree
 from tests.conftest import load_module
 from tests.loopback import JsonHandler, Loopback
@@ -154,7 +154,7 @@ def nobody(monkeypatch):
 
 def test_without_a_collector_one_line_says_so(verihop, scripted_lm, nobody, monkeypatch):
     scripted_lm(lambda system, user: "[[ ## reasoning ## ]]\nso\n\n[[ ## answer ## ]]\nAnsa")
-    monkeypatch.setattr("programs.tracing.sending.LAST_SECONDS", 0.1)
+    monkeypatch.setattr("programs.tracing.spans.LAST_SECONDS", 0.1)
     code, out, err = verihop("ask", QUESTION, "--program", "cot", "--otel", "--json")
     assert (code, json.loads(out)["answer"]) == (0, "Ansa")
     assert err == (
@@ -184,10 +184,10 @@ def test_a_collector_that_refuses_is_named_with_its_status(verihop, scripted_lm,
 def test_a_collector_that_says_nothing_is_waited_for_no_longer_than_a_few_seconds(monkeypatch):
     from opentelemetry.sdk.trace.export import SpanExportResult
 
-    from programs.tracing import sending
+    from programs.tracing import spans
     from programs.tracing.spans import Spans
 
-    monkeypatch.setattr(sending, "LAST_SECONDS", 0.01)
+    monkeypatch.setattr(spans, "LAST_SECONDS", 0.01)
     over, told = threading.Event(), []
 
     class Silent:
@@ -198,7 +198,7 @@ def test_a_collector_that_says_nothing_is_waited_for_no_longer_than_a_few_second
         def shutdown(self):
             pass
 
-    spans = Spans(sending.Sender(Silent(), Silent(), told.append, "nobody"))
+    spans = Spans(spans.Sender(Silent(), Silent(), told.append, "nobody"))
     with spans.question(dspy.Predict("question -> answer"), "q", {}):
         pass
     spans.close()

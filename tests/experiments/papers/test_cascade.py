@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.papers import cascade_curves as curves
-from experiments.papers.cascade import as_text, evaluated
-from experiments.papers.cascade_plot import draw, mixtures, upper_hull
+from experiments.papers import cascade as curves
+from experiments.papers.cascade import as_text, draw, evaluated, mixtures, upper_hull
 from experiments.papers.cascade_runs import LM, METRICS, Recorded, as_samples, rankings_of, recorded, vote
 from experiments.papers.embedded_lm.student_sets import EvaluationSet, Runs
 from experiments.runs.files import read_rows

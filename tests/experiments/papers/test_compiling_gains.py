@@ -4,12 +4,20 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from experiments.papers.compiling import gains, runs
-from experiments.papers.compiling.gains import FILE, ROWS_FILE, SIZES, app, write_table
-from experiments.papers.compiling.gains_table import as_text, draw_rows, table
+from experiments.papers.compiling import gains
+from experiments.papers.compiling.gains import (
+    FILE,
+    ROWS_FILE,
+    SIZES,
+    Comparison,
+    app,
+    as_text,
+    draw_rows,
+    table,
+    write_table,
+)
 from experiments.papers.compiling.records import FAULTS, METRIC, Key, Record, Records
 from experiments.papers.compiling.rows import DEFAULT, NARROWED, PRESET, ROWS
-from experiments.papers.compiling.runs import Comparison
 from optimizers.tuning.space import knob_space
 from programs.catalog import build
 from programs.lms.connect import Connection
@@ -195,7 +203,7 @@ def test_a_made_row_is_asked_later_and_refused_with_other_settings(comparison, m
             of.measure("bootstrap", 0)
     with pytest.raises(UserError, match=r"bootstrap/0 was made with other settings \(calls was 30 and is now 31\)"):
         replace(of, budget=31).measure("bootstrap", 0)
-    monkeypatch.setattr(runs, "make", stopped)  # it is made
+    monkeypatch.setattr(gains, "make", stopped)  # it is made
     assert of.measure("bootstrap", 0).answers[METRIC] == [1.0] * 3
 
 
@@ -225,7 +233,7 @@ def test_a_row_that_was_stopped_is_made_anew(comparison, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "make", stopped)
+        patch.setattr(gains, "make", stopped)
         with pytest.raises(KeyboardInterrupt):
             of.measure("bootstrap", 0)
     of.measure("bootstrap", 0)

@@ -3,7 +3,7 @@ import random
 import pytest
 
 from corpora.questions import Question
-from experiments.papers.compiling.questions import SHARES, SPLITS, divide
+from experiments.papers.compiling.gains import SHARES, SPLITS, divide
 from signatures.common.errors import UserError
 
 

@@ -7,9 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.papers.leaderboard.boards import SIZES, WORLD, open_board
-from experiments.papers.leaderboard.leaderboard import FILE, ROWS_FILE, app, write_tables
+from experiments.papers.leaderboard.leaderboard import FILE, ROWS_FILE, app, as_markdown, table, write_tables
 from experiments.papers.leaderboard.measure import F1, Key, Record, Records, measure
-from experiments.papers.leaderboard.tables import as_markdown, table
 from signatures.common.errors import UserError
 
 RESULTS = Path(__file__).parents[3] / "experiments" / "results"

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.runs.provenance import portable
+from experiments.runs.config import portable
 
 RESULTS = Path(__file__).parents[3] / "experiments" / "results"
 

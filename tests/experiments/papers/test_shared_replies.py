@@ -1,7 +1,7 @@
 import dspy
 import pytest
 
-from experiments.papers.compiling.shared_replies import row_connection
+from experiments.papers.compiling.gains import row_connection
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.connect import Connection
 from programs.parts.meter import metered

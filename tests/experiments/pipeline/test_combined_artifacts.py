@@ -11,9 +11,9 @@ from experiments.runs.config import describe_program
 from programs.artifact import freeze
 from programs.catalog import build
 from programs.ensemble import Ensemble
+from programs.inference import warm_up
 from programs.lms.adapter import ChatForm
 from programs.nearest_demos import NearestDemos, PoolQuestion
-from programs.warm_up import warm_up
 from signatures.common.errors import UserError
 
 

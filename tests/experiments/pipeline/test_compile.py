@@ -15,8 +15,7 @@ from corpora.questions import Question
 from corpora.retrievers.rerank import open_reranker
 from experiments.pipeline.compile import compile_program
 from experiments.pipeline.compiling.config import CompileConfig
-from experiments.pipeline.defaults import with_artifact_defaults
-from experiments.pipeline.setup import ProgramConfig, open_retriever
+from experiments.pipeline.setup import ProgramConfig, open_retriever, with_artifact_defaults
 from experiments.runs.config import LMConfig
 from optimizers.metrics.catalog import get_metric
 from programs.artifact import digest_of, read_artifact

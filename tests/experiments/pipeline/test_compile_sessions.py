@@ -9,7 +9,7 @@ import pytest
 
 from corpora.questions import Question
 from experiments.pipeline.compile import compile_program
-from experiments.pipeline.compiling.candidates import CandidateLog
+from experiments.pipeline.compiling.checkpoint import CandidateLog
 from experiments.pipeline.compiling.config import CompileConfig
 from optimizers.metrics.catalog import get_metric
 from programs.artifact import Artifact

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.pipeline.cost_estimate import TYPICAL_TOKENS, estimate
+from experiments.pipeline.evaluate import TYPICAL_TOKENS, estimate
 
 ROW = {
     "error": None,

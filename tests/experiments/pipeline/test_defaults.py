@@ -2,8 +2,7 @@
 
 import pytest
 
-from experiments.pipeline.defaults import SMALL, SMALL_PROGRAM, with_defaults
-from experiments.pipeline.setup import ProgramConfig
+from experiments.pipeline.setup import SMALL, SMALL_PROGRAM, ProgramConfig, with_defaults
 from experiments.runs.config import LMConfig
 from programs.catalog import PROGRAMS, build
 from signatures.common.errors import UserError

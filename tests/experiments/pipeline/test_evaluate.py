@@ -142,7 +142,7 @@ def test_a_spent_budget_stops_cleanly_and_keeps_what_is_done(toy: ModuleType, tm
 def test_ctrl_c_keeps_what_is_done_and_says_how_much(
     toy: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments.runs.row_log import RowLog
+    from experiments.runs.files import RowLog
 
     append, count = RowLog.append, iter(range(100))
 

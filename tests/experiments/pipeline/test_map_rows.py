@@ -12,7 +12,7 @@ from dspy.lm15 import ServerError
 from experiments.pipeline.map_rows import map_rows
 from experiments.runs.files import read_rows
 from programs.lms.calls.metered import LMUnavailable, metered_lm
-from programs.lms.calls.transport import Transport
+from programs.lms.calls.retry import Transport
 from signatures.common.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
@@ -62,7 +62,7 @@ def test_an_lm_that_does_not_answer_ends_it(toy: ModuleType, tmp_path: Path) -> 
 
 def test_rows_of_items_in_progress_are_kept(toy: ModuleType, tmp_path: Path) -> None:
     """The pool runs ahead of the writer, which Ctrl-C interrupts."""
-    from experiments.runs.row_log import RowLog
+    from experiments.runs.files import RowLog
 
     append, written = RowLog.append, []
 

@@ -13,7 +13,7 @@ from experiments.pipeline import setup
 from experiments.pipeline.setup import open_judge, open_lm
 from experiments.runs.config import LMConfig
 from programs.lms.calls.budget import Budget
-from programs.lms.calls.transport import Transport
+from programs.lms.calls.retry import Transport
 from programs.lms.connect import ModelTraits
 from signatures.common.errors import UserError
 

@@ -9,12 +9,12 @@ import pytest
 from corpora.index.build import build_index
 from corpora.index.open import open_index
 from programs.closed_book.standard import Standard
-from programs.lms import batching, embedded
+from programs.inference import warm, warm_up
+from programs.lms import embedded
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.connect import ModelTraits, connect
 from programs.lms.embedded import EmbeddedEngine
 from programs.parts.meter import metered
-from programs.warm_up import warm, warm_up
 from tests.conftest import load_module
 
 loopback = load_module(Path(__file__).parents[2] / "loopback.py")
@@ -62,7 +62,7 @@ def test_the_embedder_of_an_index_is_loaded(tmp_path):
 
 def test_the_embedded_lm_is_loaded_without_a_request(monkeypatch):
     loaded = threading.Event()
-    monkeypatch.setattr(batching, "load", lambda *settings: loaded.set())
+    monkeypatch.setattr(embedded, "load", lambda *settings: loaded.set())
     monkeypatch.setattr(embedded.EmbeddedEngine, "_load_tokenizer", lambda self: None)
     engine = EmbeddedEngine()
     engine.load()
@@ -74,7 +74,7 @@ def test_an_lm_that_cannot_be_loaded_does_not_block(monkeypatch):
     def fail(*settings):
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr(batching, "load", fail)
+    monkeypatch.setattr(embedded, "load", fail)
     monkeypatch.setattr(embedded.EmbeddedEngine, "_load_tokenizer", lambda self: None)
     EmbeddedEngine().load()  # the first request raises the error, as without loading
 

@@ -140,8 +140,7 @@ def test_it_is_asked_in_every_way(world):
 
 
 def test_the_defaults_of_the_embedded_lm_are_those_of_the_command_line(world):
-    from experiments.pipeline.defaults import with_defaults
-    from experiments.pipeline.setup import ProgramConfig
+    from experiments.pipeline.setup import ProgramConfig, with_defaults
     from experiments.runs.config import LMConfig
 
     with warnings.catch_warnings(record=True) as noted:

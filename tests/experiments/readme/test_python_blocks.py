@@ -13,8 +13,7 @@ import pytest
 import verihop
 from corpora.questions import read_questions, select
 from experiments.pipeline import setup
-from experiments.runs.config import LMConfig
-from experiments.runs.shards import Shard
+from experiments.runs.config import LMConfig, Shard
 from optimizers.examples import to_examples
 from optimizers.metrics.catalog import get_metric
 from optimizers.teleprompters.task import Task
@@ -33,7 +32,7 @@ RUN = sorted({block.page for block in PYTHON} - set(ELSEWHERE))
 def simulated(monkeypatch, own_cache) -> None:
     """Make every LM that a page names the simulated one."""
     open_lm = setup.open_lm
-    monkeypatch.setattr("programs.artifacts.bindings.recorded_connection", lambda artifact: verihop.connect())
+    monkeypatch.setattr("programs.artifacts.loading.recorded_connection", lambda artifact: verihop.connect())
     monkeypatch.setattr(setup, "open_lm", lambda config, budget=None: open_lm(LMConfig("simulated"), budget))
 
 

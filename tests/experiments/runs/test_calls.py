@@ -11,8 +11,7 @@ import zstandard
 
 from corpora.compressed import read_lines
 from experiments.runs.calls import CallFile, call_frames, last_frames, packed_calls, raw_frame, read_calls
-from experiments.runs.files import CALLS, ROWS, discard_empty
-from experiments.runs.row_log import RowLog
+from experiments.runs.files import CALLS, ROWS, RowLog, discard_empty
 from signatures.common.errors import UserError, UserNotice
 from signatures.common.secrets import register
 

@@ -6,8 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from experiments.runs.experiment import as_asked, differing_field
-from experiments.runs.files import read_rows
+from experiments.runs.files import as_asked, differing_field, read_rows
 
 NOW = {"metrics": {"em": "EM.", "passage_recall@2": "R."}, "seed": 0}
 

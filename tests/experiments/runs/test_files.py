@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.runs.experiment import differing_field
-from experiments.runs.files import discard_empty, open_run, read_json, read_rows, run_lock
-from experiments.runs.row_log import RowLog
+from experiments.runs.files import RowLog, differing_field, discard_empty, open_run, read_json, read_rows, run_lock
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write
 

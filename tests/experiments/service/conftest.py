@@ -14,9 +14,8 @@ import httpx
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
-from experiments.service.answering import Answering
+from experiments.service.answering import Answering, Limits
 from experiments.service.app import Service, make_app
-from experiments.service.limits import Limits
 from experiments.service.run import Address, bound, connections_of, make_server
 from programs.inference import Answerer
 from programs.lms.adapter import JsonForm

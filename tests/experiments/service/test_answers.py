@@ -7,8 +7,7 @@ import dspy
 import httpx
 import pytest
 
-from experiments.service.failures import Refused, failure_of
-from experiments.service.limits import Limits
+from experiments.service.answering import Limits, Refused, failure_of
 from programs.lms.calls.budget import Budget
 from signatures.common.errors import UserError
 from signatures.types import Passage

@@ -63,7 +63,7 @@ def test_the_models_are_listed_and_errors_are_openais(client, lm):
 
 
 def test_cited_passages_with_an_address_are_annotations(serving):
-    from experiments.service.chat import completion
+    from experiments.service.app import completion
 
     class Sourced(Passage):
         url: str

@@ -8,7 +8,7 @@ import subprocess
 import httpx
 import pytest
 
-from experiments.service.limits import Limits
+from experiments.service.answering import Limits
 from experiments.service.run import Address, Opened, bound, make_service, serve
 from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from experiments.service import guards, protocol, run
-from experiments.service.limits import Limits
+from experiments.service import guards, run
+from experiments.service.answering import Limits
 from experiments.service.waiting import Waiting
 from tests.experiments.service.conftest import PATIENCE
 
@@ -101,9 +101,9 @@ def head_of(size: int, *, line: int = 1000) -> bytes:
 
 
 def test_connections_are_limited_well_below_the_files_that_a_process_may_open(monkeypatch):
-    monkeypatch.setattr("programs.lms.calls.transport.open_files", lambda: 1000)
+    monkeypatch.setattr("programs.lms.calls.retry.open_files", lambda: 1000)
     assert [run.connections_of(Limits(width)) for width in (1, 300)] == [500, 500]
-    monkeypatch.setattr("programs.lms.calls.transport.open_files", lambda: None)
+    monkeypatch.setattr("programs.lms.calls.retry.open_files", lambda: None)
     assert [run.connections_of(Limits(width, 300)) for width in (1, 300)] == [1024, 1200]
 
 
@@ -155,7 +155,7 @@ def test_a_head_of_70_000_bytes_is_refused_however_it_is_cut(serving, connect, c
     service, head = serving(), head_of(70_000, line=line)
     client = connect(service.url).send(*(head[start : start + cut] for start in range(0, len(head), cut)))
     assert client.status() in (431, None)
-    assert connect(service.url).send(head_of(protocol.HEAD_BYTES, line=line)).status() == 200
+    assert connect(service.url).send(head_of(run.HEAD_BYTES, line=line)).status() == 200
 
 
 def test_a_head_that_is_too_large_is_refused_after_the_answer_to_the_request_before_it(serving, connect):
@@ -226,9 +226,9 @@ def test_what_is_no_http_is_refused_after_the_answer_to_the_request_before_it(se
 
 def test_a_head_has_few_fields_because_each_takes_much_memory(serving, connect):
     service = serving()
-    for fields, status in ((protocol.HEAD_FIELDS - 1, 200), (protocol.HEAD_FIELDS, 431)):
+    for fields, status in ((run.HEAD_FIELDS - 1, 200), (run.HEAD_FIELDS, 431)):
         assert connect(service.url).send(WHOLE[:-2] + b"a:\r\n" * fields + b"\r\n").status() == status
-    half = connect(service.url).send(HALF + b"\r\na:" * protocol.HEAD_FIELDS)
+    half = connect(service.url).send(HALF + b"\r\na:" * run.HEAD_FIELDS)
     assert half.status() == 431
 
 
@@ -242,8 +242,8 @@ def test_the_service_ends_without_waiting_for_half_requests(connect, serving, mo
 
 def test_a_client_that_does_not_read_is_closed(connect, serving, monkeypatch):
     closed = threading.Event()
-    monkeypatch.setattr(protocol, "READ_SECONDS", 0.05)
-    monkeypatch.setattr(protocol, "event", lambda name, **facts: name == "not_read" and closed.set())
+    monkeypatch.setattr(run, "READ_SECONDS", 0.05)
+    monkeypatch.setattr(run, "event", lambda name, **facts: name == "not_read" and closed.set())
     service = serving(about={"program": "x" * 30_000_000})
     client = connect(service.url).send(WHOLE.replace(b"/health", b"/v1/info"))
     assert closed.wait(PATIENCE)
@@ -251,8 +251,8 @@ def test_a_client_that_does_not_read_is_closed(connect, serving, monkeypatch):
 
 
 def test_a_client_that_reads_slowly_has_time(serving, connect, monkeypatch):
-    monkeypatch.setattr(protocol, "READ_SECONDS", 0.01)
-    monkeypatch.setattr(protocol, "READ_BYTES", -(1 << 30))  # whatever it reads is enough
+    monkeypatch.setattr(run, "READ_SECONDS", 0.01)
+    monkeypatch.setattr(run, "READ_BYTES", -(1 << 30))  # whatever it reads is enough
     service = serving(about={"program": "x" * 30_000_000})
     client = connect(service.url).send(WHOLE.replace(b"/health", b"/v1/info"))
     assert client.status() == 200
@@ -269,7 +269,7 @@ def test_few_requests_of_a_connection_wait_and_all_that_do_are_answered(serving,
     while (status := client.status()) is not None:
         assert status == 200
         answered += 1
-    assert protocol.AT_ONCE < answered < 4 * protocol.AT_ONCE
+    assert run.AT_ONCE < answered < 4 * run.AT_ONCE
     service.await_counts(answering=0, answered=answered)
 
 
@@ -282,7 +282,7 @@ def test_a_body_may_be_larger_than_a_head(serving, connect):
 
 
 def test_the_second_head_of_a_connection_has_its_time_too(serving, connect, monkeypatch):
-    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(run, "HEAD_SECONDS", 0.2)
     client = connect(serving().url).send(WHOLE)
     assert client.status() == 200
     client.send(HALF)

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from experiments.service.answering import Limits
 from experiments.service.guards import LOOPBACK, Guards
-from experiments.service.limits import Limits
 
 QUESTION = {"question": "Where?"}
 

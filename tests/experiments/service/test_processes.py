@@ -10,9 +10,8 @@ import threading
 import httpx
 import pytest
 
-from experiments.service.limits import Limits
-from experiments.service.processes import check_processes, serve_in_processes, shared
-from experiments.service.run import Address, bound
+from experiments.service.answering import Limits
+from experiments.service.run import Address, bound, check_processes, serve_in_processes, shared
 from signatures.common.errors import UserError
 
 PATIENCE = 30  # seconds; only what is broken waits so long

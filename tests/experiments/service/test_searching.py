@@ -7,9 +7,7 @@ import threading
 import httpx
 import pytest
 
-from experiments.service.failures import Refused
-from experiments.service.limits import Limits
-from experiments.service.searching import PART, Searching
+from experiments.service.answering import PART, Limits, Refused, Searching
 from signatures.common.errors import UserError
 from signatures.types import Passage
 

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
-from experiments.service.limits import Limits
+from experiments.service.answering import Limits
 from experiments.service.tools import make_tools
 from tests.experiments.service.conftest import OneStep
 

@@ -8,7 +8,7 @@ import pytest
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
-from experiments.service.limits import Limits
+from experiments.service.answering import Limits
 
 PATIENCE = 30  # seconds; only what is broken waits so long
 LONE = "a\ud800b"  # has a lone surrogate

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from programs.agents import corag, react, search_o1, search_r1
 from programs.agents.a_rag import ARAG, Found
-from programs.parts.agents import ending
+from programs.parts.agents import transcript
 from tests.conftest import load_module
 
 claims = load_module(Path(__file__).with_name("claims.py"))
@@ -44,7 +44,7 @@ CLAIMS = {
         better=Arm("react", {"reader": "extract"}, cases=bridges),
         worse=Arm("react", cases=bridges),
         n=60,
-        mutations={"what it extracts is not used": replaced(ending, "answer_in", lambda reply: "")},
+        mutations={"what it extracts is not used": replaced(transcript, "answer_in", lambda reply: "")},
     ),
     "searching in turns": claims.Claim(
         source="Jin et al., Table 2: better than one retrieval (there also by the training, which is left out here).",

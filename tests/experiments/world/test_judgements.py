@@ -8,7 +8,7 @@ import pytest
 from experiments.world.generate import records
 from experiments.world.roles.polarity import asks_for_the_contrary
 from programs.lms.adapter import ChatForm
-from programs.parts.predict import try_predict
+from programs.parts.prediction import try_predict
 from signatures.types import Passage
 
 

@@ -14,7 +14,7 @@ from corpora.questions import Question, read_questions
 from experiments.analysis.statistics import paired
 from experiments.world.generate import generate
 from programs.closed_book.standard import Standard
-from programs.parts.predict import try_predict
+from programs.parts.prediction import try_predict
 from signatures.text import normalize_answer
 from signatures.types import Passage, Retriever
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import dspy
 
 from optimizers.contexts import balanced_contexts
-from programs.parts.predict import try_predict
+from programs.parts.prediction import try_predict
 from programs.self_completion import ANSWERED, UNPARSEABLE, SelfCompletion
 from signatures.reading import CiteAnswer
 from tests.conftest import load_module

@@ -3,7 +3,7 @@
 import dspy
 import pytest
 
-from optimizers.distill import filters
+from optimizers.distill import recipes
 from optimizers.distill.recipes import Distillation
 from optimizers.distill.student import Made, Student
 from optimizers.distill.trajectories import PredictorPrompt, Step, Trajectory, prompts_of
@@ -24,7 +24,7 @@ def trajectory(**changes):
     return Trajectory(**{"prediction": prediction, **changes})
 
 
-SOUND_AND_RIGHT = (*filters.SOUND, filters.answer_is_right(get_metric("em")))
+SOUND_AND_RIGHT = (*recipes.SOUND, recipes.answer_is_right(get_metric("em")))
 
 
 @pytest.mark.parametrize(
@@ -42,21 +42,21 @@ SOUND_AND_RIGHT = (*filters.SOUND, filters.answer_is_right(get_metric("em")))
     ],
 )
 def test_rules_on_trajectories(changes, rule):
-    assert filters.first_broken(SOUND_AND_RIGHT, trajectory(**changes), GOLD) == rule
+    assert recipes.first_broken(SOUND_AND_RIGHT, trajectory(**changes), GOLD) == rule
     broken = [each.__name__ for each in SOUND_AND_RIGHT if not each(trajectory(**changes), GOLD)]
     assert changes.get("prediction", True) is None or broken == ([rule] if rule else [])
 
 
 def test_a_question_without_gold_has_no_right_answer():
-    right = filters.answer_is_right(get_metric("em"))
+    right = recipes.answer_is_right(get_metric("em"))
     assert not right(trajectory(), dspy.Example(question="?", answers=[]))
 
 
 def test_the_answer_may_be_right_in_part():
     f1 = get_metric("f1[hotpot]")
     almost = trajectory(answer="Quillon harbour")
-    assert not filters.answer_is_right(f1)(almost, GOLD)
-    assert filters.answer_is_right(f1, 0.5)(almost, GOLD)
+    assert not recipes.answer_is_right(f1)(almost, GOLD)
+    assert recipes.answer_is_right(f1, 0.5)(almost, GOLD)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_answer_may_be_right_in_part():
 )
 def test_rules_on_steps(inputs, outputs, rule):
     step = Step("any", inputs, outputs)
-    kept, rejected = filters.kept_steps([step])
+    kept, rejected = recipes.kept_steps([step])
     assert (kept, dict(rejected)) == (([], {rule: 1}) if rule else ([step], {}))
 
 

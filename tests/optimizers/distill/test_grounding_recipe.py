@@ -5,8 +5,8 @@ import json
 import pytest
 
 from corpora.questions import Question, SubQuestion
-from optimizers.distill.filters import answer_is_right
 from optimizers.distill.genground import GroundingDistillation, GroundingSettings, seeds_of
+from optimizers.distill.recipes import answer_is_right
 from optimizers.distill.student import Student
 from optimizers.distill.trajectories import prompts_of
 from optimizers.metrics.catalog import get_metric

@@ -3,9 +3,8 @@
 import dspy
 import pytest
 
-from optimizers.distill.filters import answer_is_right
 from optimizers.distill.gold.catalog import GOLD, gold_examples, signature_of
-from optimizers.distill.recipes import Distillation
+from optimizers.distill.recipes import Distillation, answer_is_right
 from optimizers.distill.student import Student, form_adapter
 from optimizers.distill.trajectories import prompts_of, run_recorded, skill_of
 from optimizers.metrics.catalog import get_metric

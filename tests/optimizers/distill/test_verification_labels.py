@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from corpora.passages import PassageRecord
 from corpora.questions import Question, SubQuestion
+from optimizers.distill.cov_rag import gold_revision, gold_verification
 from optimizers.distill.negatives import incomplete_query, with_repetition, with_wrong_citations, wrong_references
-from optimizers.distill.verification_labels import gold_revision, gold_verification
 from optimizers.distill.verification_scores import conciseness
 from programs.parts.verification import SCORES
 from signatures.citation_marks import citation_numbers, strip_citations

@@ -2,8 +2,7 @@ import dspy
 import pytest
 
 from optimizers.feedback.gold import gold_of
-from optimizers.feedback.metric import feedback
-from optimizers.feedback.predictor import Call, describe_call
+from optimizers.feedback.metric import Call, describe_call, feedback
 from signatures.types import Hop, Passage
 
 BRIDGE = Passage(id="bridge", title="Old Bridge", text="The Old Bridge was built by Ansa Merrow.")

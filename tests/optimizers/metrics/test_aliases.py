@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from optimizers.metrics.aliases import GOLDS, accepted, entity_names, record_golds
+from optimizers.metrics.answer import GOLDS, accepted, entity_names, record_golds
 from signatures.common.errors import UserError
 
 

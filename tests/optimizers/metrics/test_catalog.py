@@ -4,8 +4,8 @@ import dspy
 import pytest
 
 from optimizers.metrics.catalog import METRICS, get_metric
-from optimizers.metrics.cost import COSTS
 from optimizers.metrics.judges.answer_judge import judged_by
+from optimizers.metrics.scoring import COSTS
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
 from signatures.types import Hop, Passage

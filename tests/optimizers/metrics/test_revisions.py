@@ -1,7 +1,7 @@
 import pytest
 
 from corpora.questions import SubQuestion
-from optimizers.metrics.revisions import Revisions, by_position, by_question, pooled, revisions
+from optimizers.metrics.catalog import Revisions, by_position, by_question, pooled, revisions
 from signatures.types import Hop
 
 GOLD = [

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.metrics.rouge import Rouge, mean_pairwise_rouge, rouge, trajectory
+from optimizers.metrics.answer import Rouge, mean_pairwise_rouge, rouge, trajectory
 
 WORDS = st.lists(st.sampled_from(["who", "built", "the", "Vane", "light", "1857"]), max_size=8).map(" ".join)
 

@@ -7,8 +7,7 @@ from types import ModuleType
 import dspy
 import pytest
 
-from programs.lms.calls.reply_cache import ReplyCache
-from programs.lms.calls.reply_store import ReplyStore
+from programs.lms.calls.reply_cache import ReplyCache, ReplyStore
 from tests.conftest import load_module
 
 

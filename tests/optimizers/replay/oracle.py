@@ -7,7 +7,7 @@ import dspy
 
 from optimizers.evaluating import Outcome
 from optimizers.replay.record import Record
-from optimizers.replay.running import Runner
+from optimizers.replay.replaying import Runner
 from programs.cascade import Cascade
 from programs.catalog import PROGRAMS
 from programs.lms.adapter import JsonForm

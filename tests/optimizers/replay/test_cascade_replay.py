@@ -5,8 +5,7 @@ import pytest
 from optimizers.replay.exploring import drawn_settings, explore
 from optimizers.replay.memory import Memory
 from optimizers.replay.record import Record
-from optimizers.replay.replaying import Unseen, replay
-from optimizers.replay.running import Runner
+from optimizers.replay.replaying import Runner, Unseen, replay
 from programs.cascade import Cascade
 from programs.catalog import build
 from programs.parts.gates import replayable_knobs

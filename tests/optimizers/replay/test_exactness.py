@@ -5,8 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from optimizers.replay.exploring import drawn_settings, explore
-from optimizers.replay.gold import gold_sha256
 from optimizers.replay.memory import Memory
+from optimizers.replay.record import gold_sha256
 from optimizers.replay.replaying import Unseen, replay
 from optimizers.replay.trees import leaves_of
 from programs.lms.adapter import JsonForm

@@ -8,7 +8,7 @@ import pytest
 
 from optimizers.replay.exploring import drawn_settings, explore
 from optimizers.replay.memory import Memory, RememberingRetriever, remembering, with_memory
-from optimizers.replay.running import Runner
+from optimizers.replay.replaying import Runner
 from optimizers.replay.trees import hashable, leaves_of, way_to
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.parts.gates import replayable_knobs

@@ -9,15 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from optimizers.replay.gold import gold_sha256
-from optimizers.replay.members import MemberLog, read_members
-from optimizers.replay.memory import Memory
-from optimizers.replay.record import Record
-from optimizers.replay.record_files import (
+from optimizers.replay.memory import MemberLog, Memory, read_members
+from optimizers.replay.record import (
     BRANCHES,
     REPLIES,
     SCHEMA,
+    Record,
     RecordLog,
+    gold_sha256,
     has_record,
     load_memories,
     load_record,

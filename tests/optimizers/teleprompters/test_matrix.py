@@ -9,9 +9,8 @@ from pathlib import Path
 import dspy
 import pytest
 
-from optimizers.teleprompters.catalog import OPTIMIZERS
+from optimizers.teleprompters.catalog import OPTIMIZERS, listed
 from optimizers.teleprompters.compile import checked_task, compile
-from optimizers.teleprompters.listing import listed
 from optimizers.teleprompters.task import Task
 from programs.artifact import freeze, load
 from programs.catalog import PROGRAMS, build

@@ -9,10 +9,8 @@ import pytest
 from dspy.teleprompt.utils import eval_candidate_program
 
 from optimizers.examples import graded_metric, hold_out
-from optimizers.teleprompters.compile import checked_task, compile
-from optimizers.teleprompters.executor import on_our_threads
-from optimizers.teleprompters.recording import Recording
-from optimizers.teleprompters.task import Task, score_candidate
+from optimizers.teleprompters.compile import checked_task, compile, on_our_threads
+from optimizers.teleprompters.task import Recording, Task, score_candidate
 from programs.genground import GenGround
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.calls.control import Stopped, controlled

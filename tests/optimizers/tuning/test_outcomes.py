@@ -5,7 +5,7 @@ import json
 import pytest
 
 from corpora.questions import Question
-from optimizers.tuning.outcomes import COSTS, LiveEvaluator, cost_of
+from optimizers.tuning.objective import COSTS, LiveEvaluator, cost_of
 from optimizers.tuning.prompts import Prompts
 from programs.closed_book.cot import CoT
 

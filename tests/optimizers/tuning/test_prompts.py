@@ -2,7 +2,7 @@
 
 import pytest
 
-from optimizers.predictors import instructions_of
+from optimizers.evaluating import instructions_of
 from optimizers.tuning.prompts import (
     Prompts,
     demos_of,

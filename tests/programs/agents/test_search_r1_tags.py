@@ -7,7 +7,7 @@ import pytest
 
 from programs.agents.search_r1 import SearchR1
 from programs.lms.adapter import ChatForm, JsonForm
-from programs.parts.agents.tags import acted
+from programs.parts.agents.transcript import acted
 from signatures.types import Passage
 from tests.conftest import load_module
 

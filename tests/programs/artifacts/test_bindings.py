@@ -7,8 +7,8 @@ import dspy
 import pytest
 
 from programs.artifact import check_freezable, freeze, lm_record, load
-from programs.artifacts.bindings import PROBABILITY_KNOBS
-from programs.artifacts.kinds import KINDS
+from programs.artifacts.loading import PROBABILITY_KNOBS
+from programs.artifacts.state import KINDS
 from programs.catalog import PROGRAMS, build
 from programs.ensemble import Ensemble
 from programs.inference import Answerer

@@ -7,8 +7,8 @@ import dspy
 import pytest
 
 from programs.artifact import check_freezable, children_of, digest_of, freeze, load, read_artifact, verify
-from programs.artifacts.kinds import KINDS, SINGLE
 from programs.artifacts.record import Artifact
+from programs.artifacts.state import KINDS, SINGLE
 from programs.cascade import Cascade
 from programs.catalog import PROGRAMS, build
 from programs.ensemble import Ensemble

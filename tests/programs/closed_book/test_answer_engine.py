@@ -7,10 +7,8 @@ import dspy
 import pytest
 
 from programs.closed_book.answer_engine import AnswerEngine
-from programs.lms.calls.call_record import calls_recorded
-from programs.lms.calls.metered import metered_lm
-from programs.lms.calls.reply_cache import ReplyCache
-from programs.lms.calls.reply_store import ReplyStore
+from programs.lms.calls.metered import calls_recorded, metered_lm
+from programs.lms.calls.reply_cache import ReplyCache, ReplyStore
 from programs.lms.connect import ModelTraits, connect
 from tests.conftest import load_module
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.rendering import escape, render_hops, render_passages, render_texts
 from programs.parts.meter import metered
-from programs.parts.predict import try_predict
+from programs.parts.prediction import try_predict
 from programs.parts.probability import asks_yes_no
 from signatures.genground import DeduceAnswer, GroundAnswer
 from signatures.multi_step.searchain import PlanChain

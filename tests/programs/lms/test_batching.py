@@ -6,9 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from programs.lms import batching
-from programs.lms.batching import Job, Worker
-from programs.lms.embedded import EmbeddedEngine
+from programs.lms import embedded
+from programs.lms.embedded import EmbeddedEngine, Job, Worker
 
 
 class Pipeline:
@@ -31,8 +30,8 @@ def pipelines(monkeypatch: pytest.MonkeyPatch):
 
     def use(*pipelines: object) -> None:
         waiting = iter(pipelines)
-        monkeypatch.setattr(batching, "load", lambda *settings: next(waiting))
-        monkeypatch.setattr(batching, "_ended", lambda job, handle: True)
+        monkeypatch.setattr(embedded, "load", lambda *settings: next(waiting))
+        monkeypatch.setattr(embedded, "_ended", lambda job, handle: True)
 
     return use
 
@@ -92,7 +91,7 @@ def test_the_first_jobs_of_a_worker_that_cannot_load_its_model_get_the_error(mon
     def load(*_: object) -> None:
         raise RuntimeError("no such model")
 
-    monkeypatch.setattr("programs.lms.batching.load", load)
+    monkeypatch.setattr("programs.lms.embedded.load", load)
     engine = EmbeddedEngine()
     job = Job("one", None)
     worker = Worker(Path(), None, {}, [job])
@@ -109,7 +108,7 @@ def test_the_wait_for_further_requests_ends_however_busy_the_machine_is(pipeline
     pipelines(Pipeline(open_gate()))
     worker = Worker(Path(), None, {})
     worker.stop()
-    monkeypatch.setattr(batching, "GATHER", 1e-6)
+    monkeypatch.setattr(embedded, "GATHER", 1e-6)
 
     def gather() -> None:
         for _ in range(10_000):

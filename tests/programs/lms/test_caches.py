@@ -7,7 +7,7 @@ from pathlib import Path
 import dspy
 import pytest
 
-from programs.lms import caches
+from programs.lms.calls import reply_cache
 from programs.lms.calls.metered import metered_lm
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
@@ -16,9 +16,9 @@ from signatures.common.errors import UserError
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(caches, "_configured", None)
+    monkeypatch.setattr(reply_cache, "_configured", None)
     monkeypatch.setattr(dspy, "cache", dspy.cache)  # put back at the end
-    caches.use_reply_cache()
+    reply_cache.use_reply_cache()
     yield tmp_path
     dspy.cache.store.close()
 
@@ -26,8 +26,8 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 def reopen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Open the cache as a new process would."""
     dspy.cache.store.close()
-    monkeypatch.setattr(caches, "_configured", None)
-    caches.use_reply_cache()
+    monkeypatch.setattr(reply_cache, "_configured", None)
+    reply_cache.use_reply_cache()
 
 
 def test_a_reply_is_read_from_disk_by_a_fresh_process(folder: Path, server, monkeypatch) -> None:
@@ -83,17 +83,17 @@ def test_an_entry_that_is_no_reply_is_asked_again(folder: Path, echo, entry: str
 
 def test_the_cache_is_one_bounded_file(folder: Path, echo) -> None:
     metered_lm("echo/a@1", engine=echo())("hello")
-    assert (folder / caches.REPLIES).is_file()
+    assert (folder / reply_cache.REPLIES).is_file()
     assert dspy.cache.store.max_bytes == 2_000_000_000
 
 
 def test_the_environment_bounds_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VERIHOP_CACHE_BYTES", "5e6")
-    assert caches.reply_cache_bytes() == 5_000_000
+    assert reply_cache.reply_cache_bytes() == 5_000_000
 
 
 @pytest.mark.parametrize("size", ["much", "0", "-1", "inf", "nan"])
 def test_a_size_that_is_none_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, size: str) -> None:
     monkeypatch.setenv("VERIHOP_CACHE_BYTES", size)
     with pytest.raises(UserError, match="VERIHOP_CACHE_BYTES"):
-        caches.reply_cache_bytes()
+        reply_cache.reply_cache_bytes()

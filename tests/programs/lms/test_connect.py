@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import dspy
 import pytest
 
-from programs.lms import generation, gguf
+from programs.lms import embedded, gguf
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.metered import LMUnavailable
-from programs.lms.calls.transport import Transport
+from programs.lms.calls.retry import Transport
 from programs.lms.connect import ModelTraits, connect
 from programs.lms.embedded import EmbeddedEngine
 from programs.parts.meter import metered
@@ -120,7 +120,7 @@ def test_cached_replies_end_with_the_runtime_that_gave_them(kind, tmp_path, monk
     path = tmp_path / "x.gguf"
     path.write_bytes(b"GGUF")
     lm_id = "embedded" if kind == "embedded" else f"gguf:{path}"
-    rules = {"embedded": generation.rules, "gguf": gguf.rules}[kind]
+    rules = {"embedded": embedded.rules, "gguf": gguf.rules}[kind]
     names = []
     for version in ("1", "2"):
         rules.cache_clear()

@@ -8,9 +8,8 @@ from dspy.lm15 import Message, Request, Response, ThinkingPart, Usage
 
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.calls.metered import metered_lm
-from programs.lms.servers.chat import ChatEngine
-from programs.lms.servers.completions import CompletionsEngine
-from programs.parts.predict import try_predict
+from programs.lms.servers.chat import ChatEngine, CompletionsEngine
+from programs.parts.prediction import try_predict
 from signatures.plain_text import Continuation, continues_text
 
 

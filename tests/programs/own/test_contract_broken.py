@@ -7,11 +7,10 @@ from typing import Annotated
 import dspy
 import pytest
 
-from programs.naming import why_no_program
+from programs.catalog import why_no_program
 from programs.own.contract import check_program, points
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.predict import try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, settled
+from programs.parts.prediction import make_prediction, retrieve_passages, settled, try_predict
 from signatures.reading import ReadAnswer
 from signatures.types import Hop
 

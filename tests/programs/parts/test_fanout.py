@@ -3,8 +3,8 @@ import threading
 import dspy
 import pytest
 
-from programs.parts.fanout import fanout, in_parallel
 from programs.parts.meter import metered, record
+from programs.parts.threads import fanout, in_parallel
 
 
 def test_results_and_trace_come_in_the_order_given_whatever_finishes_first():

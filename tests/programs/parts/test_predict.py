@@ -1,7 +1,7 @@
 import dspy
 import pytest
 
-from programs.parts.predict import drop_from_trace, try_predict
+from programs.parts.prediction import drop_from_trace, try_predict
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import pytest
 
-from programs.parts.ranking import closest, is_no_item, new_items, passes, passing, top
+from programs.parts.passages import closest, is_no_item, new_items, passes, passing, top
 
 
 def test_the_best_come_first_ties_in_order_and_the_unparseable_last():

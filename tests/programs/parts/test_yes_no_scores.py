@@ -2,9 +2,9 @@ import dspy
 import pytest
 
 from programs.lms.adapter import ChatForm
-from programs.parts.fanout import in_parallel
 from programs.parts.meter import metered
-from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores, even_groups, listed_scores
+from programs.parts.probability import YesNoQuestion, YesNoScores, even_groups, listed_scores
+from programs.parts.threads import in_parallel
 from signatures.types import Passage
 
 

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from programs.parts.meter import Meter
-from programs.tracing.attributes import call_attributes, documents_of, plain
+from programs.tracing.spans import call_attributes, documents_of, plain
 from signatures.types import Passage
 
 

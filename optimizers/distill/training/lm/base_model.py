@@ -1,17 +1,24 @@
-"""The LM to train: the embedded one, a GGUF file, or a Hugging Face causal LM."""
+"""The LM to train: the embedded one, a GGUF file, or a Hugging Face causal LM.
+
+Attention within the segments of a packed row, as an attention function of transformers.
+
+A mask over the whole row would compute mostly zeros; here each segment is multiplied with its prefix and itself alone.
+https://huggingface.co/docs/transformers/attention_interface
+"""
 
 import contextlib
 import hashlib
 import io
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from optimizers.distill.training.data import Row
 from programs.lms.weights.adapter import CONFIG
-from programs.lms.weights.bases import exists
-from signatures.common.errors import UserError, one_line
+from programs.lms.weights.choice import exists
+from signatures.common.errors import UserError, one_line, unknown
 from signatures.common.files import sha256_file
 
 INSTALL = "Training needs more packages. Run: pip install 'verihop[train]'"
@@ -68,13 +75,13 @@ def load_base(name: str) -> BaseModel:
 
 def why_not_served(base: BaseModel) -> str | None:
     """Return why our runtime cannot serve what is trained from this LM; None if it can."""
-    from programs.lms import smollm
+    from programs.lms.weights import choice
+    from programs.lms.weights.gguf_files import check_tokens
     from programs.lms.weights.llama import check_blocks, shape_of
-    from programs.lms.weights.vocabulary import check_tokens
 
     try:
         shape = shape_of(base.model.config.to_dict(), base.name)
-        check_tokens(base.tokenizer.get_vocab(), shape.vocabulary, smollm.weights_path(), base.name)
+        check_tokens(base.tokenizer.get_vocab(), shape.vocabulary, choice.weights_path(), base.name)
         check_blocks(shape, base.name)
     except UserError as error:
         return str(error)
@@ -85,9 +92,9 @@ def _load_gguf(name: str) -> BaseModel:
     import torch
     from transformers import AutoTokenizer
 
-    from programs.lms import smollm
+    from programs.lms.weights import choice
 
-    path = smollm.weights_path() if name == "embedded" else Path(name.removeprefix("gguf:"))
+    path = choice.weights_path() if name == "embedded" else Path(name.removeprefix("gguf:"))
     if not path.is_file():
         raise UserError(f"No GGUF file {str(path)!r}. Check the path after gguf:.")
     file = {"gguf_file": path.name}
@@ -162,10 +169,10 @@ def _check_complete(name: str, report: dict[str, Any]) -> None:
 
 
 def _is_embedded(path: Path) -> bool:
-    from programs.lms import smollm
+    from programs.lms.weights import choice
 
     try:
-        return sha256_file(path) == smollm.weights_hash()
+        return sha256_file(path) == choice.smollm_hash()
     except UserError:  # it is not installed
         return False
 
@@ -178,12 +185,12 @@ def embedded_tokenizer() -> Any:
     """
     from transformers import PreTrainedTokenizerFast
 
-    from programs.lms import smollm
+    from programs.lms.weights import choice
     from programs.lms.weights.export import tokenizer
     from programs.lms.weights.gguf_files import read_metadata
 
     template, first, last, unknown, pad = read_metadata(
-        smollm.weights_path(),
+        choice.weights_path(),
         "tokenizer.chat_template",
         "tokenizer.ggml.bos_token_id",
         "tokenizer.ggml.eos_token_id",
@@ -196,7 +203,7 @@ def embedded_tokenizer() -> Any:
         tokenizer_object=tokens,
         chat_template=template,
         clean_up_tokenization_spaces=False,
-        model_max_length=smollm.CONTEXT_SIZE,
+        model_max_length=choice.CONTEXT_SIZE,
         **{name: tokens.id_to_token(number) for name, number in names.items()},
     )
 
@@ -241,3 +248,192 @@ def quiet() -> Iterator[None]:
         hub.setLevel(of_hub)
         if bars:
             of_transformers.enable_progress_bar()
+
+
+NAME = "verihop_segments"
+
+
+def supports_segments(model: Any) -> bool:
+    """Tell whether a model's attention can be replaced: it must be plain softmax attention over all earlier tokens."""
+    config = model.config.get_text_config()
+    special = ("attn_logit_softcapping", "sliding_window", "layer_types", "attention_chunk_size")
+    layer_types = getattr(config, "layer_types", None) or ()
+    ordinary = not any(getattr(config, name, None) for name in special if name != "layer_types")
+    ordinary = ordinary and set(layer_types) <= {"full_attention"}
+    return bool(getattr(model, "_supports_attention_backend", False)) and ordinary and not _uses_alibi(config)
+
+
+def _uses_alibi(config: Any) -> bool:
+    return bool(getattr(config, "alibi", False)) or not hasattr(config, "rope_parameters")
+
+
+def use_segments(model: Any) -> None:
+    """Make `model` compute attention by segments; its `forward` then takes `segments=`."""
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface
+
+    AttentionInterface.register(NAME, segment_attention)
+    AttentionMaskInterface.register(NAME, lambda *_, **__: None)  # no mask is needed
+    model.config._attn_implementation = NAME
+
+
+def segments_of(row: Row) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
+    """Return what `segment_attention` takes as `segments`."""
+    return tuple(row.lengths), tuple(row.prefixes)
+
+
+def segment_attention(
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Any,
+    scaling: float,
+    segments: tuple[Sequence[int], Sequence[int | None]] | None = None,
+    **_: Any,
+) -> tuple[Any, None]:
+    """Return the attention output of a row, (1, tokens, heads, size), for an attention module of transformers.
+
+    Args:
+        module: Of the model; not used.
+        query: (1, heads, tokens, size).
+        key: (1, key heads, tokens, size).
+        value: As `key`.
+        attention_mask: Not used; the segments say what is seen.
+        scaling: Factor of the scores.
+        segments: As `segments_of` returns; None for one segment.
+    """
+    import torch
+
+    lengths, prefixes = segments or ((query.shape[2],), (None,))
+    queries, keys, values = (states[0].split(list(lengths), dim=1) for states in (query, key, value))
+    outputs = []
+    for number, prefix in enumerate(prefixes):
+        if prefix is None:
+            known_keys, known_values = keys[number], values[number]
+        else:
+            known_keys = torch.cat([keys[prefix], keys[number]], dim=1)
+            known_values = torch.cat([values[prefix], values[number]], dim=1)
+        outputs.append(_attend(queries[number], known_keys, known_values, scaling))
+    return torch.cat(outputs, dim=1).transpose(0, 1)[None], None
+
+
+def _attend(query: Any, key: Any, value: Any, scaling: float) -> Any:
+    """Return the causal attention of the last tokens of a sequence, (heads, tokens, size)."""
+    return (plain if query.device.type == "cpu" else fused)(query, key, value, scaling)
+
+
+def fused(query: Any, key: Any, value: Any, scaling: float) -> Any:
+    """Return the attention, computed by PyTorch's kernel."""
+    import torch
+
+    mask = _visible(query.shape[1], key.shape[1], query.device)
+    grouped = key.shape[0] != query.shape[0]
+    return torch.nn.functional.scaled_dot_product_attention(
+        query[None], key[None], value[None], attn_mask=mask, scale=scaling, enable_gqa=grouped
+    )[0]
+
+
+def plain(query: Any, key: Any, value: Any, scaling: float) -> Any:
+    """Return the attention, computed by plain products: on CPUs a quarter of the time of the kernel (README)."""
+    import torch
+
+    heads, length, size = query.shape
+    groups, known = key.shape[0], key.shape[1]
+    # The heads that share their keys are computed as one matrix; the product is added to the copies of the mask.
+    scores = _bias(length, known, query.dtype).repeat(groups, heads // groups, 1)
+    scores = scores.baddbmm_(query.reshape(groups, -1, size), key.transpose(1, 2), alpha=scaling)
+    return torch.bmm(torch.softmax(scores, dim=-1), value).view(heads, length, size)
+
+
+_STEP = 512  # tokens by which a mask grows
+_masks: dict[tuple[Any, Any], Any] = {}  # the longest mask needed so far, of which the others are parts
+
+
+def _visible(length: int, known: int, device: Any) -> Any:
+    """Return which of the `known` tokens each of the last `length` tokens sees."""
+    import torch
+
+    def make(side: int) -> Any:
+        return torch.ones(side, side, dtype=torch.bool, device=device).tril_()
+
+    return _part((torch.bool, device), length, known, make).contiguous()  # as kernels want it
+
+
+def _bias(length: int, known: int, dtype: Any) -> Any:
+    """Return what is added to the scores of the last `length` of `known` tokens: 0 for what is seen, else -inf."""
+    import torch
+
+    def make(side: int) -> Any:
+        return torch.full((side, side), float("-inf"), dtype=dtype).triu_(1)
+
+    return _part((dtype, None), length, known, make)
+
+
+def _part(kind: tuple[Any, Any], length: int, known: int, make: Callable[[int], Any]) -> Any:
+    """Return the last `length` rows of a mask of `known` tokens: all causal masks are parts of the longest."""
+    mask = _masks.get(kind)
+    if mask is None or len(mask) < known:
+        mask = _masks[kind] = make(-(-known // _STEP) * _STEP)
+    return mask[known - length : known, :known]
+
+
+@dataclass(frozen=True)
+class Device:
+    """Device and precision.
+
+    Args:
+        name: "cpu", "cuda" or "mps".
+        bfloat16: Whether matrices are multiplied in bfloat16; else in single precision.
+    """
+
+    name: str
+    bfloat16: bool
+
+    @property
+    def precision(self) -> Any:
+        """Return the dtype of matrix products."""
+        import torch
+
+        return torch.bfloat16 if self.bfloat16 else torch.float32
+
+
+def choose_device(name: str = "auto", precision: str = "auto") -> Device:
+    """Return the device by name; "auto" is the first of cuda, mps and cpu that is there.
+
+    Args:
+        name: "auto", "cuda", "mps" or "cpu".
+        precision: "auto", "bfloat16" or "float32".
+
+    Raises:
+        UserError: There is no such device.
+    """
+    import torch
+
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if name == "auto":
+        name = next(device for device, present in there.items() if present)
+    if name not in there:
+        raise unknown("device", name, ["auto", *there])
+    if not there[name]:
+        raise UserError(f"There is no {name} device here. Choose auto or cpu.")
+    if precision != "auto":
+        return Device(name, precision == "bfloat16")
+    if name == "cuda":
+        return Device(name, torch.cuda.is_bf16_supported())
+    if name != "cpu" or not torch.backends.mkldnn.is_available():
+        return Device(name, False)
+    # Without instructions for it (AVX-512 BF16, AMX, Arm BF16), bfloat16 is slower than single precision.
+    return Device(name, bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()) and _fast_bfloat16())
+
+
+def _fast_bfloat16() -> bool:
+    import platform
+
+    import torch
+
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        capable = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+        amx = getattr(torch.cpu, "_is_amx_tile_supported", None)
+        return bool((capable and capable()) or (amx and amx()))
+    return True

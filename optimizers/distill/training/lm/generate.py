@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from optimizers.distill.training.encoding import Encoded
+from optimizers.distill.training.data import Encoded
 from optimizers.distill.training.lm.student import Student
 
 _PADDED_TOKENS = 16_384  # prompts of a batch, with their padding

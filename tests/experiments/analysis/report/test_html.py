@@ -11,7 +11,7 @@ from markupsafe import escape
 
 from experiments.analysis.by_group import compare_by
 from experiments.analysis.compare import compare_runs
-from experiments.analysis.report import html, traces
+from experiments.analysis.report import html
 from experiments.analysis.report.html import write_report
 from signatures.common.errors import UserError
 
@@ -98,8 +98,8 @@ def test_a_comparison_that_is_given_is_not_computed_again(
 def test_blocks_hold_their_questions_in_order(
     run: Make, unpack: Unpack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(traces, "BLOCK", 2)
-    monkeypatch.setattr(traces, "_AHEAD", 2)
+    monkeypatch.setattr(html, "BLOCK", 2)
+    monkeypatch.setattr(html, "_AHEAD", 2)
     page = write_report([run(tmp_path / "run", n=7)], tmp_path / "report.html").read_text()
     assert unpack(page, "index")["block"] == 2
     asked = [[of["rows"][0]["hops"][0][0] for of in unpack(page, f"traces{block}")] for block in range(4)]

@@ -3,10 +3,8 @@
 import optuna
 import pytest
 
-from experiments.analysis.tuning.findings import findings
-from experiments.analysis.tuning.importance import importances
+from experiments.analysis.tuning.findings import findings, importances, ranked, trials_table
 from experiments.analysis.tuning.plots import draw_all
-from experiments.analysis.tuning.table import ranked, trials_table
 from optimizers.tuning.objective import Goal
 from optimizers.tuning.records import Trial
 from signatures.common.terminal import open_console

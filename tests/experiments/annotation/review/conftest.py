@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from experiments.annotation.review.answer_cards import review_answers
-from experiments.annotation.review.decisions import DecisionLog
+from experiments.annotation.review.cards import ANSWER_SCALES
 from experiments.annotation.review.keyfact_cards import review_keyfacts
-from experiments.annotation.review.rating_scales import ANSWER_SCALES
-from experiments.annotation.review.review_folder import Review
-from experiments.annotation.review.reviewer_session import Session
+from experiments.annotation.review.review_folder import DecisionLog, Review
+from experiments.annotation.review.server import Session
 
 BRIDGE = "The Ortel Bridge opened in 1907. It was drawn by Mira Pell. Swifts nest under it."
 PELL = "Mira Pell grew up in Vadley. She kept bees."

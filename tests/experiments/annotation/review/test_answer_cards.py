@@ -2,8 +2,7 @@ import json
 
 import pytest
 
-from experiments.annotation.review.cards import Card
-from experiments.annotation.review.rating_scales import answer_scale
+from experiments.annotation.review.cards import Card, answer_scale
 from signatures.common.errors import UserError
 
 

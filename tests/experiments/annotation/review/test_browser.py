@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.annotation.review.decisions import read_decisions
+from experiments.annotation.review.review_folder import read_decisions
 from experiments.annotation.review.server import serving
 
 ITEM = "document.querySelectorAll('#items > li')[{}]"

@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from experiments.annotation.review.decisions import read_decisions
+from experiments.annotation.review.review_folder import read_decisions
 from experiments.cli.main import main
 
 

@@ -2,8 +2,7 @@ import csv
 
 import pytest
 
-from experiments.annotation.review.csv_exchange import export_csv, import_csv
-from experiments.annotation.review.review_folder import exclusive_access
+from experiments.annotation.review.review_folder import exclusive_access, export_csv, import_csv
 from signatures.common.errors import UserError
 
 

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from experiments.annotation.review.decisions import (
+from experiments.annotation.review.cards import HELPFUL, HOPS, KEYFACTS, STEPWISE
+from experiments.annotation.review.review_folder import (
     DECISIONS,
     Decision,
     DecisionLog,
@@ -17,7 +18,6 @@ from experiments.annotation.review.decisions import (
     needs_judgement,
     read_decisions,
 )
-from experiments.annotation.review.rating_scales import HELPFUL, HOPS, KEYFACTS, STEPWISE
 from signatures.common.errors import UserError
 
 
@@ -73,7 +73,8 @@ def test_a_broken_line_is_named(tmp_path):
 
 def test_a_killed_process_loses_nothing_that_it_said_was_saved(tmp_path):
     script = (
-        "import os, sys; from pathlib import Path; from experiments.annotation.review.decisions import DecisionLog\n"
+        "import os, sys; from pathlib import Path\n"
+        "from experiments.annotation.review.review_folder import DecisionLog\n"
         "with DecisionLog(Path(sys.argv[1])) as log:\n"
         "    for n in range(5):\n"
         "        log.append(f'i{n}', 'accept', 'Ann'); print(n, flush=True)\n"

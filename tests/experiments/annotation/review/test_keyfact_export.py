@@ -3,7 +3,7 @@ import json
 import pytest
 
 from experiments.annotation.review.keyfact_cards import review_keyfacts
-from experiments.annotation.review.keyfact_export import export_keyfacts
+from experiments.annotation.review.review_folder import export_keyfacts
 from signatures.common.errors import UserError
 
 

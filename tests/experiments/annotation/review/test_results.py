@@ -3,8 +3,7 @@
 import pytest
 from rich.console import Console
 
-from experiments.annotation.review.result_tables import result_tables
-from experiments.annotation.review.results import review_results
+from experiments.annotation.review.results import result_tables, review_results
 from signatures.common.errors import UserError
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from experiments.annotation.review.decisions import read_decisions
+from experiments.annotation.review.review_folder import read_decisions
 from experiments.annotation.review.server import MAX_BODY_BYTES, serving
 from signatures.common.errors import UserError
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.cli.corpus.snippets import snippet
+from experiments.cli.corpus.search import snippet
 
 
 def test_a_snippet_is_around_the_words_of_the_query():

@@ -209,7 +209,7 @@ def test_an_artifact_that_names_an_own_metric_does_not_import_it(verihop, world,
 
 def test_all_metrics_are_listed_at_80_columns(verihop):
     from optimizers.metrics.catalog import METRICS, ORACLE_METRICS
-    from optimizers.metrics.cost import COSTS
+    from optimizers.metrics.scoring import COSTS
 
     code, out, _ = verihop("metrics")
     assert code == 0

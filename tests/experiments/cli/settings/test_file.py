@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli.shared.settings.approvals import approve, approved_digest, withdraw
-from experiments.cli.shared.settings.file import named_file, read_file, read_files
-from experiments.cli.shared.settings.known import harmless, names
+from experiments.cli.shared.settings.known import harmless, named_file, names, read_file, read_files
 from signatures.common.errors import UserError
 
 

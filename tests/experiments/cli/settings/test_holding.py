@@ -2,8 +2,7 @@
 
 import pytest
 
-from experiments.cli.shared.settings.file import SettingsFile
-from experiments.cli.shared.settings.holding import Held, Settings, holding, in_force, to_type
+from experiments.cli.shared.settings.known import Held, Settings, SettingsFile, holding, in_force, to_type
 
 SERVER = {"lm": "big", "api_base": "http://a/v1", "api_key_env": "KEY_A", "max_tokens": 99, "threads": 4}
 

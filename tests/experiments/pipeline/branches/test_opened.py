@@ -5,12 +5,11 @@ import re
 
 import pytest
 
-from experiments.pipeline.branches.opened import buying, checked_record
+from experiments.pipeline.branches.recorder import buying, checked_record
 from experiments.pipeline.evaluate import evaluate
 from experiments.runs.config import RunConfig
-from optimizers.replay.evaluator import ReplayEvaluator
-from optimizers.replay.record_files import load_record
-from optimizers.replay.replaying import count_unseen
+from optimizers.replay.record import load_record
+from optimizers.replay.replaying import ReplayEvaluator, count_unseen
 from optimizers.replay.trees import leaves_of
 from programs.catalog import build
 from programs.lms.calls.budget import Budget, BudgetExceeded
@@ -123,7 +122,7 @@ def test_a_question_that_cannot_be_bought_is_named(setup, tmp_path, monkeypatch)
     def fails(*given):
         raise ValueError("no leaf")
 
-    monkeypatch.setattr("optimizers.replay.running.Runner.run", fails)
+    monkeypatch.setattr("optimizers.replay.replaying.Runner.run", fails)
     given = {"metric": METRIC, "questions": questions, "program": program, "connection": connect()}
     with buying(tmp_path / "run", **given) as evaluator:
         assert count_unseen(evaluator.evaluate({"k": 2}, {}, questions)) == len(questions)

@@ -6,8 +6,8 @@ from experiments.pipeline.branches import recorder
 from experiments.pipeline.evaluate import evaluate
 from experiments.runs.config import RunConfig
 from experiments.runs.files import read_rows
-from optimizers.metrics.cost import COSTS
-from optimizers.replay.record_files import BRANCHES, REPLIES, load_memories, load_record
+from optimizers.metrics.scoring import COSTS
+from optimizers.replay.record import BRANCHES, REPLIES, load_memories, load_record
 from optimizers.replay.replaying import count_unseen, replay
 from programs.catalog import build
 from programs.lms.calls.budget import Budget
@@ -172,7 +172,7 @@ def test_the_record_names_no_paths_and_no_machine():
 
 
 def test_a_run_with_fixed_contexts_is_replayed_but_not_added_to(setup, world, tmp_path):
-    from experiments.pipeline.branches.opened import buying
+    from experiments.pipeline.branches.recorder import buying
     from experiments.pipeline.setup import open_contexts
 
     program, questions, connection = setup()

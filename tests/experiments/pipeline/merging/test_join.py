@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.pipeline.merging.parts import Attempt, Joined, Part, join
+from experiments.pipeline.merging.merge import Attempt, Joined, Part, join
 from signatures.common.errors import UserError
 
 # How the attempts at each question ended: failures, then perhaps an answer.

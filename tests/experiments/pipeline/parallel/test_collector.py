@@ -5,8 +5,7 @@ from collections import Counter
 
 import pytest
 
-from experiments.pipeline.parallel.collector import Collector, collect
-from experiments.pipeline.parallel.session import Answered
+from experiments.pipeline.parallel.session import Answered, Collector, collect
 from experiments.pipeline.parallel.thread_pool import ThreadPool
 from programs.lms.calls.control import GRACE, Control
 from signatures.common.errors import UserError

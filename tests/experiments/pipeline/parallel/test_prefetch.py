@@ -1,6 +1,6 @@
 import threading
 
-from experiments.pipeline.parallel.prefetch import BATCH, Prefetch
+from experiments.pipeline.parallel.thread_pool import BATCH, Prefetch
 
 
 class Retriever:

@@ -9,10 +9,8 @@ from typing import Any
 import dspy
 import pytest
 
-from experiments.pipeline.parallel.choice import can_fork, processes_for
-from experiments.pipeline.parallel.messages import WorkerError
-from experiments.pipeline.parallel.worker import Job, Worker
-from experiments.runs.costs import spent
+from experiments.pipeline.parallel.process_pool import Job, Worker, WorkerError, can_fork, processes_for
+from experiments.runs.calls import spent
 from experiments.runs.files import read_json, read_rows
 from optimizers.metrics.catalog import Metric
 from programs.lms.calls.budget import Budget, BudgetExceeded
@@ -106,7 +104,7 @@ def test_a_budget_is_shared_to_the_last_call_and_the_run_can_be_resumed(toy, tmp
 
 
 def test_ctrl_c_keeps_rows_counts_what_was_in_progress_and_can_be_resumed(toy, tmp_path, monkeypatch):
-    for module in ("experiments.pipeline.parallel.collector", "programs.lms.calls.control"):
+    for module in ("experiments.pipeline.parallel.session", "programs.lms.calls.control"):
         monkeypatch.setattr(f"{module}.GRACE", 0.2)
     never, press = threading.Event(), True
 
@@ -220,7 +218,7 @@ class Remote:
 def test_the_default_is_one_process_per_core_where_it_helps(
     threads, questions, remote, judge, local_models, expected, monkeypatch
 ):
-    monkeypatch.setattr("experiments.pipeline.parallel.choice._cores", lambda: 4)
+    monkeypatch.setattr("experiments.pipeline.parallel.process_pool._cores", lambda: 4)
     judges = None if judge is None else Remote(judge)
     options = {"threads": threads, "questions": questions, "judge": judges, "local_models": local_models}
     assert processes_for(None, connection=Remote(remote), **options) == expected
@@ -231,7 +229,7 @@ def test_a_number_that_cannot_be_is_refused(monkeypatch):
     assert processes_for(3, threads=3, **options) == 3
     with pytest.raises(UserError, match=r"threads \(3\) must be at least processes \(4\)"):
         processes_for(4, threads=3, **options)
-    monkeypatch.setattr("experiments.pipeline.parallel.choice.can_fork", lambda: False)
+    monkeypatch.setattr("experiments.pipeline.parallel.process_pool.can_fork", lambda: False)
     with pytest.raises(UserError, match="processes must be 1 on this system, got 2"):
         processes_for(2, threads=3, **options)
     assert processes_for(None, threads=64, **options) == 1
@@ -255,7 +253,7 @@ def test_a_worker_ends_with_its_parent():
 
 
 def test_libraries_use_one_core_per_call_while_many_threads_ask(toy, tmp_path, monkeypatch):
-    monkeypatch.setattr("experiments.pipeline.parallel.choice._cores", lambda: 4)
+    monkeypatch.setattr("experiments.pipeline.parallel.process_pool._cores", lambda: 4)
 
     class Threads(dspy.Module):
         def forward(self, question):

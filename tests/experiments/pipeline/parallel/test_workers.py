@@ -10,13 +10,18 @@ from multiprocessing.context import ForkProcess
 import dspy
 import pytest
 
-from experiments.pipeline.parallel.choice import can_fork
-from experiments.pipeline.parallel.collector import Collector, collect
-from experiments.pipeline.parallel.messages import WorkerDied, receive, send
-from experiments.pipeline.parallel.process_pool import ProcessPool, _Member
-from experiments.pipeline.parallel.session import Answered, Asked
+from experiments.pipeline.parallel.process_pool import (
+    Job,
+    ProcessPool,
+    Worker,
+    WorkerDied,
+    _Member,
+    can_fork,
+    receive,
+    send,
+)
+from experiments.pipeline.parallel.session import Answered, Asked, Collector, collect
 from experiments.pipeline.parallel.thread_pool import Outcome
-from experiments.pipeline.parallel.worker import Job, Worker
 from experiments.runs.files import read_rows
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.control import Control

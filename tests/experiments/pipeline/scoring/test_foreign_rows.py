@@ -17,7 +17,7 @@ from experiments.pipeline.scoring.passage_texts import Corpus
 from experiments.pipeline.scoring.score import ScoreReport
 from experiments.pipeline.scoring.score_config import ScoreConfig
 from experiments.runs.files import read_rows
-from optimizers.metrics.cost import COSTS
+from optimizers.metrics.scoring import COSTS
 from optimizers.metrics.typed.opened import open_typed
 from signatures.common.errors import UserError
 

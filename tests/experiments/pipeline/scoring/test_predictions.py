@@ -10,9 +10,8 @@ from corpora.datasets.convert import convert
 from corpora.passages import PassageRecord, write_passages
 from corpora.questions import Question, write_questions
 from experiments.analysis.compare import compare_runs
-from experiments.pipeline.scoring.foreign import score_predictions
+from experiments.pipeline.scoring.foreign import read_predictions, score_predictions
 from experiments.pipeline.scoring.passage_texts import Corpus
-from experiments.pipeline.scoring.predictions import read_predictions
 from experiments.pipeline.scoring.score import ScoreReport, score_run
 from experiments.pipeline.scoring.score_config import ScoreConfig
 from experiments.runs.files import read_rows

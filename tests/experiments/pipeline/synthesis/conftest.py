@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from experiments.pipeline.setup import ProgramConfig
-from experiments.pipeline.synthesis.request import SynthesisRequest
+from experiments.pipeline.synthesis.opened import SynthesisRequest
 from experiments.runs.config import LMConfig
 
 

@@ -14,8 +14,7 @@ from corpora.questions import Question, read_questions, write_questions
 from experiments.pipeline.synthesis.opened import open_synthesis
 from experiments.pipeline.synthesis.sources import open_seeds
 from experiments.runs.config import LMConfig
-from experiments.runs.files import run_lock
-from experiments.runs.row_log import RowLog
+from experiments.runs.files import RowLog, run_lock
 from optimizers.distill.examples import read_examples
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from signatures.common.errors import UserError
@@ -133,10 +132,10 @@ SCRIPT = """
 import os, sys
 from pathlib import Path
 from experiments.pipeline.synthesis.opened import open_synthesis
-from experiments.pipeline.synthesis.request import SynthesisRequest
+from experiments.pipeline.synthesis.opened import SynthesisRequest
 from experiments.pipeline.setup import ProgramConfig
 from experiments.runs.config import LMConfig
-from experiments.runs.row_log import RowLog
+from experiments.runs.files import RowLog
 append = RowLog.append
 def told(log, row):
     append(log, row)

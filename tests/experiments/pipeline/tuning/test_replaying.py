@@ -9,7 +9,7 @@ from experiments.pipeline.evaluate import evaluate
 from experiments.pipeline.tuning.config import Candidates
 from experiments.runs.config import RunConfig
 from optimizers.metrics.catalog import get_metric
-from optimizers.replay.running import Runner
+from optimizers.replay.replaying import Runner
 from optimizers.tuning.objective import Goal
 from programs.catalog import build
 from programs.lms.calls.budget import Budget

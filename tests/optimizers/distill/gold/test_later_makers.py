@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from optimizers.distill.gold import searching, sub_questions
+from optimizers.distill.gold import reading
 from optimizers.distill.gold.catalog import GOLD
 from programs.catalog import PROGRAMS, build
 from tests.conftest import load_module
@@ -16,24 +16,24 @@ def calls(maker, question=toy.TWO_HOPS, seeds=(0,)):
 
 
 def test_a_sub_question_is_asked_after_those_before_it_and_not_answered():
-    made = calls(sub_questions.ask_or_finish)
+    made = calls(reading.ask_or_finish)
     assert [[hop.answer for hop in call.inputs["hops"]] for call in made] == [[], ["Lake Marn"], ["Lake Marn", "Veld"]]
     assert [tuple(call.outputs.values()) for call in made] == [
         (False, LAKE, ""),
         (False, COUNTRY, ""),
         (True, "", "Veld"),
     ]
-    assert [call.outputs["sub_question"] for call in calls(sub_questions.ask_further)] == [LAKE, COUNTRY]
+    assert [call.outputs["sub_question"] for call in calls(reading.ask_further)] == [LAKE, COUNTRY]
 
 
 def test_questions_of_one_passage_or_without_steps_teach_no_decomposition():
-    makers = (sub_questions.ask_or_finish, sub_questions.ask_further, sub_questions.conclude, sub_questions.judge_chain)
+    makers = (reading.ask_or_finish, reading.ask_further, reading.conclude, reading.judge_chain)
     for maker in makers:
         assert calls(maker, toy.ONE_HOP) == calls(maker, toy.NO_STEPS) == []
 
 
 def test_a_follow_up_is_answered_from_its_passage_and_else_unknown():
-    made = calls(sub_questions.answer_or_unknown, seeds=range(10))
+    made = calls(reading.answer_or_unknown, seeds=range(10))
     assert {call.outputs["answer"] for call in made} == {"Lake Marn", "Veld", "unknown"}
     for call in made:
         shown = {passage.id for passage in call.inputs["passages"]}
@@ -42,29 +42,29 @@ def test_a_follow_up_is_answered_from_its_passage_and_else_unknown():
 
 
 def test_the_chain_is_concluded_beside_what_the_question_finds():
-    (call,) = calls(sub_questions.conclude_with_passages)
+    (call,) = calls(reading.conclude_with_passages)
     assert call.outputs == {"answer": "Veld"}
     assert list(call.inputs) == ["passages", "hops", "question"]
-    assert [call.outputs["sufficient"] for call in calls(sub_questions.judge_chain)] == [True, False]
+    assert [call.outputs["sufficient"] for call in calls(reading.judge_chain)] == [True, False]
 
 
 def test_queries_ask_what_can_be_asked_before_reading():
-    (bridge,) = calls(searching.write_queries)
+    (bridge,) = calls(reading.write_queries)
     assert bridge.outputs == {"reasoning": f"It depends on this: {LAKE} {COUNTRY}", "queries": [LAKE]}
-    (comparison,) = calls(searching.write_queries, toy.YES_NO)
+    (comparison,) = calls(reading.write_queries, toy.YES_NO)
     assert comparison.outputs["queries"] == [step.question for step in toy.YES_NO.sub_questions]
-    (unknown_steps,) = calls(searching.write_queries, toy.NO_STEPS)
-    assert unknown_steps.outputs["queries"] == [calls(searching.write_query, toy.NO_STEPS)[0].outputs["query"]]
+    (unknown_steps,) = calls(reading.write_queries, toy.NO_STEPS)
+    assert unknown_steps.outputs["queries"] == [calls(reading.write_query, toy.NO_STEPS)[0].outputs["query"]]
 
 
 def test_a_long_answer_without_marks_states_the_answer():
-    (call,) = calls(searching.answer_at_length)
+    (call,) = calls(reading.answer_at_length)
     assert call.outputs["response"].endswith("The answer is Veld.")
     assert "[" not in call.outputs["response"]
 
 
 def test_passages_suffice_if_none_of_the_gold_is_lacking():
-    for call in calls(searching.judge_sufficient, seeds=range(10)):
+    for call in calls(reading.judge_sufficient, seeds=range(10)):
         assert ({"ossa", "marn"} <= {passage.id for passage in call.inputs["passages"]}) == call.outputs["sufficient"]
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from optimizers.distill.gold import cov_rag, genground, multihop, reading, retro_rag, searching, self_completion
+from optimizers.distill.cov_rag import gold_verification
+from optimizers.distill.gold import cov_rag, genground, reading, retro_rag
 from optimizers.distill.gold.catalog import GOLD, gold_examples, signature_of
-from optimizers.distill.verification_labels import gold_verification
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.parts.longform import cited_passages, gives_answer
 from programs.parts.passages import find_quote
@@ -164,7 +164,7 @@ def test_a_right_response_needs_no_revision():
         assert contains_words(call.inputs["response"], "Veld") != bool(call.outputs["revised_question"])
 
 
-@pytest.mark.parametrize("maker", [multihop.query, retro_rag.search, searching.search_missing])
+@pytest.mark.parametrize("maker", [reading.query, retro_rag.search, reading.search_missing])
 @pytest.mark.parametrize("question", [toy.TWO_HOPS, toy.NO_STEPS], ids=lambda question: question.id)
 def test_what_is_searched_for_is_not_shown(maker, question):
     for call in calls(maker, question):
@@ -190,7 +190,7 @@ def test_a_wrong_response_gets_a_question_that_is_searched_for(question):
 
 
 def test_the_refusal_comes_with_what_is_missing():
-    for call in calls(self_completion.reflect):
+    for call in calls(reading.reflect):
         shown = {passage.id for passage in call.inputs["passages"]}
         assert call.outputs["sufficient"] == ({"ossa", "marn"} <= shown)
         assert bool(call.outputs["missing"]) != call.outputs["sufficient"]
@@ -205,7 +205,7 @@ def test_unknown_is_the_answer_without_gold():
 
 @pytest.mark.parametrize(
     "maker",
-    [searching.judge_sufficient, searching.judge_passage, searching.judge_support,
+    [reading.judge_sufficient, reading.judge_passage, reading.judge_support,
      retro_rag.weigh, retro_rag.judge_relevance, retro_rag.judge_attribution, retro_rag.judge_agreement,
      retro_rag.judge_answer],
 )  # fmt: skip

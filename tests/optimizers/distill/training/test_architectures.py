@@ -9,9 +9,8 @@ import torch
 import transformers
 
 from optimizers.distill.examples import Example
-from optimizers.distill.training.encoding import encode
-from optimizers.distill.training.lm.base_model import load_base
-from optimizers.distill.training.lm.device import Device
+from optimizers.distill.training.data import encode
+from optimizers.distill.training.lm.base_model import Device, load_base
 from optimizers.distill.training.lm.student import Student
 from optimizers.distill.training.settings import make_settings
 

@@ -11,8 +11,8 @@ import pytest
 
 from optimizers.distill.examples import write_examples
 from optimizers.distill.training.checkpoints import remove_leftovers
-from optimizers.distill.training.interrupts import uninterrupted
 from optimizers.distill.training.log import Step, write_step
+from optimizers.distill.training.train import uninterrupted
 from signatures.common.errors import UserError
 from tests.optimizers.distill.training.runs import make_training, read_log
 from tests.tiny_llama import make_examples

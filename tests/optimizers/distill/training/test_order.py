@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from optimizers.distill.training import order as ordering
-from optimizers.distill.training.encoding import Encoded
+from optimizers.distill.training import train as ordering
+from optimizers.distill.training.data import Encoded, batches
 from optimizers.distill.training.estimate import COUNTED, estimate
-from optimizers.distill.training.order import BatchOrder
-from optimizers.distill.training.rows import batches
 from optimizers.distill.training.settings import TrainingSettings, make_settings
+from optimizers.distill.training.train import BatchOrder
 from tests.optimizers.distill.training.runs import make_training
 
 SKILLS = ("reading", "grounding", "yes_no")

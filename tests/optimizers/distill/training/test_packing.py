@@ -6,12 +6,10 @@ import pytest
 import torch
 
 from optimizers.distill.examples import Example
-from optimizers.distill.training.encoding import Encoded, encode
-from optimizers.distill.training.lm import attention
-from optimizers.distill.training.lm.base_model import load_base
-from optimizers.distill.training.lm.device import Device
+from optimizers.distill.training.data import Encoded, batches, encode, pack, single_rows, token_weights
+from optimizers.distill.training.lm import base_model
+from optimizers.distill.training.lm.base_model import Device, load_base
 from optimizers.distill.training.lm.student import Student
-from optimizers.distill.training.rows import batches, pack, single_rows, token_weights
 from optimizers.distill.training.settings import make_settings
 
 CPU = Device("cpu", bfloat16=False)
@@ -108,13 +106,13 @@ def test_both_ways_to_compute_attention_agree(heads: int, groups: int) -> None:
     chance = torch.Generator().manual_seed(0)
     query = torch.randn(heads, 5, 8, generator=chance)
     key, value = (torch.randn(groups, 9, 8, generator=chance) for _ in range(2))
-    torch.testing.assert_close(attention.plain(query, key, value, 0.3), attention.fused(query, key, value, 0.3))
+    torch.testing.assert_close(base_model.plain(query, key, value, 0.3), base_model.fused(query, key, value, 0.3))
 
 
 @pytest.mark.parametrize("heads", [1, 4])
 def test_masks_are_parts_of_one(heads: int) -> None:
     """They are as many as the lengths of examples: kept one by one, they would fill the memory."""
-    attention._masks.clear()
+    base_model._masks.clear()
     chance = torch.Generator().manual_seed(0)
     for length, known in [(3, 3), (5, 9), (600, 700), (2, 520), (3, 3)]:
         query = torch.randn(heads, length, 8, generator=chance)
@@ -123,9 +121,9 @@ def test_masks_are_parts_of_one(heads: int) -> None:
         expected = torch.nn.functional.scaled_dot_product_attention(
             query[None], key[None], value[None], attn_mask=seen, scale=0.3, enable_gqa=True
         )[0]
-        for attend in (attention.plain, attention.fused):
+        for attend in (base_model.plain, base_model.fused):
             torch.testing.assert_close(attend(query, key, value, 0.3), expected)
-    assert {kind: tuple(mask.shape) for kind, mask in attention._masks.items()} == {
+    assert {kind: tuple(mask.shape) for kind, mask in base_model._masks.items()} == {
         (torch.float32, None): (1024, 1024),
         (torch.bool, torch.device("cpu")): (1024, 1024),
     }

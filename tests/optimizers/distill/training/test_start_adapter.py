@@ -9,7 +9,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from optimizers.distill.training.lm.base_model import BaseModel
-from optimizers.distill.training.lm.start_adapter import _check_base, adapter_folder
+from optimizers.distill.training.lm.student import _check_base, adapter_folder
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file
 from tests.optimizers.distill.training.runs import make_training

@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from optimizers.metrics.entailment.cache import CachedOracle, default_path
+from optimizers.metrics.entailment.oracle import CachedOracle, default_path
 
 PAIRS = [("a b", "a"), ("a b", "c"), ("x", "x"), ("", "x")]
 

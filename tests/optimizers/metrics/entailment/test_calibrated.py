@@ -3,8 +3,14 @@ import json
 import numpy as np
 import pytest
 
-from optimizers.metrics.entailment.calibrated import FEATURES, WEIGHTS, WeightedOracle, measure_features, stored_weights
-from optimizers.metrics.entailment.logistic import Weights
+from optimizers.metrics.entailment.calibrated import (
+    FEATURES,
+    WEIGHTS,
+    WeightedOracle,
+    Weights,
+    measure_features,
+    stored_weights,
+)
 
 PREMISE = "Title: Quillon\nQuillon is a port. Ansa Merrow became its harbour master in 1950, after the flood."
 

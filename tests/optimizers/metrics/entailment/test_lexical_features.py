@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.metrics.entailment.lexical_features import NAMES, lexical_features, words
+from optimizers.metrics.entailment.calibrated import NAMES, lexical_features, words
 
 
 def features(premise: str, hypothesis: str) -> dict[str, float]:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from optimizers.metrics.entailment.logistic import Weights, fit
+from optimizers.metrics.entailment.calibrated import Weights, fit
 
 
 def sample(n: int = 400):

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from optimizers.metrics.entailment.seq2seq import Seq2SeqOracle
+from optimizers.metrics.entailment.cross_encoder import Seq2SeqOracle
 from signatures.common.errors import UserError
 
 PAIRS = [("the sky is blue", "sky blue"), ("a", "blue is the sky"), ("", "sky"), ("the sky", "a a a")]

@@ -4,9 +4,9 @@ import dspy
 import pytest
 
 from optimizers.metrics.catalog import get_metric
-from optimizers.metrics.evidence.search_queries import faults, nearly_equal
+from optimizers.metrics.evidence.context import faults, nearly_equal
 from optimizers.metrics.families.trajectories import multihop_trace
-from optimizers.metrics.needs import Need, lacking
+from optimizers.metrics.metric import Need, lacking
 from signatures.types import Hop, Passage
 
 BRIDGE = Passage(id="bridge", title="Old Bridge", text="The Old Bridge was built by Ansa Merrow.")

@@ -4,7 +4,7 @@ import dspy
 import pytest
 
 from optimizers.metrics.catalog import METRICS
-from optimizers.metrics.evidence.supporting_facts import predicted_facts
+from optimizers.metrics.evidence.context import predicted_facts
 from signatures.types import Hop, Passage
 
 EXAMPLE = dspy.Example(question="?", answers=["Albert Einstein"], gold_sentences=[("p", 0), ("p", 2), ("q", 1)])

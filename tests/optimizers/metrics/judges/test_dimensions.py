@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.metrics.judges.dimensions import (
+from optimizers.metrics.judges.answer_judge import (
     CRITERIA,
     high_quality,
     judgement_is_correct,

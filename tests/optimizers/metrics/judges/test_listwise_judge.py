@@ -2,7 +2,7 @@
 
 import pytest
 
-from optimizers.metrics.judges.dimensions import CRITERIA, ranks
+from optimizers.metrics.judges.answer_judge import CRITERIA, ranks
 from optimizers.metrics.judges.listwise_judge import Comparison, ListwiseJudge
 from signatures.common.errors import UserError
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import dspy
 import pytest
 
-from optimizers.metrics.catalog import get_metric
+from optimizers.metrics.catalog import get_metric, own_metric
 from optimizers.metrics.typed.opened import open_typed, typed_metric, typed_names
-from optimizers.metrics.typed.own import own_metric
 from signatures.common.errors import UserError
 
 CODE = '''

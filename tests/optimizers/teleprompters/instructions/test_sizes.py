@@ -61,7 +61,7 @@ def test_mipro_goes_on_when_every_combination_has_been_evaluated(world, retrieve
 @pytest.mark.parametrize("auto", ["light", "medium", "heavy"])
 def test_the_sizes_of_mipro_by_name_are_dspys(auto, world, retriever):
     sizes = {"light": (6, 3, 10), "medium": (12, 6, 18), "heavy": (18, 9, 27)}
-    from optimizers.teleprompters.instructions.mipro_size import size_of
+    from optimizers.teleprompters.instructions.mipro import size_of
 
     here = world()
     with here.context():

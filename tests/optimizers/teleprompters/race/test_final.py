@@ -6,8 +6,7 @@ import dspy
 import pytest
 
 from optimizers.teleprompters.compile import compile
-from optimizers.teleprompters.race.final import least_questions
-from optimizers.teleprompters.race.plan import divided, plan
+from optimizers.teleprompters.race.race import divided, least_questions, plan
 from optimizers.teleprompters.task import Task
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.single_step.rag import RAG

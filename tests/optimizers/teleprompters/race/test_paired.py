@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.teleprompters.race.paired import better_by_chance, interval
+from optimizers.teleprompters.race.race import better_by_chance, interval
 
 
 def by_id(values):

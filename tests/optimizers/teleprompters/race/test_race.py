@@ -4,8 +4,7 @@ import pytest
 
 from optimizers.teleprompters.catalog import get_optimizer
 from optimizers.teleprompters.compile import checked_task, compile
-from optimizers.teleprompters.race.arms import ARMS
-from optimizers.teleprompters.race.plan import plan
+from optimizers.teleprompters.race.race import ARMS, plan
 from programs.lms.calls.budget import Budget
 from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
@@ -243,7 +242,7 @@ def test_an_arm_that_has_scored_nothing_gets_what_the_others_left(world, retriev
 
 
 def test_what_is_left_is_divided_equally_and_rounded_down():
-    from optimizers.teleprompters.race.shares import parts
+    from optimizers.teleprompters.race.race import parts
 
     budget = Budget(calls=100, usd=1.0)
     with budget.reserve(tokens=1, calls=10) as booking:

@@ -6,10 +6,9 @@ from contextvars import copy_context
 
 import pytest
 
-from programs.lms.calls import aborting
-from programs.lms.calls.aborting import abortable, checked_calls
+from programs.lms.calls import control
 from programs.lms.calls.budget import BudgetExceeded
-from programs.lms.calls.control import Stopped, controlled
+from programs.lms.calls.control import Stopped, abortable, checked_calls, controlled
 
 
 class Blocked:
@@ -34,7 +33,7 @@ def test_a_check_that_raises_ends_the_call_with_its_error():
 
 
 def test_stopped_work_ends_all_its_calls_and_no_others(monkeypatch):
-    monkeypatch.setattr(aborting, "GRACE", 0.0)
+    monkeypatch.setattr(control, "GRACE", 0.0)
     ended, lock, other = [], threading.Lock(), Blocked()
 
     def ask(call):
@@ -52,9 +51,9 @@ def test_stopped_work_ends_all_its_calls_and_no_others(monkeypatch):
 
     with checked_calls(lambda: None):
         stranger = start(other)
-    with controlled() as control, checked_calls(lambda: None):
+    with controlled() as stopping, checked_calls(lambda: None):
         threads = [start(Blocked()) for _ in range(5)]
-        control.stop()
+        stopping.stop()
         for thread in threads:
             thread.join(20)
     assert ended == [Stopped] * 5
@@ -67,7 +66,7 @@ def test_stopped_work_ends_all_its_calls_and_no_others(monkeypatch):
 def test_an_error_of_the_call_itself_stays_and_nothing_is_watched_afterwards():
     with checked_calls(lambda: None), pytest.raises(KeyError), abortable(lambda: None):
         raise KeyError("own")
-    assert not aborting._watcher()._calls
+    assert not control._watcher()._calls
     with abortable(pytest.fail):  # outside of a checked call
         pass
 

@@ -8,8 +8,8 @@ from dspy.lm15 import RateLimitError
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.calls.control import Control, Stopped, controlled
 from programs.lms.calls.metered import LMUnavailable, metered_lm
-from programs.lms.calls.transport import Transport
-from programs.parts.fanout import fanout
+from programs.lms.calls.retry import Transport
+from programs.parts.threads import fanout
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_the_end_of_the_work_stops_its_threads(echo) -> None:
 
 
 def test_a_call_in_flight_is_abandoned_after_the_grace_period(hanging, monkeypatch) -> None:
-    monkeypatch.setattr("programs.lms.calls.waiting.GRACE", 0.0)
+    monkeypatch.setattr("programs.lms.calls.control.GRACE", 0.0)
     budget = Budget(tokens=100_000)
     lm = metered_lm("echo/a", engine=hanging, cache=False, budget=budget)
     with controlled() as control, pytest.raises(Stopped):

@@ -7,8 +7,7 @@ import threading
 
 import pytest
 
-from programs.lms.calls.budget import Budget, BudgetExceeded
-from programs.lms.calls.ledger import Ledger
+from programs.lms.calls.budget import Budget, BudgetExceeded, Ledger
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 

@@ -5,8 +5,7 @@ import threading
 import dspy
 import pytest
 
-from programs.lms.calls.budget import Budget, BudgetExceeded
-from programs.lms.calls.question_budget import limited_by
+from programs.lms.calls.budget import Budget, BudgetExceeded, limited_by
 
 
 def test_questions_side_by_side_have_budgets_of_their_own(scripted):

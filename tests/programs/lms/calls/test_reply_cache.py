@@ -12,9 +12,9 @@ from dspy.utils.exceptions import AdapterParseError
 from programs.lms.adapter import ChatForm
 from programs.lms.calls.metered import metered_lm
 from programs.lms.calls.reply_cache import key_of
-from programs.parts.fanout import fanout
 from programs.parts.meter import metered
 from programs.parts.probability import probability
+from programs.parts.threads import fanout
 
 # The notice is shown once per process, so it must not matter which of these tests is run first.
 thinking_alone = pytest.mark.filterwarnings("ignore:The LM's reply contains only thinking")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from programs.lms.calls.reply_store import ReplyStore
+from programs.lms.calls.reply_cache import ReplyStore
 from signatures.common.errors import UserNotice
 
 SIZE = 10_000_000
@@ -102,7 +102,7 @@ def test_a_huge_reply_does_not_empty_the_store(path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from programs.lms.calls.reply_store import ReplyStore
+from programs.lms.calls.reply_cache import ReplyStore
 store = ReplyStore(Path(sys.argv[1]), max_bytes=10_000_000)
 sys.stdout.write("ready\\n")
 sys.stdout.flush()
@@ -196,7 +196,7 @@ def test_a_full_disk_is_one_notice_and_what_is_there_is_still_read(store: ReplyS
 
 
 def test_a_locked_file_is_one_notice(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("programs.lms.calls.reply_store.LOCKED_SECONDS", 0.01)
+    monkeypatch.setattr("programs.lms.calls.reply_cache.LOCKED_SECONDS", 0.01)
     store = ReplyStore(path, max_bytes=SIZE)
     store.put("k", 1)
     other = sqlite3.connect(path, isolation_level=None)

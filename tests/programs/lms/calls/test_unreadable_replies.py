@@ -8,7 +8,7 @@ import dspy.lm15
 import pytest
 
 from programs.lms.calls.metered import LMUnavailable, MeteredLM
-from programs.lms.calls.transport import Transport
+from programs.lms.calls.retry import Transport
 from tests.conftest import load_module
 
 loopback = load_module(Path(__file__).parents[3] / "loopback.py")

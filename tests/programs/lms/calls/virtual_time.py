@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from programs.lms.calls.waiting import Clock
+from programs.lms.calls.control import Clock
 
 
 class _Sleeper:

@@ -6,10 +6,9 @@ import threading
 import pytest
 
 from programs.lms.calls.budget import Budget, BudgetExceeded
-from programs.lms.calls.concurrency import ConcurrencyLimit
+from programs.lms.calls.control import Clock
 from programs.lms.calls.metered import LMUnavailable
-from programs.lms.calls.transport import Transport
-from programs.lms.calls.waiting import Clock
+from programs.lms.calls.retry import ConcurrencyLimit, Transport
 from programs.lms.connect import ModelTraits, connect
 from signatures.common.errors import UserNotice
 

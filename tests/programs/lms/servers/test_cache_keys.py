@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from programs.lms.caches import use_reply_cache
 from programs.lms.calls.metered import metered_lm
+from programs.lms.calls.reply_cache import use_reply_cache
 from programs.lms.servers.chat import ChatEngine
 from tests.conftest import load_module
 

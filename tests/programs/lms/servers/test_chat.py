@@ -17,9 +17,8 @@ from dspy.clients.errors import wrap_error
 from dspy.lm15 import Config, Message, Request
 from dspy.utils.exceptions import ContextWindowExceededError, is_retryable_lm_error
 
-from programs.lms.calls.transport import Transport
-from programs.lms.servers.chat import ChatEngine
-from programs.lms.servers.post import retry_after
+from programs.lms.calls.retry import Transport
+from programs.lms.servers.chat import ChatEngine, retry_after
 
 Answer = tuple[int, dict[str, str], bytes]
 GOOD = {"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}], "usage": {"completion_tokens": 1}}

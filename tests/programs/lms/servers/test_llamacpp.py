@@ -4,8 +4,8 @@ import dspy
 import pytest
 
 from programs.catalog import build
-from programs.lms import smollm
 from programs.lms.connect import connect
+from programs.lms.weights import choice
 from programs.parts.meter import metered
 from programs.parts.probability import probability
 from signatures.types import Passage
@@ -25,7 +25,7 @@ class IsTrue(dspy.Signature):
 def test_a_real_server_is_described_and_answers() -> None:
     xllamacpp = pytest.importorskip("xllamacpp")
     parameters = xllamacpp.CommonParams()
-    parameters.model.path = str(smollm.weights_path())
+    parameters.model.path = str(choice.weights_path())
     parameters.n_ctx, parameters.n_parallel = CONTEXT * SLOTS, SLOTS
     parameters.verbosity, parameters.ui = -1, False
     for threads in (parameters.cpuparams, parameters.cpuparams_batch):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from programs.lms.calls.transport import Transport
+from programs.lms.calls.retry import Transport
 from programs.lms.connect import ModelTraits, connect
 from signatures.common.errors import UserNotice
 from tests.conftest import load_module
@@ -17,7 +17,7 @@ SLOTS = 4
 
 @pytest.fixture
 def llamacpp(monkeypatch):
-    monkeypatch.setattr("programs.lms.calls.concurrency._limits", {})  # no limit of an earlier server at this port
+    monkeypatch.setattr("programs.lms.calls.retry._limits", {})  # no limit of an earlier server at this port
     server = quirks.standin.StandIn(quirks.SERVERS["llama.cpp"][1])
     yield server
     server.close()

@@ -14,7 +14,7 @@ from experiments.world.generate import records
 from programs.artifact import freeze
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.connect import Connection, ModelTraits, connect
-from programs.lms.servers import thinking_budget
+from programs.lms.servers import thinking
 from programs.parts.meter import LONGEST_THOUGHT, metered
 from programs.parts.probability import probability
 from programs.single_step.rag import RAG
@@ -130,7 +130,7 @@ def test_thinking_in_the_content_is_not_prevented_by_a_schema(connected, inputs)
 
 
 def test_a_reply_that_thinking_took_says_so_once_and_names_the_cure(connected, inputs, monkeypatch) -> None:
-    monkeypatch.setattr(thinking_budget, "_shown", set())
+    monkeypatch.setattr(thinking, "_shown", set())
     _, connection = connected(OLLAMA, thinking_tokens=5, max_tokens=30)
     predict = dspy.Predict(Answer)
     with connection.use(), metered() as meter, warnings.catch_warnings(record=True) as shown:

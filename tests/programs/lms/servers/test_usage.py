@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from dspy.lm15 import Config, Message, Request
 
-from programs.lms.servers.chat import ChatEngine
-from programs.lms.servers.completions import CompletionsEngine
+from programs.lms.servers.chat import ChatEngine, CompletionsEngine
 from programs.lms.servers.usage import stated_usage
 
 ODD = [

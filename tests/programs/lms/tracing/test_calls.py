@@ -12,10 +12,9 @@ from dspy.utils.exceptions import AdapterParseError, LMServerError
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.lms.tracing.calls import calls_heard_by, records_of
-from programs.parts.fanout import fanout
 from programs.parts.meter import metered
-from programs.parts.predict import stand_in
-from programs.parts.threads import start
+from programs.parts.prediction import stand_in
+from programs.parts.threads import fanout, start
 
 
 class Reader(dspy.Module):

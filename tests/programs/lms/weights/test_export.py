@@ -9,9 +9,8 @@ from dspy.lm15 import Config, Message, Request
 from typer.testing import CliRunner
 
 from experiments.cli.distill.export import export
-from programs.lms import smollm
 from programs.lms.connect import connect
-from programs.lms.weights import choice, conversion
+from programs.lms.weights import choice
 from programs.lms.weights.export import export_gguf, export_transformers, modelfile, tokenizer
 from programs.lms.weights.sources import folder_source
 from signatures.common.errors import UserError
@@ -62,7 +61,7 @@ def agree(folder, tmp_path) -> list[str]:
 @pytest.fixture
 def own_cache(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path / "cache"))
-    conversion.is_whole.cache_clear()
+    choice.is_whole.cache_clear()
 
 
 @pytest.mark.slow
@@ -103,7 +102,7 @@ def test_the_tokenizer_splits_as_the_embedded_lm(tmp_path) -> None:
     import openvino_genai
 
     ours = tokenizer()
-    runtime = openvino_genai.Tokenizer(str(smollm.converted()))
+    runtime = openvino_genai.Tokenizer(str(choice.converted()))
     for text in (
         *QUESTIONS,
         "  a\n\n\tb",

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from programs.lms import smollm
+from programs.lms.weights import choice
 from programs.lms.weights.adapter import Adapter
 from programs.lms.weights.gguf_files import read_metadata, write_gguf
 from programs.lms.weights.llama import MODULES, from_gguf, to_gguf
@@ -101,14 +101,14 @@ def test_the_two_layouts_are_inverse(name) -> None:
 @pytest.mark.parametrize(("file_type", "code", "error"), [("f16", 1, 1e-3), ("q8_0", 7, 2e-2)])
 def test_a_written_file_reads_back_and_keeps_the_metadata(file_type, code, error, tmp_path) -> None:
     source = folder_source(make_model(tmp_path / "model"))
-    write_gguf(tmp_path / "x.gguf", source, smollm.weights_path(), file_type)
+    write_gguf(tmp_path / "x.gguf", source, choice.weights_path(), file_type)
     again = gguf_source(tmp_path / "x.gguf")
     assert again.shape.__dict__ == pytest.approx(SMALL.__dict__)
     for name in SMALL.tensors():
         np.testing.assert_allclose(again.read(name), source.read(name), rtol=0, atol=error)
     names = ("general.file_type", "tokenizer.chat_template", "general.license", "tokenizer.ggml.eos_token_id")
     written = read_metadata(tmp_path / "x.gguf", *names)
-    assert written == [code, *read_metadata(smollm.weights_path(), *names)[1:]]
+    assert written == [code, *read_metadata(choice.weights_path(), *names)[1:]]
 
 
 def test_merged_weights_have_the_logits_of_peft(tmp_path) -> None:
@@ -136,7 +136,7 @@ def test_merged_weights_have_the_logits_of_peft(tmp_path) -> None:
     with torch.no_grad():
         wanted = trained(input_ids=ids).logits
     source = folder_source(folder).with_adapter(Adapter(tmp_path / "adapter"))
-    write_gguf(tmp_path / "x.gguf", source, smollm.weights_path(), "f16")
+    write_gguf(tmp_path / "x.gguf", source, choice.weights_path(), "f16")
     merged = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     read = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="x.gguf", dtype=torch.float32)
     merged.load_state_dict({name: torch.from_numpy(source.read(name)) for name in SMALL.tensors()}, strict=False)

@@ -1,14 +1,7 @@
 import dspy
 import pytest
 
-from programs.parts.evidence.judged_answers import (
-    Answer,
-    answer_hop,
-    drop_unused,
-    final_answer,
-    refusal,
-    verdict,
-)
+from programs.parts.evidence.candidate_records import Answer, answer_hop, drop_unused, final_answer, refusal, verdict
 
 
 def answer(text: str = "Quillon", reached: str | None = "disagreed") -> Answer:

@@ -4,7 +4,7 @@ import dspy
 import pytest
 
 from programs.lms.adapter import ChatForm, JsonForm
-from programs.parts.reasoning.token_probabilities import character_probabilities, masked, try_predict_scored
+from programs.parts.reasoning.thought import character_probabilities, masked, try_predict_scored
 
 
 def content(*tokens):
