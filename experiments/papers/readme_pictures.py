@@ -81,7 +81,6 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 def _draw_terminal(command: tuple[str, ...], output: str, path: Path) -> None:
     """Write the command and its output as an SVG of a terminal."""
-    from rich._export_format import CONSOLE_SVG_FORMAT
     from rich.console import Console
     from rich.text import Text
 
@@ -92,8 +91,8 @@ def _draw_terminal(command: tuple[str, ...], output: str, path: Path) -> None:
         style = "bold green" if line.startswith("Answer:") else "bold" if line.startswith(("Hop", "Cited")) else ""
         console.print(Text(line, style=style))
     # Rich's template loads a font from the web; the picture must be self-contained.
-    template = re.sub(r"@font-face {{.*?}}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace("Fira Code,", "")
-    console.save_svg(str(path), title="verihop", code_format=template)
+    picture = re.sub(r"@font-face {.*?}\n", "", console.export_svg(title="verihop"), flags=re.DOTALL)
+    path.write_text(picture.replace("Fira Code,", ""), encoding="utf-8")
 
 
 def _screenshot(page: Path, question: str, path: Path) -> None:

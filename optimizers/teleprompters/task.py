@@ -19,6 +19,7 @@ from dspy.utils.callback import BaseCallback
 
 from optimizers.evaluating import Outcome, evaluate_examples, example_id
 from optimizers.examples import Score, graded_metric
+from optimizers.teleprompters.dspy_private import forget_compilation
 from programs.parts.meter import Meter, record
 from signatures.common.errors import UserError, one_line
 from signatures.text_words import same_words
@@ -163,10 +164,7 @@ def cleaned(program: dspy.Module) -> dspy.Module:
     """Return the program without what optimizers leave behind in it."""
     for predictor in program.predictors():
         predictor.traces, predictor.train = [], []
-    # A compiled flag would hide the predictors from `set_lm`, from saving and from compiling again.
-    program._compiled = False
-    # DSPy leaves its tracing version of `forward` in a program that it has traced, bound to that very program.
-    program.__dict__.pop("forward", None)
+    forget_compilation(program)
     return program
 
 

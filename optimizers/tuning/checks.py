@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import optuna
 from optuna.storages import RDBStorage
-from optuna.storages._rdb import models
 from optuna.trial import FrozenTrial, TrialState
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Column, DateTime, Enum, Float, Integer, String, func, inspect, literal_column, not_, or_, select
 
+from optimizers.tuning.optuna_private import TABLES
 from optimizers.tuning.space import Space
 from signatures.common.errors import UserError, one_line, with_causes
 
@@ -65,7 +65,7 @@ def check_database(storage: RDBStorage) -> None:
     with storage.engine.connect() as connection:
         if (state := connection.exec_driver_sql("PRAGMA integrity_check").scalar()) != "ok":
             raise ValueError(f"{state}")
-        for table in models.BaseModel.metadata.sorted_tables:
+        for table in TABLES:
             unique = {frozenset(each["column_names"]) for each in found.get_unique_constraints(table.name)}
             wanted = {
                 frozenset(each.columns.keys())

@@ -7,9 +7,9 @@ import numpy as np
 from optuna import Study
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
-from optuna.search_space import IntersectionSearchSpace
 from optuna.trial import FrozenTrial, TrialState
 
+from optimizers.tuning.optuna_private import hand_on_space
 from optimizers.tuning.space import Space
 from signatures.common.errors import UserError, unknown
 
@@ -123,10 +123,8 @@ class SeededSampler(BaseSampler):
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Make the trial's sampler."""
         own = int(np.random.SeedSequence([self._seed, _place(study, trial)]).generate_state(1)[0])
-        known = getattr(self._inner, "_search_space", None)  # the space of the trials so far, which it only adds to:
-        self._inner = self._make(own)
-        if isinstance(known, IntersectionSearchSpace):  # inferred anew, it takes a third of the time of 1,000 trials
-            setattr(self._inner, "_search_space", known)  # noqa: B010 - an attribute that Optuna does not declare
+        before, self._inner = self._inner, self._make(own)
+        hand_on_space(before, self._inner)
         self._inner.before_trial(study, trial)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:

@@ -24,14 +24,12 @@ from typing import Any
 import optuna
 from optuna.exceptions import ExperimentalWarning
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
-from optuna.storages._heartbeat import BaseHeartbeat
-from optuna.storages._rdb import models
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
-from optuna.storages.journal._file import get_lock_file
 from optuna.trial import FrozenTrial, TrialState
 
 from optimizers.tuning.checks import check_database
 from optimizers.tuning.objective import BASELINE, SURPLUS
+from optimizers.tuning.optuna_private import SIGNS, TRIALS, Heartbeat, fail_waiting, trial_id
 from optimizers.tuning.signs import GRACE_SECONDS, HEARTBEAT_SECONDS
 from signatures.common.errors import UserError, one_line
 
@@ -43,15 +41,24 @@ class Journal(JournalFileBackend):
 
     def __init__(self, path: str):
         # A lock file that is created exclusively works on NFS from version 3 on, and where there are no symbolic links.
-        super().__init__(path, lock_obj=JournalFileOpenLock(path))
-        with get_lock_file(self._lock):
+        self._path, self._writing = path, JournalFileOpenLock(path)
+        super().__init__(path, lock_obj=self._writing)
+        with self._locked():
             cut_unfinished(path)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._writing.acquire()
+        try:
+            yield
+        finally:
+            self._writing.release()
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         """Write records, and wait until they are on the disk."""
-        with get_lock_file(self._lock):
-            cut_unfinished(self._file_path)
-            with open(self._file_path, "ab") as file:
+        with self._locked():
+            cut_unfinished(self._path)
+            with open(self._path, "ab") as file:
                 file.write(_lines(logs))
                 file.flush()
                 os.fsync(file.fileno())
@@ -62,11 +69,12 @@ class QuickJournal(JournalFileBackend):
 
     def __init__(self, path: str):
         super().__init__(path)
+        self._path = path
         cut_unfinished(path)
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         """Write records."""
-        with open(self._file_path, "ab") as file:
+        with open(self._path, "ab") as file:
             file.write(_lines(logs))
 
 
@@ -142,8 +150,7 @@ def _keep_one(study: optuna.Study, history: list[int]) -> None:
     for trial in same[1:]:
         if trial.state == TrialState.WAITING:
             with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):  # another process was faster
-                study._storage.set_trial_user_attr(trial._trial_id, SURPLUS, True)
-                study._storage.set_trial_state_values(trial._trial_id, state=TrialState.FAIL)
+                fail_waiting(study, trial, SURPLUS)
 
 
 @contextlib.contextmanager
@@ -261,28 +268,28 @@ class _Unborn:
         return [trial_id for trial_id, since in self._seen.items() if now - since > self._grace]
 
 
-class DatabaseWithHeartbeat(RDBStorage):
+class DatabaseWithHeartbeat(Heartbeat, RDBStorage):
     """Optuna's storage, which also notices trials that were killed before their first sign of life."""
 
     def __init__(self, url: str, *, heartbeat_interval: int, grace_period: int, **settings: Any):
         super().__init__(url, heartbeat_interval=heartbeat_interval, grace_period=grace_period, **settings)
         self._unborn = _Unborn(grace_period)
 
-    def _get_stale_trial_ids(self, study_id: int) -> list[int]:
+    def stale_trials(self, study_id: int) -> list[int]:
+        """Return the ids of trials that were killed."""
         from sqlalchemy import select
 
-        trials, signs = models.TrialModel, models.TrialHeartbeatModel
         silent = (
-            select(trials.trial_id)
-            .outerjoin(signs, signs.trial_id == trials.trial_id)
-            .where(trials.study_id == study_id, trials.state == TrialState.RUNNING, signs.trial_id.is_(None))
+            select(TRIALS.trial_id)
+            .outerjoin(SIGNS, SIGNS.trial_id == TRIALS.trial_id)
+            .where(TRIALS.study_id == study_id, TRIALS.state == TrialState.RUNNING, SIGNS.trial_id.is_(None))
         )
         with self.engine.connect() as connection:
             unborn = [int(row[0]) for row in connection.execute(silent)]
-        return [*super()._get_stale_trial_ids(study_id), *self._unborn.stale(unborn)]
+        return [*super().stale_trials(study_id), *self._unborn.stale(unborn)]
 
 
-class JournalWithHeartbeat(JournalStorage, BaseHeartbeat):
+class JournalWithHeartbeat(Heartbeat, JournalStorage):
     """A journal whose running trials touch a file of their own, so that those of killed processes are noticed.
 
     Ages are compared with a file touched just now, so that the clocks of machine and file server may differ.
@@ -309,16 +316,17 @@ class JournalWithHeartbeat(JournalStorage, BaseHeartbeat):
         self._folder.mkdir(parents=True, exist_ok=True)
         self._file(trial_id).touch()
 
-    def _get_stale_trial_ids(self, study_id: int) -> list[int]:
+    def stale_trials(self, study_id: int) -> list[int]:
+        """Return the ids of trials that were killed."""
         running = self.get_all_trials(study_id, deepcopy=False, states=(TrialState.RUNNING,))
         limit = self._now() - self._grace if running else 0.0
         stale, silent = [], []
-        for trial_id in (trial._trial_id for trial in running):
+        for number in map(trial_id, running):
             try:
-                if self._file(trial_id).stat().st_mtime < limit:
-                    stale.append(trial_id)
+                if self._file(number).stat().st_mtime < limit:
+                    stale.append(number)
             except FileNotFoundError:
-                silent.append(trial_id)
+                silent.append(number)
         return [*stale, *self._unborn.stale(silent)]
 
     def _now(self) -> float:

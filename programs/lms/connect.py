@@ -1,13 +1,7 @@
 """Connect an LM id to what a program runs on: LM, adapter, context size and how P(yes) is computed."""
 
-import ast
-import contextlib
-import functools
-import importlib.util
 import logging
 import os
-import re
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -31,6 +25,7 @@ from programs.lms.calls.retry import Transport
 from programs.lms.embedded import EmbeddedEngine
 from programs.lms.gguf import CONTEXT_SIZE as GGUF_CONTEXT_SIZE
 from programs.lms.gguf import GgufEngine, weights_hash
+from programs.lms.litellm_private import litellm_providers
 from programs.lms.servers.chat import ChatEngine, CompletionsEngine
 from programs.lms.servers.connection import (
     checked_base,
@@ -245,7 +240,7 @@ def _to_provider(lm_id: str, settings: dict[str, Any], auto: set[str], traits: M
         settings["max_tokens"] += thinking_tokens(traits.thinking_tokens, None)
     try:
         lm, reasons = remote(lm_id, auto, **settings)
-        if not (select_backend(lm).native or lm_id.split("/")[0] in _litellm_providers()):
+        if not (select_backend(lm).native or lm_id.split("/")[0] in litellm_providers()):
             raise UnknownLM(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.")
         supported = lm.supported_params
     except LMConfigurationError as error:
@@ -258,29 +253,6 @@ def _to_provider(lm_id: str, settings: dict[str, Any], auto: set[str], traits: M
     provider, _, model = lm_id.partition("/")
     size = traits.context_size or model_info(provider, model).get("max_input_tokens")
     return _connection(lm_id, lm, size, mode, reasons=reasons or thinks)
-
-
-@functools.cache
-def _litellm_providers() -> frozenset[str]:
-    """Return the providers of LiteLLM. Its import takes seconds, so that they are read in its source where possible."""
-    spec = importlib.util.find_spec("litellm")
-    if spec is not None and spec.origin is not None and "litellm" not in sys.modules:
-        with contextlib.suppress(OSError, SyntaxError):
-            source = (Path(spec.origin).parent / "types" / "utils.py").read_text(encoding="utf-8")
-            if names := _enumerated(source, "LlmProviders"):
-                return names
-    import litellm
-
-    return frozenset(getattr(provider, "value", provider) for provider in litellm.provider_list)
-
-
-def _enumerated(source: str, name: str) -> frozenset[str]:
-    """Return the texts of an enumeration in Python source; none if there is no enumeration of texts only."""
-    block = re.search(rf"^class {name}\(.*\n(?:[ \t].*\n|\n)*", source, re.MULTILINE)
-    parsed = ast.parse(block[0]).body[0] if block else None
-    members = [node.value for node in getattr(parsed, "body", ()) if isinstance(node, ast.Assign)]
-    texts = [member.value for member in members if isinstance(member, ast.Constant) and isinstance(member.value, str)]
-    return frozenset(texts if len(texts) == len(members) else ())
 
 
 def _connection(

@@ -1,6 +1,6 @@
 """Any GGUF file as an LM, by llama.cpp in this process; on an accelerator if its build supports one.
 
-llama.cpp ends the process over some headers (docs/gguf.md of ggml describes them), so `check_gguf` reads them first.
+llama.cpp ends the process over some headers (docs/gguf.md of ggml describes them), so `read_header` reads them first.
 """
 
 import functools
@@ -10,7 +10,7 @@ import re
 import struct
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, TokenLogprob, TopLogprob, Usage
 
@@ -143,7 +143,21 @@ class GgufEngine:
             return self._server
 
 
-class _Header:
+class Header(NamedTuple):
+    """What stands before the weights of a GGUF file.
+
+    Args:
+        values: By name.
+        types: Of each value, and of an array's items.
+        tensors: Shape, type and first byte in the file of each, by name.
+    """
+
+    values: dict[str, Any]
+    types: dict[str, tuple[int, int | None]]
+    tensors: dict[str, tuple[tuple[int, ...], int, int]]
+
+
+class _Reader:
     """Reads values from the beginning of a file, the next at the byte `place`; a ValueError says what is wrong."""
 
     def __init__(self, data: mmap.mmap):
@@ -168,24 +182,30 @@ class _Header:
         start = self._take(size)
         return self._data[start : start + size].decode(errors="surrogateescape")
 
-    def value(self) -> Any:
+    def value(self) -> tuple[Any, int, int | None]:
+        """Return a value, its type, and the type of an array's items."""
         kind, count = self.number("I"), None
         if kind == _ARRAY:
             kind, count = self.number("I"), self.number("Q")
             if count > _LONGEST_ARRAY:
                 raise ValueError(f"an array of {count:,} values")
-        if kind == _TEXT:
-            return self.text() if count is None else [self.text() for _ in range(count)]
-        if kind not in _NUMBERS:
+        if kind != _TEXT and kind not in _NUMBERS:
             raise ValueError(f"a value of the unknown type {kind}")
-        return self.number(_NUMBERS[kind]) if count is None else list(self.numbers(_NUMBERS[kind], count))
+        if count is None:
+            return self.text() if kind == _TEXT else self.number(_NUMBERS[kind]), kind, None
+        items = [self.text() for _ in range(count)] if kind == _TEXT else list(self.numbers(_NUMBERS[kind], count))
+        return items, _ARRAY, kind
 
 
-def check_gguf(path: Path) -> None:
-    """Raise UserError if a file's header is not that of a language model, or states what the file does not have."""
+def read_header(path: Path) -> Header:
+    """Return the header of a file, checked.
+
+    Raises:
+        UserError: It is not that of a language model, or states what the file does not have.
+    """
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            _check(_Header(data), len(data))
+            return _read(_Reader(data), len(data))
     except (ValueError, OSError) as error:
         raise _refused(path, error) from error
 
@@ -195,22 +215,24 @@ def _refused(path: Path, why: object) -> UserError:
     return UserError(f"{str(path)!r} {what} ({one_line(why)}). Fetch or convert it again.")
 
 
-def _check(header: _Header, size: int) -> None:
+def _read(header: _Reader, size: int) -> Header:
     magic, version = header.number("I"), header.number("I")
     if magic != int.from_bytes(b"GGUF", "little") or version not in (2, 3):
         raise ValueError(f"version {version}; 2 and 3 can be read")
     tensors, count = header.number("Q"), header.number("Q")
     values: dict[str, Any] = {}
+    types: dict[str, tuple[int, int | None]] = {}
     for _ in range(count):
         name = header.text()
         if name in values:
             raise ValueError(f"{name[:60]!r} is stated twice")
-        values[name] = header.value()
+        values[name], kind, of_items = header.value()
+        types[name] = kind, of_items
     _check_values(values)
     alignment = values.get("general.alignment", 32)
     if alignment not in [1 << power for power in range(20)]:
         raise ValueError(f"general.alignment is {str(alignment)[:60]}, no power of two")
-    _check_tensors(header, tensors, alignment, size)
+    return Header(values, types, _read_tensors(header, tensors, alignment, size))
 
 
 def _check_values(values: dict[str, Any]) -> None:
@@ -233,15 +255,17 @@ def _check_values(values: dict[str, Any]) -> None:
             raise ValueError(f"tokenizer.ggml.{name} does not fit the {len(tokens):,} tokens")
 
 
-def _check_tensors(header: _Header, count: int, alignment: int, size: int) -> None:
+def _read_tensors(
+    header: _Reader, count: int, alignment: int, size: int
+) -> dict[str, tuple[tuple[int, ...], int, int]]:
     import gguf
 
-    names, start, end = set[str](), 0, 0
+    found: dict[str, tuple[tuple[int, ...], int, int]] = {}
+    start = end = 0
     for _ in range(count):
         name, dimensions = header.text(), header.number("I")
-        if name in names or len(name.encode()) > _LONGEST_NAME or not 1 <= dimensions <= 4:
+        if name in found or len(name.encode()) > _LONGEST_NAME or not 1 <= dimensions <= 4:
             raise ValueError(f"the tensor {name[:60]!r} of {dimensions} dimensions, or another of its name")
-        names.add(name)
         shape, kind, offset = header.numbers("Q", dimensions), header.number("I"), header.number("Q")
         if kind not in gguf.GGML_QUANT_SIZES or (kind in _INTEGERS and _COMPUTED.fullmatch(name)):
             raise ValueError(f"{name!r} has the type {kind}, which is unknown, or not one of weights")
@@ -250,17 +274,19 @@ def _check_tensors(header: _Header, count: int, alignment: int, size: int) -> No
             raise ValueError(f"{name!r} has the shape {shape}")
         if offset != start:
             raise ValueError(f"{name!r} begins at byte {offset:,}, not at {start:,}")
+        found[name] = (shape[::-1], kind, offset)
         end = offset + math.prod(shape) // block * width
         start = end + -end % alignment
-    needed = header.place + -header.place % alignment + end
-    if not names or needed > size:
-        raise ValueError(f"its {count:,} tensors need {needed:,} bytes, and it has {size:,}")
+    first = header.place + -header.place % alignment
+    if not found or first + end > size:
+        raise ValueError(f"its {count:,} tensors need {first + end:,} bytes, and it has {size:,}")
+    return {name: (shape, kind, first + offset) for name, (shape, kind, offset) in found.items()}
 
 
 def _start(path: Path) -> Any:
     import xllamacpp
 
-    check_gguf(path)
+    read_header(path)
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(path)
     parameters.n_ctx = CONTEXT_SIZE * SLOTS

@@ -91,9 +91,9 @@ class Meter:
         Of work that ran at the same time the longest thus counts once. To do it again changes nothing.
         """
         if self._outer is not None and self._before is not None:
-            self._outer._reach(self._before + self.rounds)
+            self._outer.reach(self._before + self.rounds)
 
-    def _reach(self, rounds: int) -> None:
+    def reach(self, rounds: int) -> None:
         """Raise the rounds to this many, if they are fewer."""
         with self._lock:
             more = max(0, rounds - self.rounds)

@@ -34,14 +34,15 @@ class PerProcess(Generic[T]):
                     self._made = [self._make()]
         return self._made[0]
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Begin anew, in the child of a fork."""
         _inherited.append(self._made)
         self._lock, self._made = threading.RLock(), []
 
 
 def _after_fork() -> None:
     for value in list(_values):
-        value._forget()
+        value.forget()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork

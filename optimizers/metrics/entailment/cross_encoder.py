@@ -43,9 +43,10 @@ def weights_id(model: str, loaded: Any) -> str:
     """
     if Path(model).is_dir():
         return Embedder(model).weights_hash[:16]
-    revision = getattr(loaded.config, "_commit_hash", None)
-    if revision:
-        return str(revision)[:16]
+    from huggingface_hub import try_to_load_from_cache
+
+    if isinstance(cached := try_to_load_from_cache(model, "config.json"), str):
+        return Path(cached).parent.name[:16]
     digest = hashlib.sha256()
     for name, tensor in sorted(loaded.state_dict().items()):
         digest.update(name.encode())

@@ -4,14 +4,14 @@ https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from programs.lms.weights.llama import gguf_name, to_gguf
-from programs.lms.weights.sources import Source, open_gguf
+from programs.lms.weights.sources import Source, gguf_header
 from signatures.common.errors import UserError
 
 FileType = Literal["q8_0", "f16"]
@@ -34,8 +34,12 @@ def write_gguf(path: Path, source: Source, template: Path, file_type: FileType, 
     writer = gguf.GGUFWriter(path, "llama")
     changed = {**_sizes(source), "general.file_type": int(written)}  # the runtime fails without its file type
     changed.update({name.replace("__", "."): value for name, value in metadata.items()})
-    for name, value, value_type, item_type in _fields(template):
-        writer.add_key_value(name, changed.get(name, value), value_type, sub_type=item_type)
+    header = gguf_header(template)
+    for name, value in header.values.items():
+        if name != "general.architecture":  # the writer adds it itself
+            of_value, of_items = header.types[name]
+            items = None if of_items is None else gguf.GGUFValueType(of_items)
+            writer.add_key_value(name, changed.get(name, value), gguf.GGUFValueType(of_value), sub_type=items)
     types = {}
     for name, shape in source.shape.tensors().items():
         types[name] = kind if len(shape) > 1 else gguf.GGMLQuantizationType.F32
@@ -55,15 +59,8 @@ def write_gguf(path: Path, source: Source, template: Path, file_type: FileType, 
 
 def read_metadata(path: Path, *names: str) -> list[Any]:
     """Return values of a GGUF file's metadata; None for a name that it does not have."""
-    fields = open_gguf(path).fields
-    return [fields[name].contents() if name in fields else None for name in names]
-
-
-def _fields(path: Path) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield name, value and types of each field of a GGUF file's metadata that a writer does not add itself."""
-    for name, field in open_gguf(path).fields.items():
-        if not name.startswith("GGUF.") and name != "general.architecture":
-            yield name, field.contents(), field.types[0], field.types[-1] if len(field.types) > 1 else None
+    values = gguf_header(path).values
+    return [values.get(name) for name in names]
 
 
 def _sizes(source: Source) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Where weights come from: a GGUF file, a folder of merged weights, either with an adapter."""
 
 import functools
-import struct
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from programs.lms.gguf import check_gguf
+from programs.lms.gguf import Header, read_header
 from programs.lms.weights.adapter import Adapter
 from programs.lms.weights.llama import Shape, TensorFile, from_gguf, gguf_name, read_shape, read_shards
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError
 
 Read = Callable[[str], NDArray[np.float32]]
 
@@ -48,10 +48,10 @@ def gguf_source(path: Path) -> Source:
     """
     import gguf
 
-    reader = open_gguf(path)
-    tensors = {tensor.name: tensor for tensor in reader.tensors}
+    header = gguf_header(path)
+    tensors, data = header.tensors, np.memmap(path, np.uint8, "r")
     try:
-        shape = _gguf_shape(path, reader, tied="output.weight" not in tensors)
+        shape = _gguf_shape(path, header.values, tied="output.weight" not in tensors)
     except UserError:
         raise
     except (TypeError, ValueError, ZeroDivisionError) as error:
@@ -60,55 +60,48 @@ def gguf_source(path: Path) -> Source:
     for name in tensors.keys() - expected.keys():
         raise UserError(f"{str(path)!r}: {name} is no tensor of a Llama model. Name the file itself: gguf:PATH.")
     for name, wanted in expected.items():
-        actual = tuple(int(size) for size in reversed(tensors[name].shape)) if name in tensors else None
+        actual = tensors[name][0] if name in tensors else None
         if actual != wanted:
             raise UserError(f"{str(path)!r}: {name} has the shape {actual}, expected {wanted}. Copy the file again.")
 
     def read(name: str) -> NDArray[np.float32]:
-        tensor = tensors[gguf_name(name)]
+        size, number, start = tensors[gguf_name(name)]
+        kind = gguf.GGMLQuantizationType(number)
+        rows = gguf.quant_shape_to_byte_shape(size, kind)
+        stored = data[start : start + math.prod(rows)].reshape(rows)
         try:
-            rows = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            array = gguf.quants.dequantize(stored, kind)
         except NotImplementedError as error:
             raise UserError(
-                f"{str(path)!r}: numbers of the type {tensor.tensor_type.name} are not read here. Use a file with "
+                f"{str(path)!r}: numbers of the type {kind.name} are not read here. Use a file with "
                 "another quantisation, such as Q8_0."
             ) from error
-        array = rows.reshape(expected[tensor.name]).astype(np.float32)
-        return from_gguf(name, array, shape)
+        return from_gguf(name, array.reshape(size).astype(np.float32), shape)
 
     return Source(shape, read)
 
 
-def open_gguf(path: Path) -> Any:
-    """Return a reader of a GGUF file; the last two are kept, because reading a vocabulary takes seconds.
+def gguf_header(path: Path) -> Header:
+    """Return the header of a GGUF file; the last two are kept, because a vocabulary takes tenths of a second.
 
     Raises:
         UserError: The file is damaged or no GGUF file.
     """
     state = path.stat()
-    return _open(path.resolve(), state.st_size, state.st_mtime_ns)
+    return _header(path.resolve(), state.st_size, state.st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=2)
-def _open(path: Path, size: int, modified: int) -> Any:
-    import gguf
-
-    check_gguf(path)  # the reader follows sizes out of the file
-    try:
-        return gguf.GGUFReader(path)
-    except (OSError, ValueError, KeyError, IndexError, TypeError, OverflowError, struct.error) as error:
-        raise UserError(
-            f"{str(path)!r} is damaged or no GGUF file ({one_line(error)}). Save or copy it again."
-        ) from error
+def _header(path: Path, size: int, modified: int) -> Header:
+    return read_header(path)
 
 
-def _gguf_shape(path: Path, reader: Any, *, tied: bool) -> Shape:
+def _gguf_shape(path: Path, values: Mapping[str, Any], *, tied: bool) -> Shape:
     def value(name: str, default: Any = None) -> Any:
-        if (field := reader.fields.get(name)) is not None:
-            return field.contents()
-        if default is None:
+        found = values.get(name, default)
+        if found is None:
             raise UserError(f"{str(path)!r} lacks {name!r}. Convert the model to GGUF again.")
-        return default
+        return found
 
     def number(name: str, default: Any = None) -> Any:
         return value(f"llama.{name}", default)

@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from programs.lms import gguf
-from programs.lms.gguf import GgufEngine, check_gguf
-from programs.lms.weights.sources import open_gguf
+from programs.lms.gguf import GgufEngine, read_header
+from programs.lms.weights.sources import gguf_header
 from signatures.common.errors import UserError
 from tests.tiny_gguf import write_tiny_gguf
 
@@ -15,7 +15,7 @@ from tests.tiny_gguf import write_tiny_gguf
 def content(tmp_path_factory):
     path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
     write_tiny_gguf(path)
-    check_gguf(path)
+    read_header(path)
     return path.read_bytes()
 
 
@@ -92,7 +92,7 @@ def test_a_wrong_header_is_refused_in_a_line_before_llama_cpp_sees_it(content, t
     for what, wrong in cases.items():
         assert wrong != content, what
         path.write_bytes(wrong)
-        for read in (lambda: GgufEngine(str(path)).load(), lambda: open_gguf(path)):
+        for read in (lambda: GgufEngine(str(path)).load(), lambda: gguf_header(path)):
             with pytest.raises(UserError, match="x.gguf.*GGUF file") as caught:
                 read()
             assert str(caught.value).isprintable(), what
@@ -110,10 +110,10 @@ def test_what_llama_cpp_cannot_load_is_an_error_of_the_user(content, tmp_path, m
 
 def test_a_long_vocabulary_is_no_reason_to_refuse(content, tmp_path, monkeypatch):
     (tmp_path / "x.gguf").write_bytes(content + b"what follows is ignored")
-    check_gguf(tmp_path / "x.gguf")
+    read_header(tmp_path / "x.gguf")
     monkeypatch.setattr(gguf, "_LONGEST_ARRAY", 10)
     with pytest.raises(UserError, match="an array of 260 values"):
-        check_gguf(tmp_path / "x.gguf")
+        read_header(tmp_path / "x.gguf")
 
 
 def test_a_model_is_loaded_once_its_loop_answers(content, tmp_path, monkeypatch):

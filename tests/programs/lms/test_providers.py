@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from programs.lms import connect as connecting
+from programs.lms import litellm_private
 
 
 def test_an_unknown_provider_lists_the_forms_without_the_import_of_litellm() -> None:
@@ -28,13 +28,16 @@ def test_no_provider_of_litellm_is_missing(monkeypatch: pytest.MonkeyPatch) -> N
     import litellm
 
     source = (Path(litellm.__file__).parent / "types" / "utils.py").read_text(encoding="utf-8")
-    read = connecting._enumerated(source, "LlmProviders")
+    read = litellm_private.enumerated(source, "LlmProviders")
     assert read == {provider.value for provider in litellm.provider_list}
-    connecting._litellm_providers.cache_clear()
-    assert connecting._litellm_providers() == read  # by the import, since it is imported
+    litellm_private.litellm_providers.cache_clear()
+    assert litellm_private.litellm_providers() == read  # by the import, since it is imported
 
 
 def test_an_enumeration_is_read_whole_or_not_at_all() -> None:
-    assert connecting._enumerated("class A(str, Enum):\n    B = 'b'  # c\n\n    D = 'd'\n\nE = 1\n", "A") == {"b", "d"}
-    assert connecting._enumerated("class A(str, Enum):\n    B = 'b'\n    C = auto()\n", "A") == frozenset()
-    assert connecting._enumerated("A = Enum('A', 'b d')\n", "A") == frozenset()
+    assert litellm_private.enumerated("class A(str, Enum):\n    B = 'b'  # c\n\n    D = 'd'\n\nE = 1\n", "A") == {
+        "b",
+        "d",
+    }
+    assert litellm_private.enumerated("class A(str, Enum):\n    B = 'b'\n    C = auto()\n", "A") == frozenset()
+    assert litellm_private.enumerated("A = Enum('A', 'b d')\n", "A") == frozenset()

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import io
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -124,7 +124,7 @@ def _load_hugging_face(name: str) -> BaseModel:
             f"No LM {name!r} to train: {one_line(error)}. Name a folder or model in Hugging Face format, embedded, "
             "or gguf:PATH."
         ) from error
-    if getattr(model, "_hf_peft_config_loaded", False):  # transformers loads the base of an adapter, too
+    if getattr(model, "peft_config", None):  # transformers loads the base of an adapter, too
         raise _is_adapter(name)
     _check_complete(name, report)
     return _checked(BaseModel(model, tokenizer, name, _weights_hash(name)))
@@ -258,9 +258,9 @@ def supports_segments(model: Any) -> bool:
     config = model.config.get_text_config()
     special = ("attn_logit_softcapping", "sliding_window", "layer_types", "attention_chunk_size")
     layer_types = getattr(config, "layer_types", None) or ()
-    ordinary = not any(getattr(config, name, None) for name in special if name != "layer_types")
-    ordinary = ordinary and set(layer_types) <= {"full_attention"}
-    return bool(getattr(model, "_supports_attention_backend", False)) and ordinary and not _uses_alibi(config)
+    plainly = not any(getattr(config, name, None) for name in special if name != "layer_types")
+    plainly = plainly and set(layer_types) <= {"full_attention"}
+    return model.is_backend_compatible() and plainly and not _uses_alibi(config)
 
 
 def _uses_alibi(config: Any) -> bool:
@@ -274,7 +274,17 @@ def use_segments(model: Any) -> None:
 
     AttentionInterface.register(NAME, segment_attention)
     AttentionMaskInterface.register(NAME, lambda *_, **__: None)  # no mask is needed
-    model.config._attn_implementation = NAME
+    model.set_attn_implementation(NAME)
+
+
+@contextlib.contextmanager
+def ordinary(model: Any) -> Iterator[None]:
+    """Let `model` compute attention as transformers does, while the block runs, and by segments after it."""
+    model.set_attn_implementation("sdpa")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(NAME)
 
 
 def segments_of(row: Row) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
@@ -424,16 +434,5 @@ def choose_device(name: str = "auto", precision: str = "auto") -> Device:
     if name != "cpu" or not torch.backends.mkldnn.is_available():
         return Device(name, False)
     # Without instructions for it (AVX-512 BF16, AMX, Arm BF16), bfloat16 is slower than single precision.
-    return Device(name, bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()) and _fast_bfloat16())
-
-
-def _fast_bfloat16() -> bool:
-    import platform
-
-    import torch
-
-    if platform.machine().lower() in ("x86_64", "amd64"):
-        capable = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-        amx = getattr(torch.cpu, "_is_amx_tile_supported", None)
-        return bool((capable and capable()) or (amx and amx()))
-    return True
+    processor: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # older versions of torch do not tell
+    return Device(name, any(processor.get(each) for each in ("avx512_bf16", "amx_tile", "bf16")))

@@ -67,12 +67,11 @@ def _inference(student: Student) -> Iterator[None]:
     from transformers import GenerationConfig
 
     model: Any = student.model
-    before, own = model.config._attn_implementation, model.generation_config
-    model.config._attn_implementation = "sdpa"
+    own = model.generation_config
     end = student.end_token
     model.generation_config = GenerationConfig(do_sample=False, eos_token_id=end, pad_token_id=end)
     try:
-        with torch.no_grad(), student.mixed_precision():
+        with torch.no_grad(), student.mixed_precision(), student.ordinary_attention():
             yield
     finally:
-        model.config._attn_implementation, model.generation_config = before, own
+        model.generation_config = own

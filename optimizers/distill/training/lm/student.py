@@ -10,6 +10,7 @@ import functools
 import math
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +324,10 @@ class Student:
             self.weights = {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
         self.model.eval()  # without dropout, so that a run can be repeated and resumed exactly
 
+    def ordinary_attention(self) -> AbstractContextManager[None]:
+        """Return a context in which attention is that of transformers, which has a cache and can be saved."""
+        return base_model.ordinary(self.model) if self.packs else nullcontext()
+
     def _freeze_below(self, first_layer: int) -> None:
         if not first_layer:
             return
@@ -386,12 +391,8 @@ class Student:
                 path.replace(folder / path.name)
 
     def _save_all(self, folder: Path) -> None:
-        trained, self.model.config._attn_implementation = self.model.config._attn_implementation, "sdpa"
-        try:
-            with quiet():
-                self.model.save_pretrained(folder)
-        finally:
-            self.model.config._attn_implementation = trained
+        with self.ordinary_attention(), quiet():
+            self.model.save_pretrained(folder)
         self.base.tokenizer.save_pretrained(folder)
 
     def write_weights(self, path: Path) -> None:
