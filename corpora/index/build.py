@@ -7,7 +7,6 @@ can be resumed.
 """
 
 import contextlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import FULL
 from signatures.common.versions import RETRIEVAL, installed_versions
+from signatures.common.work import new_folder
 
 # Messages of errors without a number: tantivy and FAISS, tantivy at a file size limit, numpy.
 _FULL_WORDS = ("No space left", "os error 27", "requested and")
@@ -187,12 +187,7 @@ def _atomic_folder(folder: Path) -> Iterator[Path | None]:
     if folder.is_dir():
         yield None
         return
-    part = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    try:
+    with new_folder(folder, f".{folder.name}.part-") as part:
         yield part
         for lock in part.glob(".tantivy-*.lock"):
             lock.unlink()
-        part.replace(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)

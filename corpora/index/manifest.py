@@ -13,8 +13,9 @@ from corpora.index.info import PARTS, SCHEMA, FileInfo, IndexInfo, Request, cano
 from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE
 from corpora.retrievers.store import KEYS_FILE, KEYS_OFFSETS_FILE, OFFSETS_FILE, TEXT_FILE
 from signatures.common.errors import UserError, first_problem
-from signatures.common.files import atomic_write, exclusive_lock, remove_temporaries, sha256_text
+from signatures.common.files import atomic_write, sha256_text
 from signatures.common.strict_json import read_strict_json
+from signatures.common.work import difference, locked_folder
 
 INFO_FILE, STATE_FILE, LOCK_FILE = "index.json", "build.json", "build.lock"
 REBUILD = ".rebuild"  # subfolder of an index that is being replaced
@@ -141,7 +142,6 @@ def prepare(folder: Path, request: Request, *, resume: bool, overwrite: bool) ->
 
 def remove_leftovers(folder: Path) -> None:
     """Remove temporary files of a killed build; the caller must have the lock of `folder`."""
-    remove_temporaries(folder)  # the folder may contain files of others, its subfolders may not
     for name in (*OWN, REBUILD):
         for leftover in (folder / name).rglob(".*.tmp"):
             leftover.unlink(missing_ok=True)
@@ -172,22 +172,16 @@ def clear(folder: Path) -> None:
 
 @contextlib.contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Lock `folder` against builds by other processes; a folder created for the lock and left empty is removed.
+    """Lock `folder` against builds by other processes.
 
     Raises:
         UserError: Another process is building there, or the folder contains other files.
     """
     if not (folder / LOCK_FILE).exists():  # another process may be building, and its files come and go
         refuse_foreign(folder)
-    created = not folder.exists()
     busy = f"{folder} is being built by another process: wait for it or choose another."
-    try:
-        with exclusive_lock(folder / LOCK_FILE, busy):
-            yield
-    finally:
-        if created:
-            with contextlib.suppress(OSError):  # not empty: an index, or the lock of another process
-                folder.rmdir()
+    with locked_folder(folder, LOCK_FILE, busy):
+        yield
 
 
 def read_state(folder: Path) -> Request:
@@ -204,14 +198,14 @@ def read_state(folder: Path) -> Request:
 
 def _require_same(folder: Path, earlier: Request, request: Request) -> None:
     """Raise UserError with the name of the first field that differs."""
-    for name in Request.model_fields:
-        if getattr(earlier, name) != getattr(request, name):
-            what = name.replace("_", " ")
-            if folder.name == REBUILD:
-                raise UserError(
-                    f"{folder.parent} has an interrupted change or rebuild of another {what}: do the same again to "
-                    "finish it, or set overwrite to discard it."
-                )
+    stored = {name: getattr(earlier, name) for name in Request.model_fields}  # an `IndexInfo` has more
+    if differs := difference(stored, dict(request)):
+        what = differs.field.replace("_", " ")
+        if folder.name == REBUILD:
             raise UserError(
-                f"{folder} was started with another {what}: choose another folder, or set overwrite to restart."
+                f"{folder.parent} has an interrupted change or rebuild of another {what}: do the same again to "
+                "finish it, or set overwrite to discard it."
             )
+        raise UserError(
+            f"{folder} was started with another {what}: choose another folder, or set overwrite to restart."
+        )

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from signatures.common.terminal import open_console
+from signatures.common.progress import ProgressLine
 
 _WINDOW = 60.0  # seconds that count as recent
 _FEWEST = 4  # steps that count as recent, however long they took
@@ -96,24 +96,13 @@ def progress_bar(what: str, total: int | None, shown: bool, *, work: float | Non
     if not shown:
         yield lambda items, work=None, *, skipped=False: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task
-    from rich.text import Text
-
     pace = Pace(total if work is None else work)
-
-    class Speed(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            rate, left = pace.rate, pace.seconds_left
-            return Text(
-                ("" if rate is None else f"{rate:,.0f} passages/s") + ("" if left is None else f" {duration(left)}")
-            )
-
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), Speed())
-    with Progress(*columns, console=open_console(stderr=True)) as bar:
-        task = bar.add_task(what, total=total)
+    with ProgressLine(what, "what", "bar", "count", "figures", total=total, shown=shown) as line:
 
         def advance(items: int, work: float | None = None, *, skipped: bool = False) -> None:
             pace.advance(items, items if work is None else work, skipped=skipped)
-            bar.advance(task, items)
+            rate, left = pace.rate, pace.seconds_left
+            speed = "" if rate is None else f"{rate:,.0f} passages/s"
+            line.update(advance=items, figures=speed + ("" if left is None else f" {duration(left)}"))
 
         yield advance

@@ -240,7 +240,7 @@ def _ask_all(session: Session, waiting: Sequence[Asked], folder: Path, bar: RunP
 
         def write(answered: Answered) -> None:
             row = answered.row
-            calls.append(key_of(row), answered.calls)  # before the row, without which the question is asked again
+            calls.append_calls(key_of(row), answered.calls)  # before the row, without which the question is asked again
             log.append(row)
             session.written(key_of(row))
             bar.add(row)

@@ -11,7 +11,7 @@ from experiments.runs.files import SYNC_SECONDS, Json, Row, RowLog, open_run, re
 from programs.lms.calls.control import GRACE, Control, controlled
 from programs.lms.calls.metered import LMUnavailable
 from signatures.common.errors import UserError, user_error_within
-from signatures.common.terminal import open_console
+from signatures.common.progress import ProgressLine
 
 Item = TypeVar("Item")
 
@@ -19,12 +19,9 @@ Item = TypeVar("Item")
 @contextlib.contextmanager
 def progress_bar(title: str, total: int, completed: int, *, shown: bool) -> Iterator[Callable[[], None]]:
     """Show a progress bar on standard error; yield the function that advances it by one."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=open_console(stderr=True, quiet=not shown), disable=not shown) as bar:
-        line = bar.add_task(title.capitalize(), total=total, completed=completed)
-        yield lambda: bar.update(line, advance=1)
+    columns = ("what", "bar", "count", "left")
+    with ProgressLine(title.capitalize(), *columns, total=total, completed=completed, shown=shown) as line:
+        yield lambda: line.update(advance=1)
 
 
 def map_rows(

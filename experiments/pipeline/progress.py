@@ -1,20 +1,17 @@
 """The progress of a run on standard error."""
 
 import contextlib
-import sys
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from experiments.analysis.summary import percent
 from experiments.runs.files import Row
 from programs.lms.calls.control import controlled
 from signatures.common.logs import event
-from signatures.common.terminal import open_console
+from signatures.common.progress import ProgressLine
 
 if TYPE_CHECKING:
     import optuna
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
     from optimizers.distill.training.train import Training
 
 
-class RunProgress:
+class RunProgress(ProgressLine):
     """One progress bar with running score, cost and remaining time; messages are printed above it.
 
     Args:
@@ -35,18 +32,14 @@ class RunProgress:
     """
 
     def __init__(self, title: str, *, metric: str | None, rows: Sequence[Row], total: int, shown: bool):
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self.console = open_console(file=sys.stderr, quiet=not shown)
+        # A question may take a minute: the pace is measured over ten minutes, not over rich's 30 seconds.
+        columns = ("what", "short bar", "count", "figures", "ETA", "left")
+        super().__init__(title, *columns, total=total, completed=len(rows), shown=shown, speed_estimate_period=600)
         self._metric = metric
         self._totals: dict[str, Any] = defaultdict(int)
         for row in rows:
             self._count(row)
-        left = (TextColumn("{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn())
-        right = (TextColumn("{task.fields[figures]}"), TextColumn("ETA"), TimeRemainingColumn())
-        # A question may take a minute: the pace is measured over ten minutes, not over rich's 30 seconds.
-        self._progress = Progress(*left, *right, console=self.console, disable=not shown, speed_estimate_period=600)
-        self._task = self._progress.add_task(escape(title), total=total, completed=len(rows), figures=self._figures())
+        self.update(figures=self._figures())
 
     def _count(self, row: Row) -> None:
         # Running sums: adding up all rows for each new one would be slow on thousands.
@@ -63,25 +56,18 @@ class RunProgress:
         parts += [f"{of['calls']:,} paid calls", f"{of['tokens']:,} tokens"]
         return "  ".join(parts + ([f"[red]{of['errors']} errors[/red]"] if of["errors"] else []))
 
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
     def add(self, row: Row) -> None:
         """Show one more finished question."""
         self._count(row)
-        self._progress.update(self._task, advance=1, figures=self._figures())
+        self.update(advance=1, figures=self._figures())
 
     def say(self, text: str) -> None:
         """Print one line above the bar; where logs are JSON, an event."""
         event("note", message=text)
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        super().say(text)
 
 
-class TrainingProgress:
+class TrainingProgress(ProgressLine):
     """One progress bar with loss, tokens per second and remaining time; a line now and then where there is no terminal.
 
     Args:
@@ -91,46 +77,26 @@ class TrainingProgress:
     """
 
     def __init__(self, training: "Training", *, shown: bool, asked: str = ""):
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-
+        super().__init__("Training", "what", "short bar", "percent", "figures", total=1.0, shown=shown)
         self._training, self._asked = training, asked
         self._recent: deque[Step] = deque(maxlen=20)
         self._first: Step | None = None
-        self.console = open_console(file=sys.stderr, quiet=not shown)
-        columns = (
-            TextColumn("Training"),
-            BarColumn(bar_width=16),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[figures]}"),
-        )
-        self._progress = Progress(*columns, console=self.console, disable=not shown)
-        self._task = self._progress.add_task("training", total=1.0, figures="")
         self._lines = shown and not self.console.is_terminal
         self._last_line = 0.0
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
 
     def add(self, step: "Step") -> None:
         """Show one more step."""
         self._first = self._first or step
         self._recent.append(step)
         figures = self._figures(step)
-        self._progress.update(self._task, completed=step.progress, figures=figures)
+        self.update(completed=step.progress, figures=figures)
         if self._lines and step.seconds - self._last_line >= 30:
             self._last_line = step.seconds
-            self._say(f"{step.progress:.1%} {figures}")
+            self.say(f"{step.progress:.1%} {figures}")
 
     def measuring(self) -> None:
         """Say that weights are measured, which may take minutes."""
-        self._say(f"Measuring{self._asked and f': {self._asked}'} ...")
-
-    def _say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.say(f"Measuring{self._asked and f': {self._asked}'} ...")
 
     def _figures(self, step: "Step") -> str:
         losses = [one.loss for one in self._recent if one.loss is not None]
@@ -150,7 +116,7 @@ class TrainingProgress:
         return "  ".join(parts)
 
 
-class StudyProgress:
+class StudyProgress(ProgressLine):
     """A bar with the trials done, the best so far and the trial in progress.
 
     Args:
@@ -159,31 +125,11 @@ class StudyProgress:
     """
 
     def __init__(self, trials: int, *, shown: bool):
-        self._console = open_console(stderr=True, quiet=not shown)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._bar = Progress(*columns, console=self._console)
-        self._line = self._bar.add_task("Tune", total=trials)
-
-    def __enter__(self) -> "StudyProgress":
-        self._bar.start()
-        return self
-
-    def expect(self, trials: int) -> None:
-        """Set the number of trials, once it is known what is searched."""
-        self._bar.update(self._line, total=trials)
+        super().__init__("Tune", "what", "bar", "count", "elapsed", total=trials, shown=shown)
 
     def done(self, finished: int) -> None:
         """Show how many trials are finished."""
-        self._bar.update(self._line, completed=finished, description="Tune")
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def say(self, text: str) -> None:
-        """Print a line above the bar."""
-        self._console.print(text, markup=False, highlight=False)
+        self.update("Tune", completed=finished)
 
     @contextlib.contextmanager
     def controlled(self) -> Iterator[None]:
@@ -191,13 +137,11 @@ class StudyProgress:
         with controlled(self.say):
             yield
 
-    def update(self, study: "optuna.Study", questions: int, number: int, done: int) -> None:
+    def trial(self, study: "optuna.Study", questions: int, number: int, done: int) -> None:
         """Show a trial in progress."""
         from optuna.trial import TrialState
 
         finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
         values = [trial.values[0] for trial in finished if trial.state == TrialState.COMPLETE and trial.values]
         best = f", best {100 * max(values):.1f} %" if values else ""
-        self._bar.update(
-            self._line, completed=len(finished), description=f"Trial {number}: {done} of {questions} questions{best}"
-        )
+        self.update(f"Trial {number}: {done} of {questions} questions{best}", completed=len(finished))

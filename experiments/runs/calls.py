@@ -22,10 +22,10 @@ what branches cost beside the answers, which name them as `branches`.
 """
 
 import contextlib
-import errno
 import io
 import itertools
 import json
+import math
 import mmap
 import os
 import re
@@ -34,15 +34,15 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Self
 
 from corpora.compressed import lines_of, reading, unpacked
-from experiments.runs.files import CALLS, COSTS, ROWS, Json, Row, RowKey, RowLog, checked_lines, writing
+from experiments.runs.files import CALLS, COSTS, ROWS, Json, Row, RowKey, RowLog, checked_lines
 from experiments.runs.models import Spent
 from signatures.common.errors import UserError, UserNotice, one_line
 from signatures.common.secrets import redacted
 from signatures.common.strict_json import parse_strict_json
+from signatures.common.work import AppendedFile
 
 _SKIPPABLE = 0x184D2A5E  # one of the sixteen magic numbers of frames that decompressors skip
 _HEADER = struct.Struct("<II")  # magic number, bytes that follow
@@ -223,7 +223,7 @@ def _damaged(path: Path, start: int, reason: object) -> UserError:
     )
 
 
-class CallFile:
+class CallFile(AppendedFile):
     """Appends the calls of questions; one writer at a time, which `run_lock` ensures. Written only if there are any.
 
     Calls are on the disk before their row is if `sync` is called before the rows are synced (`RowLog`).
@@ -233,58 +233,25 @@ class CallFile:
     """
 
     def __init__(self, folder: Path):
-        self._folder, self._path = folder, folder / CALLS
-        self._file: IO[bytes] | None = None
-        self._unsynced = False
+        super().__init__(folder / CALLS, sync_every=math.inf)
 
-    def __enter__(self) -> "CallFile":
-        if self._path.exists():
-            end = max((frame.end for frame in call_frames(self._folder)), default=0)
-            with writing(self._path):
-                os.truncate(self._path, end)
-        return self
+    def complete_bytes(self) -> int:
+        """Return how many bytes are complete frames."""
+        return max((frame.end for frame in call_frames(self.path.parent)), default=0)
 
-    def append(self, key: RowKey, packed: bytes | None) -> None:
+    def __enter__(self) -> Self:
+        return super().__enter__() if self.path.exists() else self
+
+    def append_calls(self, key: RowKey, packed: bytes | None) -> None:
         """Write what `packed_calls` returned for a question, before its row; None if it made no call.
 
         Raises:
             UserError: The disk is full; earlier calls are intact.
         """
-        if packed is None:
-            if self._file is None and not self._path.exists():
-                return
-            packed = packed_calls(key, [])  # an earlier attempt may have made calls
-        with writing(self._path):
-            if self._file is None:
-                self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - until __exit__
-            start = self._file.tell()
-            try:
-                if self._file.write(packed) != len(packed):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            except OSError:
-                with contextlib.suppress(OSError):  # what follows must not stand behind half a frame
-                    os.ftruncate(self._file.fileno(), start)
-                raise
-            self._unsynced = True
-
-    def sync(self) -> None:
-        """Wait until the disk has all calls that were appended.
-
-        Raises:
-            UserError: It fails.
-        """
-        if self._file is not None and self._unsynced:
-            self._unsynced = False  # a disk that fails is reported once
-            with writing(self._path):
-                os.fsync(self._file.fileno())
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+        if self._file is None and packed is not None:
+            super().__enter__()
         if self._file is not None:
-            with contextlib.closing(self._file), contextlib.suppress(UserError):
-                self.sync()
-            self._file = None
+            self.write(packed_calls(key, []) if packed is None else packed)  # an earlier attempt may have made calls
 
 
 COUNTED = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "usd", "retries", "wait_seconds")

@@ -28,25 +28,23 @@ is removed when the run is resumed; that question is then asked again.
 """
 
 import contextlib
-import errno
 import gc
 import json
-import os
 import subprocess
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, Spent, check_description, parse_row
 from optimizers.metrics.names import note_renamed, with_current_names
 from optimizers.replay.names import BRANCHES, REPLIES
+from signatures.common import work
 from signatures.common.errors import UserError
-from signatures.common.files import atomic_write, exclusive_lock, refuse_links, remove_temporaries
+from signatures.common.files import atomic_write, writing
 from signatures.common.secrets import redacted
 from signatures.common.strict_json import read_strict_json
+from signatures.common.work import AppendedFile, complete_lines, json_line, locked_folder
 
 
 @contextlib.contextmanager
@@ -98,19 +96,9 @@ def _names(entry: Mapping[str, Any], key: str) -> list[str]:
     return names if isinstance(names, list) else []
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for key, item in value.items():
-        if isinstance(item, Mapping) and item:
-            yield from _flat(item, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", item
-
-
-def differing_field(old: Json, new: Json) -> str | None:
-    """Return the first dotted field in which two experiments differ; None if they are the same."""
-    first = dict(_flat({key: value for key, value in old.items() if key not in _SESSION}))
-    second = dict(_flat({key: value for key, value in new.items() if key not in _SESSION}))
-    return next((name for name in [*second, *first] if first.get(name) != second.get(name)), None)
+def difference(old: Json, new: Json) -> work.Difference | None:
+    """Return the first field in which two experiments differ; None if they are the same."""
+    return work.difference(old, new, ignored=_SESSION)
 
 
 def cure_of(field: str) -> str:
@@ -122,12 +110,6 @@ def cure_of(field: str) -> str:
             "and add it with `verihop score` once all is answered."
         )
     return "Resume it with the settings it was started with, or choose another folder."
-
-
-def value_of(description: Json, field: str) -> str:
-    """Return the value of a dotted field as text, cut to 80 characters."""
-    text = repr(dict(_flat(description)).get(field))
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 SCHEMA = 1
@@ -154,18 +136,6 @@ def git_revision() -> str | None:
     if git("ls-files", "--error-unmatch", here.name) is None:
         return None
     return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
-
-
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Raise a failed write as UserError: the user can free disk space or change permissions."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be written ({error.strerror or error}). Existing content is kept; free some space or "
-            "choose another folder."
-        ) from error
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -213,19 +183,6 @@ def read_run(folder: Path) -> Json:
         raise UserError(f"{folder / RUN} is damaged ({error}). Delete the folder and run again.") from None
     note_renamed(description["metrics"])
     return {**description, "metrics": with_current_names(description["metrics"])}
-
-
-def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield `(number from 1, line)` of every non-empty line that ends in a newline; nothing if there is no file."""
-    if not path.exists():
-        return
-    try:
-        with open(path, "rb") as file:  # split at line feeds only: JSON leaves other line separators unescaped
-            for number, line in enumerate(file, start=1):
-                if line.endswith(b"\n") and len(line) > 1:  # without a line feed it is incomplete, even if it parses
-                    yield number, line[:-1]
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}). Restore it, or delete the folder.") from None
 
 
 def repeat_of(row: Row) -> int:
@@ -276,26 +233,14 @@ def _kind_of(folder: Path) -> type[AnyRow]:
     return ROWS_OF.get(kind, AnyRow) if kind is None or isinstance(kind, str) else AnyRow
 
 
-@contextlib.contextmanager
-def run_lock(folder: Path) -> Iterator[None]:
-    """Lock a run's folder against other processes; it is created if missing, and removed at the end if it is empty.
-
-    Temporary files of a killed process are removed.
+def run_lock(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """Lock a run's folder as `locked_folder` does.
 
     Raises:
         UserError: Another process has the lock, or the folder is not writable.
     """
     busy = f"Another process is writing the run in {folder}: wait for it or choose another folder."
-    try:
-        with contextlib.ExitStack() as stack:
-            with writing(folder):
-                refuse_links(folder)
-                stack.enter_context(exclusive_lock(folder / _LOCK, busy))
-                remove_temporaries(folder)
-            yield
-    finally:
-        with contextlib.suppress(OSError):  # not empty: a run, or another process's lock
-            folder.rmdir()
+    return locked_folder(folder, _LOCK, busy)
 
 
 def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
@@ -327,12 +272,10 @@ def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
         return []
     old = read_json(folder / RUN)
     asked = as_asked(old)
-    field = differing_field(asked, description)
-    if field is not None:
+    if differs := difference(asked, description):
         raise UserError(
-            f"{folder} contains another run: {field} was {value_of(asked, field)} and is now "
-            f"{value_of(description, field)}. "
-            f"{cure_of(field)}"
+            f"{folder} contains another run: {differs.field} was {differs.stored} and is now {differs.asked}. "
+            f"{cure_of(differs.field)}"
         )
     if not isinstance(old.get("resumed", []), list):
         raise UserError(f"{folder / RUN} is damaged ('resumed' is no list). Delete the folder and run again.")
@@ -390,70 +333,16 @@ def write_rows(folder: Path, rows: Iterable[Row]) -> None:
     path = folder / ROWS
     with writing(path), atomic_write(path, "wb") as file:
         for row in rows:
-            file.write(json.dumps(redacted(row), ensure_ascii=False).encode(errors="replace") + b"\n")
+            file.write(json_line(row))
 
 
 SYNC_SECONDS = 1.0  # of rows that can be asked for again
 
 
-class RowLog:
-    """Append rows to `rows.jsonl` or another file; a killed process loses no row whose `append` has returned.
-
-    An incomplete last line is removed first. There may be one writer at a time, which `run_lock` ensures.
-
-    Args:
-        folder: Of the run.
-        name: The file in it.
-        sync_every: Least seconds between two waits for the disk, each of which takes longer than all else about a row;
-            a power cut may lose the rows since the last wait. 0 waits for each row.
-        first: Called before each wait, to have the disk take what belongs to the rows before them.
-    """
+class RowLog(AppendedFile):
+    """Appends rows to `rows.jsonl`, or another file, of a run, whose folder `run_lock` locks; see `AppendedFile`."""
 
     def __init__(
         self, folder: Path, name: str = ROWS, *, sync_every: float = 0.0, first: Callable[[], None] = lambda: None
     ):
-        self._path, self._first = folder / name, first
-        self._file: IO[bytes] | None = None
-        self._sync_every, self._synced, self._unsynced = sync_every, time.monotonic(), False
-
-    def __enter__(self) -> "RowLog":
-        with writing(self._path):
-            with open(self._path, "a+b") as file:
-                file.seek(0)
-                content = file.read()
-                file.truncate(content.rfind(b"\n") + 1)
-            self._file = open(self._path, "ab", buffering=0)  # a row is written, or the error raised, immediately
-        return self
-
-    def append(self, row: Row) -> None:
-        """Write one row, with keys hidden.
-
-        Raises:
-            UserError: The disk is full; earlier rows are intact.
-        """
-        if self._file is None:
-            raise RuntimeError("RowLog is used outside its `with` block.")
-        # LMs can write lone surrogates, which UTF-8 cannot encode.
-        line = json.dumps(redacted(row), ensure_ascii=False).encode(errors="replace") + b"\n"
-        with writing(self._path):
-            if self._file.write(line) != len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            self._unsynced = True
-            if time.monotonic() - self._synced >= self._sync_every:
-                self._sync()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._file is None:
-            return
-        with contextlib.closing(self._file), writing(self._path) if kind is None else contextlib.suppress(OSError):
-            if self._unsynced:
-                self._sync()
-
-    def _sync(self) -> None:
-        assert self._file is not None
-        self._unsynced = False  # a disk that fails is reported once
-        self._first()
-        os.fsync(self._file.fileno())
-        self._synced = time.monotonic()
+        super().__init__(folder / name, sync_every=sync_every, first=first)

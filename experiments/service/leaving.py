@@ -3,13 +3,12 @@
 import asyncio
 import contextlib
 import contextvars
-import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeVar
 
 import anyio
 
-from programs.parts.threads import Ended, caught
+from programs.parts.threads import Ended, caught, daemon
 
 Result = TypeVar("Result")
 _ENDED = "verihop.ended"
@@ -54,7 +53,7 @@ def in_thread(work: Callable[[], Result]) -> "asyncio.Future[Result]":
         with contextlib.suppress(RuntimeError):  # the loop is closed, and whoever waited is gone
             loop.call_soon_threadsafe(tell, how)
 
-    threading.Thread(target=run, name="service", daemon=True).start()
+    daemon(run, name="service")
     return future
 
 

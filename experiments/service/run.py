@@ -20,7 +20,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection as Pipe
@@ -40,6 +39,7 @@ from experiments.pipeline.parallel.process_pool import (
 from experiments.service.answering import Failure, Limits
 from experiments.service.guards import LOOPBACK
 from experiments.service.waiting import Waiting
+from programs.parts.threads import daemon
 from signatures.common.errors import UserError, user_error_within
 from signatures.common.logs import event
 from signatures.common.secrets import register
@@ -468,7 +468,7 @@ def _run_process(number: int, link: Pipe, inherited: list[Pipe], holder: socket.
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # else a terminal may stop a process that writes to it
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        threading.Thread(target=_end_with, args=(link,), daemon=True).start()
+        daemon(_end_with, link, name="end-with-first")
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         with contextlib.closing(_beside(holder)) as listener:
             work(number, listener, lambda facts: send(link, {"ready": facts}))

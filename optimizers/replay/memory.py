@@ -9,24 +9,22 @@ by the next writer, as the incomplete line of a file of rows is. Any other damag
 import contextlib
 import contextvars
 import copy
-import errno
 import gzip
 import json
-import os
+import math
 import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 import dspy
 
 from programs.lms.calls.metered import Reply, calls_recorded
 from programs.parts.meter import Meter
 from signatures.common.errors import UserError
-from signatures.common.secrets import redacted
 from signatures.common.strict_json import parse_strict_json
+from signatures.common.work import AppendedFile, json_line
 from signatures.types import Passage, make_passage, plain_metadata
 
 Json = dict[str, Any]
@@ -251,59 +249,16 @@ def _damaged(path: Path, number: int, reason: object) -> UserError:
     return UserError(f"{path} is damaged in its member {number} ({reason}). Record the run again.")
 
 
-class MemberLog:
-    """Appends JSON values to such a file; safe under threads. There may be one writer at a time.
-
-    Args:
-        path: The file; created if missing.
-    """
+class MemberLog(AppendedFile):
+    """Appends JSON values to such a file. The disk takes them at the end: what is lost is recorded again."""
 
     def __init__(self, path: Path):
-        self._path = path
-        self._lock = threading.Lock()
-        self._file: IO[bytes] | None = None
-        self._end = 0
+        super().__init__(path, sync_every=math.inf)
 
-    def __enter__(self) -> "MemberLog":
-        self._end = max((end for _, _, end in _members(self._path)), default=0)
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self._path, "ab") as file:
-                file.truncate(self._end)
-            self._file = open(self._path, "ab", buffering=0)
-        except OSError as error:
-            raise self._unwritable(error) from error
-        return self
+    def complete_bytes(self) -> int:
+        """Return how many bytes are complete members."""
+        return max((end for _, _, end in _members(self.path)), default=0)
 
     def append(self, value: Any) -> Place:
-        """Write one value, with keys hidden, and return its place.
-
-        Raises:
-            UserError: The disk is full; earlier values are intact.
-        """
-        if self._file is None:
-            raise RuntimeError("MemberLog is used outside its `with` block.")
-        # LMs can write lone surrogates, which UTF-8 cannot encode.
-        line = json.dumps(redacted(value), ensure_ascii=False, allow_nan=False).encode(errors="replace") + b"\n"
-        member = gzip.compress(line, mtime=0)
-        with self._lock:
-            try:
-                if self._file.write(member) != len(member):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            except OSError as error:
-                with contextlib.suppress(OSError):  # what follows must not stand behind half a member
-                    os.ftruncate(self._file.fileno(), self._end)
-                raise self._unwritable(error) from error
-            start, self._end = self._end, self._end + len(member)
-        return start, self._end
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._file is not None:
-            with contextlib.closing(self._file), contextlib.suppress(OSError):
-                os.fsync(self._file.fileno())
-            self._file = None
-
-    def _unwritable(self, error: OSError) -> UserError:
-        return UserError(f"{self._path} cannot be written ({error.strerror or error}). Existing content is kept.")
+        """Write one value, with keys hidden, and return its place; raises as `write` does."""
+        return self.write(gzip.compress(json_line(value, allow_nan=False), mtime=0))

@@ -28,7 +28,7 @@ from programs.lms.continuing import is_begun
 from programs.lms.requests import turns
 from programs.lms.weights import choice
 from programs.lms.weights.choice import Weights, weights
-from programs.parts.threads import result_of, wait_for
+from programs.parts.threads import daemon, result_of, wait_for
 from signatures.common.files import sha256_text
 from signatures.common.versions import installed_versions
 
@@ -65,8 +65,7 @@ class Worker:
         self._lock = threading.Lock()
         self._stopped = False
         self.started = threading.Event()  # the model is loaded, or cannot be
-        self._thread = threading.Thread(target=self._work, args=(model, tokenizer, properties), daemon=True, name="lm")
-        self._thread.start()
+        self._thread = daemon(self._work, model, tokenizer, properties, name="lm")
 
     def submit(self, jobs: list[Job]) -> bool:
         """Queue the jobs and return True; return False if this worker has failed or is stopping."""

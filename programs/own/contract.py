@@ -15,9 +15,7 @@ import types
 import typing
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,7 +34,7 @@ from programs.parts.knobs import knobs_of, takes_similarity
 from programs.parts.meter import metered
 from programs.parts.prediction import STOP_REASONS, hops_heard_by
 from programs.parts.probability import asks_yes_no
-from programs.parts.threads import ended_within, sequential_calls
+from programs.parts.threads import ended_within, run_all, sequential_calls
 from signatures.common.errors import UserError, one_line
 from signatures.plain_text import continues_text, replies_in_text
 from signatures.types import Hop, Passage
@@ -337,9 +335,8 @@ def _threads(subject: _Subject) -> None:
     questions = [f"{QUESTION[:-1]}, number {number}?" for number in range(_THREADS)]
     with StandInLM(most=2 * len(questions) * program.max_calls()).use():
         alone = [program(question=question).toDict() for question in questions]
-        with ThreadPoolExecutor(_THREADS) as pool:
-            futures = [pool.submit(copy_context().run, program, question=question) for question in questions]
-        together = [future.result().toDict() for future in futures]
+        tasks = [partial(program, question=question) for question in questions]
+        together = [ended.result().toDict() for ended in run_all(tasks, width=_THREADS, name="contract")]
     differ = sum(one != other for one, other in zip(alone, together, strict=True))
     _demand(not differ, f"{differ} of {len(questions)} questions had another result in {_THREADS} threads")
 

@@ -68,27 +68,51 @@ def caught(task: Callable[[], Result]) -> Ended[Result]:
         return Ended(error=error)
 
 
-def start(task: Callable[[], Result], *, name: str) -> tuple[threading.Event, list[Ended[Result]]]:
-    """Run a task in a daemon thread, in a copy of the context; return an event set at its end, and how it ended."""
-    done, ended = threading.Event(), list[Ended[Result]]()
-    context = contextvars.copy_context()
-
-    def body() -> None:
-        ended.append(context.run(caught, task))
-        done.set()
-
-    threading.Thread(target=body, name=name, daemon=True).start()
-    return done, ended
+def daemon(work: Callable[..., object], *arguments: object, name: str) -> threading.Thread:
+    """Run `work` in a new daemon thread, and return that."""
+    thread = threading.Thread(target=work, args=arguments, name=name, daemon=True)
+    thread.start()
+    return thread
 
 
-def ended_within(seconds: float, task: Callable[[], Result], *, name: str) -> Ended[Result] | None:
-    """Run a task as `start` does and return how it ended; None after `seconds`, when its thread is left alone."""
-    done, ended = start(task, name=name)
-    until = time.monotonic() + seconds
-    while not done.wait(_LOOK):  # with a time limit, as in `wait_for`
+class Started(Generic[Result]):
+    """A task that runs in a daemon thread of its own, in a copy of the context.
+
+    Args:
+        task: Called once.
+        name: Of the thread.
+    """
+
+    def __init__(self, task: Callable[[], Result], *, name: str):
+        self._done = threading.Event()
+        self._ended: Ended[Result] = _died(name)
+        self._thread = daemon(self._run, contextvars.copy_context(), task, name=name)
+
+    def _run(self, context: contextvars.Context, task: Callable[[], Result]) -> None:
+        self._ended = context.run(caught, task)
+        self._done.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the task has ended, for `seconds` at most, and return whether it has."""
+        return self._done.wait(seconds) or not self._thread.is_alive()
+
+    def result(self) -> Result:
+        """Return the value of a task that has ended, or raise its error; RuntimeError if its thread never ran it."""
+        return self._ended.result()
+
+
+def _died(name: str) -> Ended[Any]:
+    """Return how a task ended whose thread died before it, as where no memory is left."""
+    return Ended(error=RuntimeError(f"The thread {name!r} died before its work began."))
+
+
+def ended_within(seconds: float, task: Callable[[], Result], *, name: str) -> Started[Result] | None:
+    """Run a task in a daemon thread and return it once it has ended; None after `seconds`: its thread is left alone."""
+    started, until = Started(task, name=name), time.monotonic() + seconds
+    while not started.wait(_LOOK):  # with a time limit, as in `wait_for`
         if time.monotonic() > until:
             return None
-    return ended[0]
+    return started
 
 
 def run_all(tasks: Sequence[Callable[[], Result]], *, width: int, name: str) -> list[Ended[Result]]:
@@ -115,11 +139,10 @@ def run_all(tasks: Sequence[Callable[[], Result]], *, width: int, name: str) -> 
                 if not left[0]:
                     last.set()
 
-    for number in range(min(width, len(tasks))):
-        threading.Thread(target=work, name=f"{name}-{number}", daemon=True).start()
-    if tasks:
-        wait_for(last)
-    return [end for end in ended if end is not None]
+    threads = [daemon(work, name=f"{name}-{number}") for number in range(min(width, len(tasks)))]
+    while any(thread.is_alive() for thread in threads) and not last.wait(_LOOK):  # with a time limit, as in `wait_for`
+        pass
+    return [end or _died(name) for end in ended]
 
 
 class Threads:
@@ -167,7 +190,7 @@ class Threads:
             self._pass_on()
 
     def _start(self, task: Callable[[], None]) -> None:
-        threading.Thread(target=self._work, args=(task,), name="answer", daemon=True).start()
+        daemon(self._work, task, name="answer")
 
     def _work(self, task: Callable[[], None] | None) -> None:
         while task is not None:

@@ -28,6 +28,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from programs.lms.tracing.calls import Call, calls_heard_by
 from programs.parts.prediction import original_of
+from programs.parts.threads import daemon
 from signatures.common.errors import UserError, UserNotice, one_line
 from signatures.common.secrets import redact, register
 from signatures.types import Passage
@@ -392,8 +393,7 @@ class Sender(SpanExporter):
         """Run what sends the last spans, for `LAST_SECONDS` and a little more at most."""
         self._ending = True
         self._exporter.shutdown()  # it waits for no further attempt
-        thread = threading.Thread(target=send, daemon=True)
-        thread.start()
+        thread = daemon(send, name="last-spans")
         thread.join(1.1 * LAST_SECONDS)
         if thread.is_alive():
             self._failed = True  # further batches are not tried

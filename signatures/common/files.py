@@ -96,6 +96,18 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
 
 
 @contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise a failed write as UserError: the user can free disk space or change permissions."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be written ({error.strerror or error}). Existing content is kept; free some space or "
+            "choose another folder."
+        ) from error
+
+
+@contextlib.contextmanager
 def temporary_folder(parent: Path | str, prefix: str) -> Iterator[Path]:
     """Yield a new folder in `parent`, which is removed at the end; those of this prefix that kills left go first."""
     _remove_abandoned(Path(parent), re.compile(rf"{re.escape(prefix)}{_RANDOM}"))
@@ -206,10 +218,11 @@ def exclusive_lock(path: Path | str, busy: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # On POSIX before the release, so that no other holder's new file is deleted; on Windows the release deletes it.
-        with contextlib.suppress(PermissionError):
-            Path(path).unlink(missing_ok=True)
-        lock.release()
+        try:  # on POSIX before the release, so that no other holder's new file is deleted; on Windows that deletes it
+            with contextlib.suppress(PermissionError):
+                Path(path).unlink(missing_ok=True)
+        finally:
+            lock.release()
 
 
 def _acquire(lock: "BaseFileLock", folder: Path) -> None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from experiments.analysis.export.answers import Exported, began_and_ended, exported_answers
 from experiments.analysis.statistics import Mean
 from experiments.analysis.summary import RunSummary, summarise
-from experiments.runs.files import Json, read_run, repeat_of, writing
+from experiments.runs.files import Json, read_run, repeat_of
 from signatures.common.errors import UserError
-from signatures.common.files import sha256_text, temporary_folder
+from signatures.common.files import sha256_text, temporary_folder, writing
 from signatures.common.secrets import redacted
 
 if TYPE_CHECKING:

@@ -29,10 +29,10 @@ from experiments.analysis.by_group import Groups
 from experiments.analysis.compare import Comparison, Line, compare_runs, p_text
 from experiments.analysis.summary import FAULTS, RunSummary, interval, number, percent, summarise
 from experiments.runs.calls import evidence_line, source_and_link
-from experiments.runs.files import Json, Row, collector_paused, read_rows, read_run, repeat_of, writing
+from experiments.runs.files import Json, Row, collector_paused, read_rows, read_run, repeat_of
 from optimizers.metrics.scoring import COSTS, costs_known
 from signatures.common.errors import UserError
-from signatures.common.files import atomic_write
+from signatures.common.files import atomic_write, writing
 from signatures.common.secrets import redact, redacted
 from signatures.common.terminal import printable
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from statistics import mean, median
 from typing import TYPE_CHECKING
 
-from experiments.runs.files import writing
 from signatures.common.errors import UserError
-from signatures.common.files import atomic_write
+from signatures.common.files import atomic_write, writing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.report.plots import empty_figure
 from experiments.analysis.tuning.findings import Findings
-from experiments.runs.files import writing
 from optimizers.tuning.records import Trial
-from signatures.common.files import atomic_write
+from signatures.common.files import atomic_write, writing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

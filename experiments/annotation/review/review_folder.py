@@ -20,9 +20,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from corpora.questions import Question, read_questions, write_questions
 from experiments.annotation.review.cards import EDIT, SCALES, Card, Scale
-from experiments.runs.files import RowLog, complete_lines, read_json, write_json, writing
+from experiments.runs.files import read_json, write_json
 from signatures.common.errors import UserError, unknown
-from signatures.common.files import atomic_write, exclusive_lock, refuse_links, sha256_file, sha256_text
+from signatures.common.files import atomic_write, sha256_file, sha256_text, writing
+from signatures.common.work import AppendedFile, complete_lines, locked_folder
 
 DECISIONS = "decisions.jsonl"
 
@@ -72,7 +73,7 @@ class DecisionLog:
     """
 
     def __init__(self, folder: Path):
-        self._log = RowLog(folder, DECISIONS)
+        self._log = AppendedFile(folder / DECISIONS)
         self._lock = threading.Lock()
         self._ratings = Ratings()
         self._folder = folder
@@ -104,14 +105,7 @@ class DecisionLog:
                 time=datetime.now(UTC).isoformat(timespec="seconds"),
                 sequence=self._sequence + 1,
             )
-            try:
-                self._log.append(decision.model_dump(exclude_none=True) | {"value": value})
-            except UserError:
-                self._open = False
-                self._log.__exit__(None, None, None)
-                self._log.__enter__()  # removes a partly written line, so that the next decision starts a new one
-                self._open = True
-                raise
+            self._log.append(decision.model_dump(exclude_none=True) | {"value": value})
             self._sequence += 1
             self._ratings.add(decision)
             return decision
@@ -352,19 +346,14 @@ def read_review(folder: Path) -> Review:
     return Review(folder, description, cards)
 
 
-@contextlib.contextmanager
-def exclusive_access(folder: Path) -> Iterator[None]:
+def exclusive_access(folder: Path) -> contextlib.AbstractContextManager[None]:
     """Lock a review's folder against other processes that write decisions.
 
     Raises:
         UserError: The folder is locked by another process.
     """
     busy = f"Another process is reviewing in {folder}: end it first, or use a copy and import its ratings."
-    with contextlib.ExitStack() as stack:
-        with writing(folder):
-            refuse_links(folder)
-            stack.enter_context(exclusive_lock(folder / _LOCK, busy))
-        yield
+    return locked_folder(folder, _LOCK, busy)
 
 
 def reviewer_name(name: str, known: Sequence[str]) -> str:

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from experiments.annotation.review.cards import EDIT, Card, Item
 from experiments.annotation.review.review_folder import Decision, DecisionLog, Ratings, Review, needs_judgement
 from experiments.runs.files import Json
+from programs.parts.threads import daemon
 from signatures.common.errors import UserError
 
 MAX_CHARACTERS = 2000  # characters of an edited key fact
@@ -276,8 +276,7 @@ def serving(session: Session, port: int = 0) -> Iterator[str]:
         server = _Server(session, port)
     except OSError as error:
         raise UserError(f"Port {port} cannot be opened ({error.strerror}). Choose another, or 0 for any.") from None
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
-    thread.start()
+    thread = daemon(server.serve_forever, 0.1, name="review")
     try:
         yield f"http://127.0.0.1:{server.server_port}/{server.token}/"
     finally:

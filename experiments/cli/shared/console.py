@@ -8,12 +8,13 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import typer
 
 from signatures.common.errors import UserError
 from signatures.common.logs import are_json, event
+from signatures.common.progress import ProgressLine
 from signatures.common.terminal import open_console, printable, printable_json
 
 WIDTH = 80  # characters of a line of text
@@ -104,16 +105,11 @@ def resumable() -> Iterator[None]:
 @contextlib.contextmanager
 def counter(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
     """Show a running count on standard error, for work of unknown length; yield the function that sets it."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = open_console(stderr=True, quiet=not shown)
-    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:.0f}"), TimeElapsedColumn())
-    with Progress(*columns, console=console) as bar:
-        line = bar.add_task(what, total=None)
-        yield lambda done: bar.update(line, completed=done)
+    with ProgressLine(what, "spinner", "{task.description} {task.completed:.0f}", "elapsed", shown=shown) as line:
+        yield lambda done: line.update(completed=done)
 
 
-class Activity:
+class Activity(ProgressLine):
     """A line on standard error that says what is being done and for how long; on a terminal only.
 
     Args:
@@ -122,42 +118,25 @@ class Activity:
     """
 
     def __init__(self, what: str, *, shown: bool):
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        console = open_console(stderr=True)
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-        hidden = not (shown and console.is_terminal)
-        self._progress = Progress(*columns, console=console, transient=True, disable=hidden)
-        self._task = self._progress.add_task(printable(what), total=None)
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        super().__init__(printable(what), "spinner", "what", "elapsed", shown=shown, terminal=True, transient=True)
 
     @contextlib.contextmanager
     def paused(self, then: str) -> Iterator[None]:
         """Remove the line while the block prints results; `then` is what is done next."""
-        self._progress.stop()
+        self._bar.stop()
         try:
             yield
         finally:
-            self._progress.update(self._task, description=printable(then))
-            self._progress.start()
+            self.update(printable(then))
+            self._bar.start()
 
 
 @contextlib.contextmanager
 def transfer(what: str, *, shown: bool) -> Iterator[Callable[[int, int | None], None]]:
     """Show the progress of a download on standard error; yield the function that sets bytes done and in total."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    console = open_console(stderr=True, quiet=not shown)
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(TextColumn("{task.description}"), *columns, console=console) as bar:
-        line = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(line, completed=done, total=total)
+    columns = ("what", "bar", "bytes", "bytes per second", "left")
+    with ProgressLine(what, *columns, shown=shown) as line:
+        yield lambda done, total: line.update(completed=done, total=total)
 
 
 _SHORT = 200  # characters of a reply that is not shown whole

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 from experiments.analysis.statistics import mean_of
-from experiments.runs.files import complete_lines, differing_field, read_json, read_rows, value_of, write_json, writing
+from experiments.runs.files import difference, read_json, read_rows, write_json
 from programs.lms.calls.budget import PAID
 from programs.lms.calls.control import controlled
 from programs.parts.meter import Meter, metered
 from signatures.common.errors import UserError
 from signatures.common.files import exclusive_lock, refuse_links, sha256_file, sha256_text
 from signatures.common.strict_json import parse_strict_json
+from signatures.common.work import AppendedFile, complete_lines
 
 if TYPE_CHECKING:
     import dspy
@@ -181,10 +182,10 @@ def _open_checkpoint(out: Path, folder: Path, request: dict[str, Any], *, resume
         raise UserError(f"A compilation into {out} was stopped: resume it, or overwrite it to start again.")
     stopped = stored.exists() and resume
     before = read_json(stored).get("request", {}) if stopped else {}
-    if stopped and (changed := differing_field(before, request)):
+    if stopped and (changed := difference(before, request)):
         raise UserError(
-            f"The stopped compilation into {out} had another {changed} ({value_of(before, changed)}, now "
-            f"{value_of(request, changed)}): resume it with the same settings, or overwrite it to start again."
+            f"The stopped compilation into {out} had another {changed.field} ({changed.stored}, now "
+            f"{changed.asked}): resume it with the same settings, or overwrite it to start again."
         )
     if out.exists() and not overwrite:
         reason = "The finished artifact there is of another request: choose" if resume else "Choose"
@@ -234,10 +235,8 @@ class CandidateLog:
             "scores": dict(candidate.scores),
             "state": dump_state(candidate.program) if plain else None,
         }
-        with writing(self._path), open(self._path, "ab") as file:
-            if file.tell() and not self._path.read_bytes().endswith(b"\n"):
-                file.write(b"\n")  # a killed session left half a line
-            file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        with AppendedFile(self._path) as file:
+            file.append(line)
 
     def read(self) -> "dict[str, Candidate]":
         """Return the candidates of earlier sessions by label, the last of each; damaged lines are skipped."""

@@ -2,17 +2,17 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from experiments.analysis.summary import percent
-from signatures.common.terminal import open_console
+from signatures.common.progress import ProgressLine
 
 if TYPE_CHECKING:
     from experiments.pipeline.compiling.estimate import CompileEstimate
     from optimizers.teleprompters.task import Candidate
 
 
-class CompileProgress:
+class CompileProgress(ProgressLine):
     """Shows runs, demonstrations and candidates.
 
     Args:
@@ -22,37 +22,24 @@ class CompileProgress:
     """
 
     def __init__(self, estimate: "CompileEstimate", metric: str, *, shown: bool):
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        self.console = open_console(stderr=True, quiet=not shown)
+        total = estimate.runs.student + estimate.runs.teacher
+        columns = ("what", "short bar", "count", "left")
+        super().__init__(f"Compile ({estimate.optimizer})", *columns, total=total, shown=shown)
+        self.update(visible=total > 0)
         self._estimate, self._metric = estimate, metric
         self._accepted = self._count = 0
         self._best_mean: float | None = None
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn())
-        self._bar = Progress(*columns, TimeRemainingColumn(), console=self.console)
-        total = estimate.runs.student + estimate.runs.teacher
-        self._line: Any = self._bar.add_task(f"Compile ({estimate.optimizer})", total=total, visible=total > 0)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Show the progress inside the block."""
         self.say(str(self._estimate))
-        with self._bar:
+        with self:
             yield
-
-    def say(self, text: str) -> None:
-        """Print one line above the bar."""
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def ran(self) -> None:
         """Count a run of a program on a question."""
-        self._bar.update(self._line, advance=1)
+        self.update(advance=1)
 
     def tried(self, tried: int, accepted: int) -> None:
         """Show how many training questions make demonstrations."""
@@ -75,4 +62,4 @@ class CompileProgress:
         figures = [f"{self._accepted} accepted"] if self._accepted else []
         if self._best_mean is not None:
             figures = [f"{self._count} candidates", f"best {percent(self._best_mean)}"]
-        self._bar.update(self._line, description=", ".join([f"Compile ({self._estimate.optimizer})", *figures]))
+        self.update(", ".join([f"Compile ({self._estimate.optimizer})", *figures]))

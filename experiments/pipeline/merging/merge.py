@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -24,21 +23,20 @@ from experiments.runs.files import (
     Row,
     RowKey,
     checked_lines,
-    differing_field,
+    difference,
     key_of,
     read_json,
     read_run,
     run_lock,
-    value_of,
     write_json,
-    writing,
 )
 from experiments.runs.models import AnswerRow, Spent
 from optimizers.replay.memory import MemberLog, read_members
 from optimizers.replay.names import BRANCHES, REPLIES
 from optimizers.replay.record import has_record, load_record
 from signatures.common.errors import UserError, one_line
-from signatures.common.files import atomic_write, exclusive_lock, sha256_file, sha256_text
+from signatures.common.files import atomic_write, exclusive_lock, sha256_file, sha256_text, writing
+from signatures.common.work import new_folder
 
 
 class Attempt(NamedTuple):
@@ -166,11 +164,11 @@ def _shared(costs: list[bytes], earlier: list[bytes]) -> int:
 
 def _two_answers(key: RowKey, part: Part, row: Row, other: Part, other_row: Row) -> UserError:
     id, repeat = key
-    field = differing_field(row, other_row) or ROWS
+    field, here, there = difference(row, other_row) or (ROWS, None, None)
     which = f"Question {id!r}" if repeat == 1 else f"Repeat {repeat} of question {id!r}"
     return UserError(
-        f"{which} has different rows: {field} is {value_of(row, field)} in {part.folder} and "
-        f"{value_of(other_row, field)} in {other.folder}. Omit one of the runs."
+        f"{which} has different rows: {field} is {here} in {part.folder} and {there} in {other.folder}. "
+        "Omit one of the runs."
     )
 
 
@@ -214,13 +212,10 @@ def check_same_run(parts: Sequence[Part]) -> None:
     """Raise UserError if parts differ in program, LM, metrics, corpus, questions or anything else but the session."""
     first = parts[0]
     for part in parts[1:]:
-        descriptions = [_experiment(first), _experiment(part)]
-        field = differing_field(*descriptions)
-        if field is not None:
-            values = [value_of(description, field) for description in descriptions]
+        if differs := difference(_experiment(first), _experiment(part)):
             raise UserError(
-                f"{part.folder} is not a part of the run in {first.folder}: {field} is {values[1]}, there {values[0]}. "
-                f"{_cure(field)}"
+                f"{part.folder} is not a part of the run in {first.folder}: {differs.field} is {differs.asked}, there "
+                f"{differs.stored}. {_cure(differs.field)}"
             )
 
 
@@ -376,10 +371,10 @@ def _run_of(recorded: Sequence[Part]) -> Json:
         for part in recorded
     ]
     for part, other in zip(recorded[1:], others, strict=True):
-        if (field := differing_field(first, other)) is not None:
+        if differs := difference(first, other):
             raise UserError(
-                f"The record in {part.folder} is not of the run recorded in {recorded[0].folder}: {field} was "
-                f"{value_of(first, field)} and is {value_of(other, field)}. Record both parts by the same command, or "
+                f"The record in {part.folder} is not of the run recorded in {recorded[0].folder}: {differs.field} was "
+                f"{differs.stored} and is {differs.asked}. Record both parts by the same command, or "
                 "omit one."
             )
     return first
@@ -541,16 +536,13 @@ def _write(
 ) -> tuple[RunSummary, list[str]]:
     """Write the files of the run to a hidden folder and rename it; return the summary, and notices of what lacks."""
     keys = sorted(joined.rows, key=lambda key: (key[1], order[key[0]]))
-    hidden = out.with_name(f".{out.name}.merging")
-    with writing(out):
-        shutil.rmtree(hidden, ignore_errors=True)  # of a merge that was killed
-        hidden.mkdir(parents=True)
-    try:
+    with writing(out), new_folder(out, f".{out.name}.merging-") as hidden:
+        hidden.mkdir()
         write_json(hidden / RUN, description)
-        with writing(hidden / ROWS), atomic_write(hidden / ROWS, "wb") as file:
+        with atomic_write(hidden / ROWS, "wb") as file:
             file.writelines(attempt.line + b"\n" for key in keys for attempt in joined.rows[key])
         if joined.costs:
-            with writing(hidden / COSTS), atomic_write(hidden / COSTS, "wb") as file:
+            with atomic_write(hidden / COSTS, "wb") as file:
                 file.writelines(line + b"\n" for line in joined.costs)
         lacking = [
             join_calls(parts, joined, keys, hidden),
@@ -558,9 +550,4 @@ def _write(
         ]
         summary = replace(summarise(hidden, stopped=stopped), folder=str(out))
         write_json(hidden / SUMMARY, summary.as_dict())
-        with writing(out):
-            hidden.rename(out)
-    except BaseException:
-        shutil.rmtree(hidden, ignore_errors=True)
-        raise
     return summary, [notice for notice in lacking if notice is not None]

@@ -33,6 +33,7 @@ from experiments.runs.config import Connected
 from programs.lms.calls.budget import BudgetExceeded
 from programs.lms.calls.control import Stopped, controlled
 from programs.lms.calls.metered import LMUnavailable
+from programs.parts.threads import daemon
 from signatures.common.errors import UserError, UserNotice
 
 Message = dict[str, Any]
@@ -164,8 +165,7 @@ class Worker(Generic[Item, Result]):
                 return
             context = contextvars.copy_context()
             for thread in range(self._threads):
-                name = f"question-{number}-{thread}"
-                threading.Thread(target=self._answer, args=(context,), name=name, daemon=True).start()
+                daemon(self._answer, context, name=f"question-{number}-{thread}")
             self._serve(control.stop)
 
     def _serve(self, stop_calls: Callable[[], None]) -> None:

@@ -11,6 +11,8 @@ from itertools import islice
 from types import FrameType
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from programs.parts.threads import daemon
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -48,7 +50,7 @@ class ThreadPool(Generic[Item, Result]):
         self._changed = threading.Condition()
         self._started = self._yielded = 0
         for number in range(min(threads, len(self._items))):
-            threading.Thread(target=self._run, name=f"question-{number}", daemon=True).start()
+            daemon(self._run, name=f"question-{number}")
 
     def _may_start(self) -> bool:
         return self._started == len(self._items) or self._started - self._yielded < self._most_open
@@ -168,8 +170,7 @@ class Prefetch:
         with self._changed:
             self._waiting[question] = None
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="prefetch", daemon=True)
-                self._thread.start()
+                self._thread = daemon(self._run, name="prefetch")
             if len(self._waiting) >= BATCH:
                 self._changed.notify()
 

@@ -14,10 +14,12 @@ from pydantic import BaseModel, ConfigDict
 
 from experiments.pipeline.tuning.candidates import Prepared
 from experiments.pipeline.tuning.config import DATABASE, QUICK_JOURNAL, TuneConfig
-from experiments.runs.files import differing_field, value_of
+from experiments.runs.files import difference
 from optimizers.tuning.objective import Goal
+from programs.parts.threads import daemon
 from signatures.common.errors import UserError, with_causes
-from signatures.common.files import exclusive_lock, refuse_links
+from signatures.common.files import refuse_links
+from signatures.common.work import locked_folder
 
 if TYPE_CHECKING:
     import dspy
@@ -148,10 +150,10 @@ def _attributes(study: "optuna.Study") -> dict[str, Any]:
 
 
 def _check(stored: dict[str, Any], request: dict[str, Any], name: str) -> None:
-    if changed := differing_field(stored, request):
+    if changed := difference(stored, request):
         raise UserError(
-            f"The study {name!r} was started with another {changed} ({value_of(stored, changed)}, now "
-            f"{value_of(request, changed)}): use the same settings, or another name or folder for a new study."
+            f"The study {name!r} was started with another {changed.field} ({changed.stored}, now {changed.asked}): "
+            "use the same settings, or another name or folder for a new study."
         )
 
 
@@ -211,8 +213,7 @@ def _signs_of_life(study: "optuna.Study") -> Iterator[None]:
             study.set_user_attr(PREPARING, f"{own} {number}")
 
     study.set_user_attr(PREPARING, f"{own} 0")
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
+    thread = daemon(beat, name="heartbeat")
     try:
         yield
     finally:
@@ -246,15 +247,15 @@ def opened_storage(out: Path, config: TuneConfig, *, resume: bool, overwrite: bo
     """
     from optimizers.tuning.storages import QUICK, open_storage
 
-    out.mkdir(parents=True, exist_ok=True)
-    refuse_links(out)
     if config.storage is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        refuse_links(out)
         with _full_disk_told():
             yield open_storage(config.storage, heartbeat=config.heartbeat, grace=config.grace), False
         return
     database = out / (DATABASE if config.replay is None else QUICK_JOURNAL)
     busy = f"Another process tunes in {out}: wait for it, or let both name one storage, which they then share."
-    with exclusive_lock(out / f".{DATABASE}.lock", busy):
+    with locked_folder(out, f".{DATABASE}.lock", busy):
         if overwrite:
             for name in (DATABASE, QUICK_JOURNAL):
                 (out / name).unlink(missing_ok=True)

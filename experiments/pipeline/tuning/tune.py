@@ -204,7 +204,7 @@ def tune_program(
 
                 fail_running(opened.study)
             check_choice(config.chosen, opened.study.get_trials(deepcopy=False), trials_of(space, config))
-            bar.expect(trials_of(space, config))
+            bar.update(total=trials_of(space, config))
             bar.say(f"Study of {trials_of(space, config)} trials. {whole}")
             if record is None or config.buy:
                 warm_up(student, connection)
@@ -336,7 +336,7 @@ def _run(
         questions,
         prune=config.pruned,
         spent=_paid_by(connection),
-        report=functools.partial(bar.update, study, len(questions)),
+        report=functools.partial(bar.trial, study, len(questions)),
     )
     try:
         with (

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from optimizers.distill.training.lm.student import SAVED, SAVING, Student
 from optimizers.distill.training.log import LOG, is_log
 from signatures.common.errors import UserError, first_problem, one_line
-from signatures.common.files import atomic_write, remove_temporaries
+from signatures.common.files import atomic_write
+from signatures.common.work import difference, new_folder
 
 FOLDER, MEASURED, BEST = "checkpoint", ".measured-", "best"
 _WEIGHTS, _OPTIMIZER, _STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
@@ -53,13 +54,11 @@ def write_checkpoint(run: Path, student: Student, optimizer: Any, state: dict[st
     """
     from safetensors.torch import save
 
-    run.mkdir(parents=True, exist_ok=True)
     place = run / f"{FOLDER}-{state['step']:07d}"
     if place.exists():  # of the same step, so with the same weights, but more may have been measured
         _write_state(place, state)
         return
-    with tempfile.TemporaryDirectory(dir=run, prefix=".checkpoint-") as name:
-        new = Path(name) / FOLDER
+    with new_folder(place, ".checkpoint-") as new:
         new.mkdir()
         student.write_weights(new / _WEIGHTS)
         tensors = {
@@ -70,7 +69,6 @@ def write_checkpoint(run: Path, student: Student, optimizer: Any, state: dict[st
         with atomic_write(new / _OPTIMIZER, "wb") as file:
             file.write(save(tensors))
         _write_state(new, state)
-        new.rename(place)
     for folder in _all(run)[:-1]:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -122,12 +120,11 @@ def check_unchanged(state: dict[str, Any], run: dict[str, Any]) -> None:
     measured = state.get("evaluated", {})  # states of before do not say what was measured
     before = {**state["settings"], **measured}
     now = {**run["settings"], **(run["evaluated"] if "evaluated" in state else {})}
-    for name in dict.fromkeys((*now, *measured)):
-        if before.get(name) != now.get(name):
-            raise UserError(
-                f"The checkpoint was written with {name} = {before.get(name)!r}, not {now.get(name)!r}. Resume with "
-                "the same settings, or start a new run."
-            )
+    if differs := difference({name: before.get(name) for name in (*now, *measured)}, now):
+        raise UserError(
+            f"The checkpoint was written with {differs.field} = {differs.stored}, not {differs.asked}. Resume with the "
+            "same settings, or start a new run."
+        )
 
 
 def restore_weights(checkpoint: Path, student: Student) -> None:
@@ -191,7 +188,6 @@ def remove_leftovers(run: Path) -> None:
             (folder / BEST).rename(run / BEST)
     for folder in [path for kind in (".checkpoint-", MEASURED, SAVING) for path in run.glob(f"{kind}*")]:
         shutil.rmtree(folder, ignore_errors=True)
-    remove_temporaries(run)
 
 
 def check_no_weights(run: Path) -> None:

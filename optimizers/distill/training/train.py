@@ -20,7 +20,7 @@ from optimizers.distill.training.lm.student import Student
 from optimizers.distill.training.log import LOG, Step, cut_log, write_step
 from optimizers.distill.training.settings import EXECUTION, TrainingSettings
 from signatures.common.errors import UserError, one_line
-from signatures.common.files import exclusive_lock, refuse_links
+from signatures.common.work import locked_folder
 
 MOST_DRAWS = 4_000_000  # random numbers that counting the steps of a run may take: about a second
 _MOST_EMPTY = 1000  # epochs that tiny weights may leave without an example
@@ -326,8 +326,7 @@ class Training:
             Exception: Any other error after a step; a checkpoint has been written if it could be.
         """
         busy = f"Another process trains into {str(self.folder)!r}. Wait for it, or choose another folder."
-        refuse_links(self.folder)
-        with exclusive_lock(self.folder / ".lock", busy), terminable():
+        with locked_folder(self.folder, ".lock", busy), terminable():
             self._open(resume)
             try:
                 self._steps(report)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from programs.parts.threads import start
+from programs.parts.threads import Started, daemon
 from signatures.common.per_process import PerProcess
 
 GRACE = 1.5  # seconds that calls in flight have when the work is stopped
@@ -173,13 +173,13 @@ def call_within(work: Callable[[], Result], seconds: float, *, check: Callable[[
     """
     control = current_control()
     until = time.monotonic() + seconds
-    done, ended = start(work, name="lm-call")
-    while not done.wait(min(SLICE, max(0.0, until - time.monotonic()))):
+    started = Started(work, name="lm-call")
+    while not started.wait(min(SLICE, max(0.0, until - time.monotonic()))):
         check()
         control.check(grace=GRACE)
         if time.monotonic() >= until:
             raise TimeoutError(f"no reply within {seconds:g} s")
-    return ended[0].result()
+    return started.result()
 
 
 _check: contextvars.ContextVar[Callable[[], None] | None] = contextvars.ContextVar("verihop_call_check", default=None)
@@ -231,7 +231,7 @@ class _Watcher:
             self._calls.add(call)
             if not self._running:
                 self._running = True
-                threading.Thread(target=self._run, name="lm-call-watcher", daemon=True).start()
+                daemon(self._run, name="lm-call-watcher")
             elif len(self._calls) == 1:
                 self._changed.notify()
 

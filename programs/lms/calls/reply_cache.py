@@ -57,10 +57,11 @@ class ReplyStore:
         path: The file; created with its folder when it is first used.
         max_bytes: Size of the file at most, at least 100,000; the write-ahead log may take a few MB more.
         clock: Seconds since a fixed point; decides which entries are old.
+        what: The values, in that notice.
     """
 
-    def __init__(self, path: Path, *, max_bytes: int, clock: Callable[[], float] = time.time):
-        self.path, self.max_bytes, self._clock = path, max_bytes, clock
+    def __init__(self, path: Path, *, max_bytes: int, clock: Callable[[], float] = time.time, what: str = "LM replies"):
+        self.path, self.max_bytes, self._clock, self._what = path, max_bytes, clock, what
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._process: int | None = None  # that opened the connection; a fork must not use it
@@ -130,7 +131,7 @@ class ReplyStore:
                 cause = error
         if not noticed:
             message = (
-                f"LM replies cannot be cached in {self.path} ({cause}): free space, or delete it if it is damaged."
+                f"{self._what} cannot be cached in {self.path} ({cause}): free space, or delete it if it is damaged."
             )
             warnings.warn(UserNotice(message), stacklevel=2)
         return None

@@ -29,7 +29,7 @@ from programs.lms.servers.dialects import DIALECTS, Dialect, ReplyField
 from programs.lms.servers.http_connection import NoReply
 from programs.lms.servers.http_pool import HttpPool, UnreadableReply
 from programs.parts.probability import TOP
-from programs.parts.threads import start
+from programs.parts.threads import Started
 from signatures.common.errors import UserNotice, unknown
 from signatures.yes_no import is_decoration, leading_verdict, parse_yes_no
 
@@ -204,10 +204,10 @@ def _answers(key: str | None, wanted: Mapping[str, tuple[str, str, Any]]) -> dic
         return {}
     until = time.monotonic() + SECONDS
     pool = HttpPool(next(iter(wanted.values()))[1], key, len(wanted))
-    asked = {name: start(partial(_json, pool, *request), name="detect") for name, request in wanted.items()}
-    in_time = {name: ended for name, (done, ended) in asked.items() if done.wait(max(0.0, until - time.monotonic()))}
+    asked = {name: Started(partial(_json, pool, *request), name="detect") for name, request in wanted.items()}
+    in_time = {name: each for name, each in asked.items() if each.wait(max(0.0, until - time.monotonic()))}
     pool.close()
-    answers = {name: ended[0].result() for name, ended in in_time.items()}
+    answers = {name: each.result() for name, each in in_time.items()}
     return {name: answer for name, answer in answers.items() if answer is not None}
 
 

@@ -37,7 +37,8 @@ from programs.lms.weights.gguf_files import FileType, check_vocabulary, write_gg
 from programs.lms.weights.llama import check_blocks, read_json
 from programs.lms.weights.sources import Source, folder_source, gguf_source
 from signatures.common.errors import UserError
-from signatures.common.files import sha256_file, sha256_text, temporary_folder
+from signatures.common.files import sha256_file, sha256_text
+from signatures.common.work import new_folder
 
 MANIFEST = "verihop.json"
 
@@ -87,15 +88,13 @@ def convert_into(folder: Path, write: Callable[[Path], None]) -> None:
 
 
 def _make(folder: Path, weights_hash: str, write: Callable[[Path], None]) -> None:
-    with temporary_folder(folder.parent, ".merging-") as temporary:
-        model = temporary / "model"
+    with new_folder(folder, ".merging-") as model:
         convert_into(model, write)
         files = {file.name: sha256_file(file) for file in sorted(model.iterdir())}
         manifest = {"weights_hash": weights_hash, "files": files}
         (model / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
         if folder.exists():  # damaged
             shutil.rmtree(folder)
-        model.rename(folder)  # complete or absent
 
 
 @functools.cache
@@ -158,20 +157,17 @@ def converted() -> Path:
     folder = cache_dir() / "openvino" / f"{smollm_hash()[:16]}-{openvino_genai.__version__.replace('/', '_')}"
     if folder.is_dir():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with temporary_folder(folder.parent, ".converting-") as temporary:
-        model = temporary / "model"
-        model.mkdir()
-        # The runtime writes into the folder of the file, and the package's folder may be read-only.
-        gguf = model / "model.gguf"
-        shutil.copyfile(weights_path(), gguf)
-        openvino_genai.LLMPipeline(str(gguf), "CPU", enable_save_ov_model=True)
-        gguf.unlink()
-        try:
-            model.rename(folder)  # complete or absent
-        except OSError:
-            if not folder.is_dir():  # else another process has just converted it
-                raise
+    try:
+        with new_folder(folder, ".converting-") as model:
+            model.mkdir()
+            # The runtime writes into the folder of the file, and the package's folder may be read-only.
+            gguf = model / "model.gguf"
+            shutil.copyfile(weights_path(), gguf)
+            openvino_genai.LLMPipeline(str(gguf), "CPU", enable_save_ov_model=True)
+            gguf.unlink()
+    except OSError:
+        if not folder.is_dir():  # else another process has just converted it
+            raise
     return folder
 
 

@@ -20,7 +20,7 @@ from programs.lms.weights.gguf_files import FileType, read_metadata, write_gguf
 from programs.lms.weights.llama import Shape
 from programs.lms.weights.sources import Source
 from signatures.common.errors import UserError
-from signatures.common.files import temporary_folder
+from signatures.common.work import new_folder
 
 Float = Literal["float16", "bfloat16"]
 GGUF_FILE = "model.gguf"
@@ -143,14 +143,11 @@ def _write_folder(folder: Path | None, output: Path, write: Callable[[Path], Non
     """Fill a temporary folder beside `output`, with what describes `folder` if that is there, and rename it."""
     if output.exists():
         raise UserError(f"{str(output)!r} exists. Name a new folder.")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with temporary_folder(output.parent, f".{output.name}-") as temporary:
-        new = temporary / "model"
+    with new_folder(output, f".{output.name}-") as new:
         new.mkdir()
         write(new)
         for path in _descriptions(folder) if folder is not None else ():
             shutil.copyfile(path, new / path.name)
-        new.rename(output)
     return output
 
 

@@ -81,7 +81,9 @@ def test_durations_and_the_line_that_is_shown(monkeypatch):
     from signatures.common.terminal import open_console
 
     out = io.StringIO()
-    monkeypatch.setattr(progress, "open_console", lambda **_: open_console(file=out, force_terminal=True, width=100))
+    monkeypatch.setattr(
+        "signatures.common.progress.open_console", lambda **_: open_console(file=out, force_terminal=True, width=100)
+    )
     machine = Machine(speed=10)
     monkeypatch.setattr(progress, "Pace", lambda total: Pace(total, machine.clock))
     with progress_bar("Embedding", 100, True, work=1000) as advance:

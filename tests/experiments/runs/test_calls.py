@@ -24,7 +24,7 @@ def write(folder, *questions):
     with CallFile(folder) as file:
         for key, *texts in questions:
             records = [call(text, number) for number, text in enumerate(texts, start=1)]
-            file.append(key, packed_calls(key, records) if records else None)
+            file.append_calls(key, packed_calls(key, records) if records else None)
 
 
 def contents(folder):
@@ -126,7 +126,7 @@ def test_calls_are_on_the_disk_before_the_rows_to_which_they_belong(tmp_path, mo
     synced = []
     monkeypatch.setattr(os, "fsync", lambda number: synced.append(Path(f"/proc/self/fd/{number}").readlink().name))
     with CallFile(tmp_path) as calls, RowLog(tmp_path, first=calls.sync) as log:
-        calls.append(("a", 1), packed_calls(("a", 1), [call("one")]))
+        calls.append_calls(("a", 1), packed_calls(("a", 1), [call("one")]))
         log.append({"id": "a"})
         assert synced == [CALLS, ROWS]
         log.append({"id": "b"})

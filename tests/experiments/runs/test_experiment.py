@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from experiments.runs.files import as_asked, differing_field, read_rows
+from experiments.runs.files import as_asked, difference, read_rows
 
 NOW = {"metrics": {"em": "EM.", "passage_recall@2": "R."}, "seed": 0}
 
@@ -21,14 +21,14 @@ def test_what_was_scored_later_is_taken_away() -> None:
             {"added": ["acc[judge]"], "replaced": {"passage_recall@2": "R, once more."}, "judge": "judge"},
         ],
     }
-    assert differing_field(as_asked(stored), NOW) is None
-    assert differing_field(as_asked({**stored, "seed": 1}), NOW) == "seed"
-    assert differing_field(as_asked({**stored, "scored": []}), NOW) is not None
+    assert difference(as_asked(stored), NOW) is None
+    assert difference(as_asked({**stored, "seed": 1}), NOW).field == "seed"
+    assert difference(as_asked({**stored, "scored": []}), NOW) is not None
 
 
 @pytest.mark.parametrize("scored", [None, 3, ["x"], [{}], [{"added": 3, "replaced": []}], {"added": ["em"]}])
 def test_a_damaged_record_takes_nothing_away(scored: object) -> None:
-    assert differing_field(as_asked({**NOW, "scored": scored}), NOW) is None
+    assert difference(as_asked({**NOW, "scored": scored}), NOW) is None
     assert as_asked({"metrics": 3}) == {"metrics": 3}
 
 

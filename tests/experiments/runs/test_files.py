@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.runs.files import RowLog, differing_field, discard_empty, open_run, read_json, read_rows, run_lock
+from experiments.runs.files import RowLog, difference, discard_empty, open_run, read_json, read_rows, run_lock
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write
 
@@ -58,9 +58,9 @@ def test_line_separators_and_half_surrogates_in_answers_do_no_harm(tmp_path: Pat
 
 def test_the_first_field_that_differs_is_named_and_a_sitting_is_not_an_experiment() -> None:
     old = {"program": {"knobs": {"k": 1}}, "git_revision": "a", "versions": {"dspy": "3"}, "threads": 1}
-    assert differing_field(old, {**old, "git_revision": "b", "versions": {}, "threads": 8}) is None
-    assert differing_field(old, {**old, "program": {"knobs": {"k": 2}}}) == "program.knobs.k"
-    assert differing_field(old, {**old, "program": {"knobs": {}}}) is not None
+    assert difference(old, {**old, "git_revision": "b", "versions": {}, "threads": 8}) is None
+    assert difference(old, {**old, "program": {"knobs": {"k": 2}}}).field == "program.knobs.k"
+    assert difference(old, {**old, "program": {"knobs": {}}}) is not None
 
 
 def test_a_run_without_rows_may_be_started_afresh(tmp_path: Path) -> None:

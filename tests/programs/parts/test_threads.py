@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from programs.parts.threads import Threads, result_of, run_all, wait_for
+from programs.parts.threads import Started, Threads, result_of, run_all, wait_for
 
 LONG = 30  # seconds; only a wait that Ctrl-C does not end takes them
 
@@ -49,6 +49,15 @@ def test_a_wait_ends_when_another_thread_gets_the_signal(waiting):
         assert not finished.is_set()
     finally:
         released.set()
+
+
+def test_no_one_waits_for_a_thread_that_died_before_its_work_began(monkeypatch):
+    monkeypatch.setattr(threading.Thread, "run", lambda thread: None)
+    started = Started(lambda: 1, name="lost")
+    assert started.wait(0.1)
+    for ended in (started, *run_all([lambda: 1], width=1, name="lost")):
+        with pytest.raises(RuntimeError, match="lost.* died before its work began"):
+            ended.result()
 
 
 def test_places_in_an_event_loop_and_threads_share_the_width() -> None:

@@ -105,6 +105,7 @@ def test_after_a_full_disk_the_next_decision_stands_on_a_line_of_its_own(tmp_pat
         log._log._file = Full()
         with pytest.raises(UserError, match=os.strerror(errno.ENOSPC)):
             log.append("j", "accept", "Ann")
+        log._log._file = real
         assert log.ratings.of("j") == []
         assert log.append("k", "reject", "Ann").sequence == 2
     assert [one.item for one in read_decisions(tmp_path)] == ["i", "k"]

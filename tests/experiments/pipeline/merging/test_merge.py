@@ -12,7 +12,7 @@ from experiments.pipeline.merging import merge as merging
 from experiments.pipeline.merging.merge import merge
 from experiments.runs.calls import log_unfinished, spent
 from experiments.runs.config import Shard
-from experiments.runs.files import differing_field, read_json, read_rows, run_lock
+from experiments.runs.files import difference, read_json, read_rows, run_lock
 from signatures.common.errors import UserError
 from signatures.common.files import exclusive_lock
 
@@ -52,7 +52,7 @@ def test_three_shards_merged_are_as_one_run(toy: ModuleType, tmp_path: Path) -> 
     assert timeless(read_rows(tmp_path / "whole")) == timeless(read_rows(one))
     assert timeless(read_json(tmp_path / "whole" / "summary.json")) == timeless(read_json(one / "summary.json"))
     description = read_json(tmp_path / "whole" / "run.json")
-    assert differing_field(description, read_json(one / "run.json")) is None
+    assert difference(description, read_json(one / "run.json")) is None
     assert [part["shard"] for part in description["merged"]["parts"]] == [{"index": n, "of": 3} for n in (1, 2, 3)]
     assert [part["rows"] for part in description["merged"]["parts"]] == [3, 3, 2]
     assert description["merged"]["seconds"] == pytest.approx(
@@ -241,10 +241,9 @@ def test_a_merge_that_fails_leaves_nothing_and_one_that_was_killed_is_no_obstacl
     toy: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = shards(toy, tmp_path, of=2)
-    hidden = tmp_path / ".whole.merging"
 
     def broken(*arguments: Any, **options: Any) -> None:
-        assert (hidden / "rows.jsonl").exists()
+        assert list(tmp_path.glob(".whole.merging-*/*/rows.jsonl"))
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -252,6 +251,7 @@ def test_a_merge_that_fails_leaves_nothing_and_one_that_was_killed_is_no_obstacl
         with pytest.raises(KeyboardInterrupt):
             merge(parts, tmp_path / "whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s1", "s2"]
+    hidden = tmp_path / ".whole.merging-abcdefgh"
     hidden.mkdir()
     (hidden / "rows.jsonl").write_text("half a")
     assert merge(parts, tmp_path / "whole").summary.complete

@@ -44,7 +44,7 @@ def test_many_threads_share_one_file(overlap, tmp_path) -> None:
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(oracle, work)) == [[1.0, 0.0]] * 60
     with sqlite3.connect(tmp_path / "j.sqlite") as connection:
-        assert connection.execute("SELECT count(*) FROM judged").fetchone() == (67,)
+        assert connection.execute("SELECT count(*) FROM replies").fetchone() == (67,)
 
 
 @pytest.mark.parametrize("content", [b"this is no database, but long enough to be taken for one" * 20, None])

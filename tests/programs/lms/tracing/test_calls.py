@@ -14,7 +14,7 @@ from programs.lms.calls.metered import metered_lm
 from programs.lms.tracing.calls import calls_heard_by, records_of
 from programs.parts.meter import metered
 from programs.parts.prediction import stand_in
-from programs.parts.threads import fanout, start
+from programs.parts.threads import Started, fanout
 
 
 class Reader(dspy.Module):
@@ -66,8 +66,7 @@ def test_calls_of_threads_and_of_stand_ins_have_their_predictor(scripted):
     heard, program = [], Reader()
     with calls_heard_by(heard.append):
         fanout([lambda: program(question="a"), lambda: stand_in(program.plan)(question="b")])
-        done, _ = start(lambda: asyncio.run(program.plan.acall(question="c")), name="test")
-        done.wait()
+        assert Started(lambda: asyncio.run(program.plan.acall(question="c")), name="test").wait(30)
     records = records_of(heard, program)
     assert [record["call"] for record in records] == [1, 2, 3]
     assert sorted(record["predictor"] for record in records) == ["plan", "plan", "read.predict"]
