@@ -53,7 +53,7 @@ def connect(lm: str = "embedded", *, budget: Mapping[str, float] | None = None, 
             model at `api_base`.
         budget: Limits that all its calls share: calls, tokens, usd, seconds. The call that would exceed one raises
             `programs.lms.calls.budget.BudgetExceeded`.
-        **settings: Fields of `experiments.runs.config.LMConfig`: api_base, api_key_env, temperature, max_tokens,
+        **settings: Fields of `programs.lms.spec.LMSpec`: api_base, api_key_env, temperature, max_tokens,
             context_size, reasoning, server, retries, timeout, cache and others; connections, calls in flight at a time,
             by default as many as 256 threads need and the limit of open files allows.
 
@@ -120,17 +120,17 @@ def load(
         UserError: Neither or both of artifact and program are named, something cannot be opened, or a program that
             retrieves has no index.
     """
-    from experiments.pipeline.opened import open_answerer
+    from experiments.pipeline.opened import load as open_named
     from experiments.pipeline.setup import ProgramConfig, artifact_of
 
-    config = ProgramConfig(
+    named = ProgramConfig(
         program=program,
         artifact=artifact_of(artifact, program),
         preset=preset,
         knobs=knobs or {},
         rerank=rerank,
     )
-    return open_answerer(config, index=index, lm=lm)
+    return open_named(named, index=index, lm=lm)
 
 
 def evaluate(
@@ -155,7 +155,7 @@ def evaluate(
         metrics: Names (`verihop metrics`), separated by commas or in a list.
         oracle: Entailment oracle of the metrics that need one.
         resume, progress: Continue the run in `out`; show estimate and progress on stderr.
-        **settings: Further fields of `experiments.runs.config.RunConfig`: threads (8), processes (1; the command
+        **settings: Further fields of `experiments.runs.specs.RunSpec`: threads (8), processes (1; the command
             chooses), repeats, judge (a connection or an id), shard ("1/4"), contexts, seed and others.
 
     Returns:
@@ -165,15 +165,11 @@ def evaluate(
         UserError: A name is unknown, there are no questions, a metric would be 0 for every answer of the program, or
             `out` has another run.
     """
-    from experiments.pipeline.evaluate import evaluate as evaluate_program
-    from experiments.pipeline.opened import run_config, with_origin
-    from experiments.pipeline.setup import questions_of
-    from signatures.common.files import expanded
+    from experiments.pipeline.verbs import evaluate as evaluate_program
+    from experiments.runs.specs import RunSpec
 
-    opened, asked = with_origin(program), questions_of(questions, split)
-    config = run_config(opened, asked, questions, metrics, oracle, **settings)
-    how: dict[str, Any] = {"resume": resume, "progress": progress}
-    return evaluate_program(opened.program, asked, config, connection=opened.connection, folder=expanded(out), **how)
+    spec = RunSpec(**{"processes": 1, "split": split, "metrics": metrics, "oracle": oracle, **settings})
+    return evaluate_program(program, questions, out, spec, resume=resume, progress=progress).summary
 
 
 def compile(
@@ -199,18 +195,18 @@ def compile(
         val: Questions that candidates are compared on; without any, a part of the training questions where needed.
         metric: What is maximized: a name, or a metric.
         resume, overwrite, progress: Continue a stopped compilation; replace an artifact; show progress on stderr.
-        **settings: Further fields of `experiments.pipeline.compiling.config.CompileConfig`: optimizer ("bootstrap"),
+        **settings: Further fields of `experiments.runs.specs.CompileSpec`: optimizer ("bootstrap"),
             options, accept, max_demos, seed, threads, teacher and prompt (connections or ids). The budget is that of
             the LM (`connect`); a notice says so if it ends the work, and what was frozen then.
 
     Raises:
         UserError: `out` exists, a question is of a test split, or the optimizer does not fit the program.
     """
-    from experiments.pipeline.improving import compile_opened, improvement
-    from signatures.common.files import expanded
+    from experiments.pipeline.verbs import compile_now
+    from experiments.runs.specs import CompileSpec
 
-    given = improvement(program, questions, split, val, metric, ("train_path", "val_path"))
-    return compile_opened(given, expanded(out), settings, resume=resume, overwrite=overwrite, progress=progress)
+    spec = CompileSpec(split=split, val=val, metric=metric, **settings)
+    return compile_now(program, questions, out, spec, resume=resume, overwrite=overwrite, progress=progress)
 
 
 def tune(
@@ -236,7 +232,7 @@ def tune(
         train: Questions that demonstrations and instructions are made from; without any, a third of `questions`.
         metric: What is maximized: a name, or a metric.
         resume, overwrite, progress: Continue the study in `out`; start anew; show progress on stderr.
-        **settings: Further fields of `experiments.pipeline.tuning.config.TuneConfig`: trials, sampler, searched,
+        **settings: Further fields of `experiments.runs.specs.StudySpec`: trials, sampler, searched,
             narrowed, goal, candidates, folds, seed, threads, storage and others.
 
     Returns:
@@ -245,11 +241,11 @@ def tune(
     Raises:
         UserError: A question is of a test split, there is nothing to search, or `out` has another study.
     """
-    from experiments.pipeline.improving import improvement, tune_opened
-    from signatures.common.files import expanded
+    from experiments.pipeline.verbs import tune_now
+    from experiments.runs.specs import StudySpec
 
-    given = improvement(program, questions, split, train, metric, ("tuned_path", "train_path"))
-    return tune_opened(given, expanded(out), settings, resume=resume, overwrite=overwrite, progress=progress)
+    spec = StudySpec(split=split, train=train, metric=metric, **settings)
+    return tune_now(program, questions, out, spec, resume=resume, overwrite=overwrite, progress=progress)
 
 
 def freeze(program: Answerer, out: Path | str, *, overwrite: bool = False) -> Artifact:

@@ -8,10 +8,11 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.app import Otel, spans_sent
-from experiments.cli.shared.console import Activity, emit, next_step, note, note_defaults, say, show_call
+from experiments.cli.shared.console import Activity, emit, next_step, note, say, show_call
 from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.options import with_option_groups
 from experiments.runs.calls import evidence_line, source_line
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
     program: options.AnyProgram,
-    lm: options.LM,
+    lm: LMSpec,
     limits: options.Limits,
     as_json: options.Json = False,
     json_lines: Annotated[
@@ -39,8 +40,6 @@ def ask(
 ) -> None:
     """Answer one question and show the evidence: each hop as soon as it is settled, then answer and passages."""
     from experiments.analysis.summary import unread
-    from experiments.pipeline import setup
-    from experiments.pipeline.setup import with_defaults
     from programs.inference import warm_up
     from programs.lms.calls.control import controlled
     from programs.lms.tracing.calls import Call, calls_heard_by, records_of
@@ -49,11 +48,8 @@ def ask(
     from programs.tracing.questions import question_span
 
     _check_question(question)
-    program_config, lm_config, chosen = with_defaults(program.config(), lm.config())
-    note_defaults(chosen)
-    retrieve = setup.open_retriever(program_config)
-    connection = setup.open_lm(lm_config, limits.budget())
-    opened = setup.open_program(program_config, retrieve, connection)
+    answerer = options.answerer(program.config(), lm, limits).open()
+    opened, connection = answerer.program, answerer.connection
     warm_up(opened, connection)
     shown = _Shown(as_text=not (as_json or json_lines), as_lines=json_lines)
     calls: list[Call] = []

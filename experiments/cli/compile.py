@@ -8,19 +8,11 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.app import Log
-from experiments.cli.shared.console import (
-    emit,
-    next_step,
-    note,
-    note_defaults,
-    race_outcomes,
-    race_table,
-    resumable,
-    say,
-    show,
-)
-from experiments.cli.shared.next_commands import QUESTION, command, naming, new_path, other_split, used
-from experiments.cli.shared.options import Optimization, OtherLMs, Validation, with_option_groups
+from experiments.cli.shared.console import emit, next_step, note, race_outcomes, race_table, resumable, say, show
+from experiments.cli.shared.next_commands import after_freezing, naming, other_split, used
+from experiments.cli.shared.options import with_option_groups
+from experiments.runs.specs import CompileSpec
+from programs.lms.spec import LMSpec
 from signatures.common.logs import are_json, event
 
 if TYPE_CHECKING:
@@ -45,12 +37,9 @@ class Result(options.Replacing):
 def compile_(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl to optimize on; none of a test split.")],
     program: options.UncompiledProgram,
-    lm: options.LM,
-    optimization: Optimization,
-    others: OtherLMs,
-    selection: options.Selection,
-    validation: Validation,
-    execution: options.SeededExecution,
+    lm: LMSpec,
+    spec: CompileSpec,
+    resuming: options.Resuming,
     limits: options.Limits,
     result: Result,
 ) -> None:
@@ -60,59 +49,22 @@ def compile_(
     command with --resume and a larger budget goes on. The budget is one of the whole compilation, all sessions
     together; its seconds are those of a session.
     """
-    from experiments.pipeline import setup
-    from experiments.pipeline.compile import (
-        compile_program,
-        estimated,
-        note_without_demonstrations,
-        notes_on_questions,
-        stopped_text,
-    )
-    from experiments.pipeline.compiling.config import CompileConfig
-    from experiments.pipeline.setup import with_defaults
-    from optimizers.metrics.typed.opened import typed_metric
+    from experiments.pipeline.compile import note_without_demonstrations, stopped_text
+    from experiments.pipeline.verbs import compilation
 
-    program_config, lm_config, chosen = with_defaults(program.config(), lm.config(execution.threads))
-    note_defaults(chosen)
-    reranked = {} if program_config.rerank is None else {"rerank": program_config.rerank}
-    metric = typed_metric(optimization.metric)
-    trainset = setup.open_questions(questions, split=selection.split, limit=selection.limit)
-    valset = validation.questions()
-    retrieve = setup.open_retriever(program_config)
-    connection = setup.open_lm(lm_config, limits.budget())
-    config = CompileConfig(
-        metric=metric,
-        optimizer=optimization.optimizer,
-        options=optimization.options(),
-        accept=optimization.accept,
-        max_demos=optimization.max_demos,
-        seed=execution.seed,
-        threads=execution.threads,
-        **others.opened(lm_config, connection),
-        index=program.index,
-        provenance={"train_path": str(questions), "val_path": str(validation.val or ""), **reranked},
-    )
-    student = setup.open_program(program_config, retrieve, connection)
-    found = estimated(student, trainset, valset, config, connection=connection)  # refuses what does not fit, too
+    work = compilation(options.answerer(program.config(), lm, limits, threads=spec.threads), questions, spec)
     if result.estimate:
-        emit(found.as_dict()) if result.as_json else say(str(found))
+        emit(work.estimate.as_dict()) if result.as_json else say(str(work.estimate))
         return
-    notes = notes_on_questions(student, trainset, valset, config, connection.id)
-    for text in notes:
-        note(f"Note: {text}")
     with resumable():
-        artifact = compile_program(
-            student,
-            trainset,
-            valset,
-            config,
-            connection=connection,
-            out=result.out,
-            resume=execution.resume,
+        artifact, notes = work.run(
+            result.out,
+            resume=resuming.resume,
             overwrite=result.overwrite,
             progress=not (result.quiet or are_json()),
+            say=lambda text: note(f"Note: {text}"),
         )
-    if empty := note_without_demonstrations(artifact, trainset, cure=ACCEPT_MORE, none_wanted="--max-demos is 0."):
+    if empty := note_without_demonstrations(artifact, work.trainset, cure=ACCEPT_MORE, none_wanted="--max-demos is 0."):
         notes.append(empty)
         note(f"Note: {empty}")
     facts = {"score": artifact.metric.get("mean"), "stopped": artifact.optimizer["stopped"]}
@@ -127,13 +79,9 @@ def compile_(
     if result.as_json:
         return
     words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank", "precision"), *used(limits)]
-    following = [command("verihop", "ask", "--artifact", result.out, *words, QUESTION)]
-    used_questions = [*trainset, *valset]  # those that the program was made from or chosen by give no fair score
-    held_out = other_split(validation.val, validation.val_split, used_questions)
-    if held_out := held_out or other_split(questions, selection.split, used_questions):
-        run = new_path(result.out.with_name(f"{result.out.name}-eval"))
-        following.append(command("verihop", "eval", *held_out, "--artifact", result.out, *words, "--out", run))
-    next_step(*following)
+    seen = [*work.trainset, *work.valset]  # those that the program was made from or chosen by give no fair score
+    held_out = other_split(spec.val, spec.val_split, seen) or other_split(questions, spec.split, seen)
+    next_step(*after_freezing(result.out, result.out, words, held_out))
 
 
 def _print(artifact: "Artifact", program: str, out: Path) -> None:

@@ -11,12 +11,11 @@ from experiments.cli.shared import options
 from experiments.cli.shared.app import form_of_logs
 from experiments.cli.shared.console import WIDTH, emit, next_step, note, say, wrapped
 from experiments.cli.shared.next_commands import command, used
-from experiments.cli.shared.options import with_option_groups
+from experiments.cli.shared.options import PREFIX, with_option_groups
 from experiments.cli.shared.settings.approvals import approve, withdraw
 from experiments.cli.shared.settings.known import (
     CURE,
     NAME,
-    PREFIX,
     TYPED,
     VARIABLES,
     WITHOUT_OPTION,
@@ -32,6 +31,7 @@ from experiments.cli.shared.settings.known import (
     shown,
     unknown_variables,
 )
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
 _SOURCES = ("command line", "variable", "file")
@@ -39,7 +39,7 @@ _SOURCES = ("command line", "variable", "file")
 
 @with_option_groups
 def config(
-    lm: options.LM,
+    lm: LMSpec,
     limits: options.Limits,
     threads: options.Threads = 8,
     init: Annotated[
@@ -82,7 +82,7 @@ def config(
         emit(_record(held))
         return
     _show(held)
-    if lm.api_base is not None and lm.lm is None:
+    if lm.api_base is not None and lm.id is None:
         note("Note: no model is named for the server, so that only artifacts that name one can use it: add lm.")
     for line in held.ignored():
         note(f"Note: {line}")

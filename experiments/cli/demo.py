@@ -10,6 +10,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say, show
 from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.options import with_option_groups
+from programs.lms.spec import LMSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +21,7 @@ class Result(options.Output):
 
 
 @with_option_groups
-def demo(lm: options.LM, limits: options.Limits, result: Result, threads: options.Threads = 8) -> None:
+def demo(lm: LMSpec, limits: options.Limits, result: Result, threads: options.Threads = 8) -> None:
     """Index, evaluate, compile, evaluate again, answer: in a few minutes, offline with the embedded LM.
 
     An LM of the settings is used, too, within their budget; one budget limits all steps together.
@@ -35,7 +36,7 @@ def demo(lm: options.LM, limits: options.Limits, result: Result, threads: option
     note("The demo corpus is about an invented archipelago, so that no LM knows the answers from training.")
     done = run_demo(
         result.out,
-        lm.config(threads),
+        lm.for_threads(threads),
         budget=limits.budget(),
         threads=threads,
         on_step=on_step,

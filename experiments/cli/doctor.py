@@ -9,13 +9,14 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
 from experiments.cli.shared.next_commands import QUESTION, command, used
 from experiments.cli.shared.options import with_option_groups
+from programs.lms.spec import LMSpec
 
 _DONE = {"ok": "Everything works.", "warning": "Everything works; see the warnings."}
 
 
 @with_option_groups
 def doctor(
-    lm: options.LM,
+    lm: LMSpec,
     index: Annotated[Path | None, typer.Option(help="Also check this index.", show_default=False)] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -23,7 +24,7 @@ def doctor(
     from experiments.pipeline.doctor import examine
 
     checks = []
-    for check in examine(lm.config(), index):
+    for check in examine(lm.for_threads(), index):
         checks.append(check)
         if not as_json:
             say(f"{check.state:<8} {check.name:<18} {check.found}")

@@ -10,6 +10,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, resumable, say, show
 from experiments.cli.shared.next_commands import command
 from experiments.cli.shared.options import with_option_groups
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Result(options.Output):
 @with_option_groups
 def judge(
     runs: Annotated[list[Path], typer.Argument(help="Two to four run folders.")],
-    lm: options.LM,
+    lm: LMSpec,
     execution: options.SeededExecution,
     limits: options.Limits,
     result: Result,
@@ -51,7 +52,7 @@ def judge(
     from experiments.pipeline.setup import open_lm
 
     corpus = {passage.id: passage for passage in read_passages(passages)} if passages else {}
-    connection = open_lm(lm.config(execution.threads), limits.budget())
+    connection = open_lm(lm.for_threads(execution.threads), limits.budget())
     if text := judge_note(connection.id):
         note(f"Note: {text}")
     with resumable():

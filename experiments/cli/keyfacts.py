@@ -11,6 +11,8 @@ from experiments.cli.shared.app import App
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import command, new_path, reviewer
 from experiments.cli.shared.options import with_option_groups
+from experiments.runs.specs import Selection
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -49,9 +51,9 @@ def main() -> None:
 def build(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl with answers and gold ids.")],
     passages: Annotated[Path, typer.Option(help="passages.jsonl with the gold passages.")],
-    lm: options.LM,
+    lm: LMSpec,
     checks: Checks,
-    selection: options.Selection,
+    selection: Selection,
     execution: options.Execution,
     limits: options.Limits,
     result: Result,
@@ -65,7 +67,7 @@ def build(
 
     oracle = open_oracle(checks.oracle, cache=lm.cache)
     selected = setup.open_questions(questions, split=selection.split, limit=selection.limit)
-    connection = setup.open_lm(lm.config(execution.threads), limits.budget())
+    connection = setup.open_lm(lm.for_threads(execution.threads), limits.budget())
     with resumable():
         built = build_key_facts(
             selected,

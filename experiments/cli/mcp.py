@@ -21,6 +21,7 @@ from experiments.cli.shared.app import Log, Otel
 from experiments.cli.shared.console import note
 from experiments.cli.shared.options import Limits as Budgets
 from experiments.cli.shared.options import parse_limits, with_option_groups
+from programs.lms.spec import LMSpec
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Transport:
 @with_option_groups
 def mcp(
     program: options.AnyProgram,
-    lm: options.LM,
+    lm: LMSpec,
     limits: Budgets,
     transport: Transport,
     artifact_folder: ArtifactFolder = None,

@@ -14,16 +14,18 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.app import Log, Otel, spans_sent
-from experiments.cli.shared.console import emit, note, note_defaults
+from experiments.cli.shared.console import emit, note
 from experiments.cli.shared.options import Limits as Budgets
 from experiments.cli.shared.options import parse_limits, with_option_groups
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
+    from experiments.pipeline.opened import OpenedProgram
     from experiments.pipeline.setup import ProgramConfig
     from experiments.service.answering import Limits
     from experiments.service.app import Service
-    from experiments.service.run import Address, Opened
+    from experiments.service.run import Address
 
 TOKEN_VARIABLE = "VERIHOP_TOKEN"
 Token = Annotated[
@@ -69,7 +71,7 @@ class Serving:
 @with_option_groups
 def serve(
     program: options.AnyProgram,
-    lm: options.LM,
+    lm: LMSpec,
     limits: Budgets,
     serving: Serving,
     artifact_folder: ArtifactFolder = None,
@@ -95,7 +97,7 @@ def serve(
     )
     config = named_program(program, artifact_folder)
     with contextlib.closing(bound(address)) as listener:
-        opened = opened_parts(config, lm, granted, limits)
+        opened = options.answerer(config, lm, limits, threads=granted.width).open()
         tell = partial(_tell, as_json=as_json)
         if serving.processes > 1:
             _serve_divided(serving.processes, opened, granted, address, listener, otel, tell)
@@ -114,7 +116,7 @@ def _serve_on(
 
 def _serve_divided(
     processes: int,
-    opened: "Opened",
+    opened: "OpenedProgram",
     granted: "Limits",
     address: "Address",
     holder: socket.socket,
@@ -130,8 +132,8 @@ def _serve_divided(
         service = replace(service, about={**service.about, "processes": processes})
         _serve_on(listener, service, address, otel, ready)
 
-    if opened.budget is not None:
-        opened.budget.share()
+    if (budget := opened.connection.lm.budget).limited:
+        budget.share()
     serve_in_processes(processes, holder, work, tell)
 
 
@@ -159,23 +161,14 @@ def named_program(program: options.AnyProgram, folder: Path | None) -> "ProgramC
     return replace(program, artifact=folder or program.artifact).config()
 
 
-def opened_parts(program: "ProgramConfig", lm: options.LM, granted: "Limits", limits: Budgets) -> "Opened":
-    """Open what a service answers with, and say what was chosen for the embedded LM."""
-    from experiments.pipeline.setup import with_defaults
-    from experiments.service.run import open_parts
-
-    program_config, lm_config, chosen = with_defaults(program, lm.config(granted.width))
-    note_defaults(chosen)
-    return open_parts(program_config, lm_config, limits.budget())
-
-
 def opened_service(
-    program: "ProgramConfig", lm: options.LM, granted: "Limits", address: "Address", limits: Budgets
+    program: "ProgramConfig", lm: LMSpec, granted: "Limits", address: "Address", limits: Budgets
 ) -> "Service":
     """Return the service of a program, ready to answer, and say what was chosen for the embedded LM."""
     from experiments.service.run import make_service
 
-    return make_service(opened_parts(program, lm, granted, limits), granted, address)
+    named = options.answerer(program, lm, limits, threads=granted.width)
+    return make_service(named.open(), granted, address)
 
 
 @contextlib.contextmanager

@@ -114,10 +114,11 @@ def run_study(config: StudyConfig, questions: "list[Question]", passages: "list[
         UserError: A program or preset is unknown, or a metric cannot score its short answers.
     """
     from experiments.pipeline.setup import open_lm, open_metrics
-    from experiments.runs.config import LMConfig, portable, provenance
+    from experiments.runs.config import portable, provenance
     from experiments.runs.files import write_json
+    from programs.lms.spec import LMSpec
 
-    connection = open_lm(LMConfig(config.lm))
+    connection = open_lm(LMSpec(id=config.lm))
     metrics, oracle_note = open_metrics(config.metrics, config.oracle)
     if oracle_note:
         print(f"Entailment: {oracle_note}")

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from programs.lms.spec import EMBEDDED, SIMULATED, kind_of
+
 if TYPE_CHECKING:
     import dspy
 
@@ -62,7 +64,7 @@ def simulated_note(lm_id: str, questions: "Sequence[Question]") -> str | None:
     """Return a note if the LM is the simulated one and no question is about the world that it remembers."""
     name, _, seed = lm_id.partition(":")
     own = f"w{seed or 0}-"  # ids of a generated world start so
-    if name != "simulated" or not questions or any(question.id.startswith(own) for question in questions):
+    if name != SIMULATED or not questions or any(question.id.startswith(own) for question in questions):
         return None
     return (
         f"The simulated LM knows only the generated world of seed {seed or 0}, and no question is from it: its answers "
@@ -72,12 +74,12 @@ def simulated_note(lm_id: str, questions: "Sequence[Question]") -> str | None:
 
 def judge_note(judge_id: str | None) -> str | None:
     """Return a note if the judge is the embedded LM, whose verdicts are worth nothing; None for another or no judge."""
-    return JUDGE_NOTE if judge_id is not None and judge_id.partition(":")[0] == "embedded" else None
+    return JUDGE_NOTE if judge_id is not None and kind_of(judge_id) == EMBEDDED else None
 
 
 def no_gain_note(lm_id: str) -> str | None:
     """Return why compilation changes no score of the simulated LM; None for any other LM."""
-    if lm_id.partition(":")[0] != "simulated":
+    if kind_of(lm_id) != SIMULATED:
         return None
     return "The simulated LM reads no demonstrations, so compilation changes no score: measure its gain on a real LM."
 

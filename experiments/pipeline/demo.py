@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.setup import SMALL, SMALL_PROGRAM, SMALL_RERANK
-from experiments.runs.config import LMConfig, RunConfig
+from experiments.runs.config import RunConfig
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class DemoResult:
 
 def run_demo(
     out: Path,
-    lm: LMConfig,
+    lm: LMSpec,
     *,
     threads: int,
     on_step: Callable[[str], None],

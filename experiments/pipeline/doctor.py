@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.pipeline.demo import DEMO_CORPUS
-from experiments.runs.config import LMConfig
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ _SECONDS = 5.0  # for the list of models
 _FEW_TOKENS = 2048  # a context below leaves little room for passages
 
 
-def examine(lm: LMConfig, index: Path | None = None) -> Iterator[Check]:
+def examine(lm: LMSpec, index: Path | None = None) -> Iterator[Check]:
     """Yield each check when it is done; nothing is written but to the cache folder.
 
     Args:
@@ -214,7 +214,7 @@ def examine(lm: LMConfig, index: Path | None = None) -> Iterator[Check]:
     yield from check_lm(lm)
 
 
-def check_lm(config: LMConfig) -> Iterator[Check]:
+def check_lm(config: LMSpec) -> Iterator[Check]:
     """Yield the checks of an LM; the first failure that leaves nothing to try ends them."""
     if config.api_base is not None:
         listed = check_server(config)
@@ -237,7 +237,7 @@ def check_lm(config: LMConfig) -> Iterator[Check]:
         connection.close()
 
 
-def check_server(config: LMConfig) -> Check:
+def check_server(config: LMSpec) -> Check:
     """Ask a server for its models, the one question that every OpenAI-compatible server answers."""
     import httpx
 
@@ -287,7 +287,7 @@ def _errors() -> tuple[type[Exception], ...]:
     return (UserError, LMError, AdapterParseError, OSError, ValueError)
 
 
-def _cure(config: LMConfig) -> str:
+def _cure(config: LMSpec) -> str:
     if config.api_base is not None:
         return "Check model, URL and key (lm, api_base, api_key_env), and the log of the server."
     if "/" in (config.id or "") and not (config.id or "").startswith("gguf:"):
@@ -315,7 +315,7 @@ def _context(connection: "Connection") -> Check:
     return Check("context", "ok", f"{size:,} tokens")
 
 
-def _ask(connection: "Connection", config: LMConfig) -> Iterator[Check]:
+def _ask(connection: "Connection", config: LMSpec) -> Iterator[Check]:
     """Ask a yes/no question, one with several fields and one of the demo; yield what they show."""
     from programs.parts.meter import metered
 

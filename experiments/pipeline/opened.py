@@ -1,34 +1,25 @@
 """A program opened with all it needs, which remembers where it came from: what `verihop.load` returns."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from experiments.pipeline import setup
-from experiments.pipeline.corpus_notes import run_notes
-from experiments.pipeline.setup import (
-    OnServer,
-    ProgramConfig,
-    connection_of,
-    judge_of,
-    lm_config,
-    metrics_of,
-    path_of,
-    refused,
-    shard_of,
-    with_defaults,
-)
-from experiments.runs.config import LMConfig, RunConfig, prompts_hash
+from experiments.pipeline.setup import OnServer, ProgramConfig, connection_of, lm_config, refused, with_defaults
+from experiments.runs.config import prompts_hash
 from programs.artifacts.loading import notify
 from programs.inference import Answerer
+from programs.lms.calls.retry import most_connections
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 from signatures.common.files import expanded, sha256_file
 
 if TYPE_CHECKING:
     import dspy
 
-    from corpora.questions import Question
     from programs.artifact import Artifact
+    from programs.lms.calls.budget import Budget
     from programs.lms.connect import Connection
     from signatures.types import Retriever
 
@@ -56,6 +47,7 @@ class OpenedProgram(Answerer):
         connection: The LM.
         config: What it was opened from, with defaults in place of what was not named; paths are absolute.
         origin: The artifact it was loaded from; None without one.
+        retrieve: What was opened for it, also if it retrieves nothing; by default the retriever of the program.
     """
 
     def __init__(
@@ -64,9 +56,11 @@ class OpenedProgram(Answerer):
         connection: "Connection",
         config: ProgramConfig = ProgramConfig(),
         origin: Origin | None = None,
+        retrieve: "Retriever | None" = None,
     ):
         super().__init__(program, connection)
         self.config, self.origin = config, origin
+        self.retrieve: Retriever | None = getattr(program, "retrieve", None) if retrieve is None else retrieve
 
     def __repr__(self) -> str:
         from programs.artifact import program_name
@@ -75,11 +69,21 @@ class OpenedProgram(Answerer):
         shown = [f"{name}={str(value)!r}" for name, value in named.items() if value is not None]
         return f"OpenedProgram({', '.join([program_name(self.program), *shown])})"
 
+    def open(self, *, contexts: bool = False) -> "OpenedProgram":
+        """Return it as it is: it is open; see `AnswererSpec.open`."""
+        return self
+
     @property
-    def retrieve(self) -> "Retriever | None":
-        """The retriever; None for a program that has none."""
-        found: Retriever | None = getattr(self.program, "retrieve", None)
-        return found
+    def cache(self) -> bool:
+        """Whether replies are cached, and cached ones used."""
+        return bool(getattr(self.connection.lm, "cache", True))
+
+    def with_knobs(self, knobs: Mapping[str, Any]) -> "OpenedProgram":
+        """Return it with other values of some knobs."""
+        from programs.parts.knobs import with_knobs
+
+        changed = with_knobs(self.program, **knobs)
+        return OpenedProgram(changed, self.connection, self.config, self.origin, self.retrieve)
 
     def provenance(self) -> dict[str, str]:
         """Return the reranker by name, so that who loads an artifact need not name it; nothing without one."""
@@ -94,7 +98,7 @@ class OpenedProgram(Answerer):
         )
         compiled = load(artifact, self.retrieve, connection=self.connection, similarity=similarity)
         config = replace(self.config, program=None, preset=None, artifact=artifact.absolute())
-        return OpenedProgram(compiled, self.connection, config, _origin(artifact, compiled))
+        return OpenedProgram(compiled, self.connection, config, _origin(artifact, compiled), self.retrieve)
 
 
 def _origin(folder: Path | None, program: "dspy.Module") -> Origin | None:
@@ -105,95 +109,113 @@ def _origin(folder: Path | None, program: "dspy.Module") -> Origin | None:
     return Origin(read_artifact(folder), sha256_file(folder / "artifact.json"), prompts_hash(program))
 
 
-def open_answerer(
-    config: ProgramConfig, *, index: "Retriever | Path | str | None" = None, lm: "Connection | str | None" = None
-) -> OpenedProgram:
-    """Return a program with its retriever and LM, where nothing is named with the defaults of the command line.
-
-    Its paths are absolute, so that it does not matter in which folder the process is later.
+@dataclass(frozen=True)
+class AnswererSpec:
+    """Which program answers, on which LM.
 
     Args:
-        config: Which program; its index is that of `index`.
+        program: The program, and what it retrieves from.
+        lm: The LM, and how it is called.
+        budget: Of the LM; None has no limits.
+        retrieve: A retriever that is open, in place of that of `program`.
+        connection: An LM that is connected, in place of `lm`, which then only decides defaults.
+    """
+
+    program: ProgramConfig
+    lm: LMSpec
+    budget: "Budget | None" = None
+    retrieve: "Retriever | None" = None
+    connection: "Connection | None" = None
+
+    @property
+    def cache(self) -> bool:
+        """Whether replies are cached, and cached ones used."""
+        return self.lm.cache if self.connection is None else bool(getattr(self.connection.lm, "cache", True))
+
+    def with_knobs(self, knobs: Mapping[str, Any]) -> "AnswererSpec":
+        """Return it with other values of some knobs."""
+        return replace(self, program=replace(self.program, knobs={**self.program.knobs, **knobs}))
+
+    def with_defaults(self) -> "tuple[AnswererSpec, str | None]":
+        """Return it with defaults in place of what is not named, and what the user should know of the choice.
+
+        Raises:
+            UserError: See `experiments.pipeline.setup.with_defaults`.
+        """
+        program, lm, note = with_defaults(self.program, self.lm, retriever_is_open=self.retrieve is not None)
+        return replace(self, program=program, lm=lm), note
+
+    def open(self, *, contexts: bool = False) -> OpenedProgram:
+        """Return the program, ready to be asked.
+
+        Args:
+            contexts: Its questions have fixed contexts, so that it needs no retriever.
+
+        Raises:
+            UserError: Something cannot be opened, or a program that retrieves has no index.
+        """
+        config, retrieve = self.program, self.retrieve
+        if retrieve is None:
+            retrieve = setup.open_retriever(config)
+        else:  # if it knows where it was opened, artifacts can say so
+            config = replace(config, index=getattr(retrieve, "folder", None), rerank=getattr(retrieve, "name", None))
+        connection = setup.open_lm(self.lm, self.budget) if self.connection is None else self.connection
+        program = setup.open_program(config, retrieve, connection, contexts=contexts)
+        return OpenedProgram(program, connection, config, _origin(config.artifact, program), retrieve)
+
+
+def load(program: ProgramConfig, *, index: Any = None, lm: Any = None) -> OpenedProgram:
+    """Return a program that is ready to be asked; its paths are absolute, so that the process may change its folder.
+
+    Args:
+        program: Its index is that of `index`.
         index: An index folder, or an opened retriever.
         lm: An LM that is connected, or its id.
 
     Raises:
-        UserError: Something cannot be opened, an argument is of a wrong kind, or a program that retrieves has no index.
+        UserError: See `verihop.load`; or an argument is of a wrong kind.
     """
-    retrieve = None if isinstance(index, Path | str) else index
+    folder = expanded(index).absolute() if isinstance(index, Path | str) else None
+    retrieve = None if folder is not None else index
     if retrieve is not None and not (callable(retrieve) and hasattr(retrieve, "many")):
         raise refused("index", index, "the folder of an index, or a retriever (verihop.open_index)")
-    if retrieve is not None and config.rerank is not None:
-        raise UserError(f"A retriever is used as it is: name the reranker {config.rerank} where you open its index.")
-    connected = None if isinstance(lm, str) else connection_of("lm", lm)
-    named = lm_config(lm) if isinstance(lm, str) else LMConfig() if connected is None else _config_of(connected)
-    config = replace(
-        config,
-        artifact=None if config.artifact is None else config.artifact.absolute(),
-        index=expanded(index).absolute() if isinstance(index, Path | str) else None,
-    )
+    if retrieve is not None and program.rerank is not None:
+        raise UserError(f"A retriever is used as it is: name the reranker {program.rerank} where you open its index.")
+    connection = None if isinstance(lm, str) else connection_of("lm", lm)
+    if connection is not None:  # what decides the defaults of a program on this LM
+        named = LMSpec(id=connection.id, api_base=getattr(connection.lm, "address", None))
+    else:
+        named = LMSpec(connections=most_connections()) if lm is None else lm_config(lm)
+    artifact = None if program.artifact is None else program.artifact.absolute()
+    program = replace(program, artifact=artifact, index=folder)
+    spec = AnswererSpec(program, named, retrieve=retrieve, connection=connection)
     try:
-        config, named, note = with_defaults(config, named, retriever_is_open=retrieve is not None)
+        spec, chosen = spec.with_defaults()
     except OnServer as error:
         cure = f'name it as lm=verihop.connect({error.lm!r}, api_base="http://HOST:PORT/v1"), or another LM'
-        raise UserError(f"{config.artifact} was compiled with LM {error.lm!r} on a server: {cure}.") from None
-    if note:
-        notify([note])
-    if retrieve is None:
-        retrieve = setup.open_retriever(config)
-    else:  # if it knows where it was opened, artifacts can say so
-        reranker = getattr(retrieve, "name", None)
-        config = replace(config, index=getattr(retrieve, "folder", None), rerank=reranker)
-    connection = connected or setup.open_lm(lm_config(named.id or "embedded"))
-    program = setup.open_program(config, retrieve, connection)
-    return OpenedProgram(program, connection, config, _origin(config.artifact, program))
+        artifact = spec.program.artifact
+        raise UserError(f"{artifact} was compiled with LM {error.lm!r} on a server: {cure}.") from None
+    if chosen:
+        notify([chosen])
+    return spec.open()
 
 
-def _config_of(connection: "Connection") -> LMConfig:
-    """Return what decides the defaults of a program on this LM."""
-    return LMConfig(connection.id, getattr(connection.lm, "address", None))
+@overload
+def with_origin(program: AnswererSpec) -> AnswererSpec: ...
 
 
-def with_origin(program: Answerer) -> OpenedProgram:
-    """Return the answerer itself if it knows what it was opened from, else one that says it was nothing.
+@overload
+def with_origin(program: Answerer) -> OpenedProgram: ...
+
+
+def with_origin(program: Answerer | AnswererSpec) -> OpenedProgram | AnswererSpec:
+    """Return what knows where it comes from: an answerer of one's own says that it was opened from nothing.
 
     Raises:
-        UserError: It is no answerer.
+        UserError: It is neither an answerer nor the specification of one.
     """
-    if isinstance(program, OpenedProgram):
+    if isinstance(program, OpenedProgram | AnswererSpec):
         return program
     if isinstance(program, Answerer):
         return OpenedProgram(program.program, program.connection)
     raise refused("program", program, "what verihop.load returns, or an Answerer(program, connection)")
-
-
-def run_config(
-    opened: OpenedProgram, questions: "list[Question]", given: Any, metrics: Any, oracle: str | None, **settings: Any
-) -> RunConfig:
-    """Return the configuration of a run, with its notes.
-
-    Args:
-        opened: The program.
-        questions: To be asked.
-        given: What they were read from.
-        metrics: By name, or as they are.
-        oracle: Entailment oracle of the metrics that need one.
-        **settings: Further fields of `RunConfig`; judge and shard also as texts.
-
-    Raises:
-        UserError: A name is unknown, or an argument is of a wrong kind.
-        TypeError: A setting is unknown.
-    """
-    scored = metrics_of(metrics, oracle)
-    notes = settings.pop("notes", ())
-    config = RunConfig(
-        metrics=scored,
-        judge=judge_of(settings.pop("judge", None), opened.connection, scored),
-        shard=shard_of(settings.pop("shard", None)),
-        artifact=opened.config.artifact,
-        artifact_sha256=None if opened.origin is None else opened.origin.sha256,
-        questions_path=path_of(given),
-        **settings,
-    )
-    found = run_notes(opened.program, opened.retrieve, questions, config, lm_id=opened.connection.id)
-    return replace(config, notes=[*([notes] if isinstance(notes, str) else notes), *found])

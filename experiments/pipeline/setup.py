@@ -2,17 +2,19 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.runs.config import Connected, LMConfig, Shard
+from experiments.runs.config import Connected, Shard
 from optimizers.metrics.metric import Metric
-from programs.lms.calls.retry import most_connections
+from programs.lms.calls.retry import Transport, most_connections
+from programs.lms.spec import EMBEDDED, LMSpec, in_process, kind_of
 from signatures.common.errors import UserError, first_problem, one_line
 from signatures.common.files import expanded
 from signatures.common.own_code import is_own
 from signatures.common.secrets import without_secrets
+from signatures.common.specs import fields_of, part_of
 
 if TYPE_CHECKING:
     import dspy
@@ -61,7 +63,7 @@ class ProgramConfig:
     accept_probability_mode: bool = False
 
 
-def open_lm(config: LMConfig, budget: "Budget | None" = None) -> "Connection":
+def open_lm(config: LMSpec, budget: "Budget | None" = None) -> "Connection":
     """Return the connection to an LM; the embedded one if no id is set.
 
     Raises:
@@ -73,7 +75,18 @@ def open_lm(config: LMConfig, budget: "Budget | None" = None) -> "Connection":
     if config.id is None and config.api_base is not None:
         server = without_secrets(config.api_base)
         raise UserError(f"No model is named for the server {server}: name it (lm), or omit the address (api_base).")
-    return connect_any("embedded" if config.id is None else config.id, **config.settings(), budget=budget)
+    return connect_any("embedded" if config.id is None else config.id, **_settings(config), budget=budget)
+
+
+def _settings(spec: LMSpec) -> dict[str, Any]:
+    """Return the settings as keyword arguments of `connect`, without the id and without those that are None."""
+    from programs.lms.connect import ModelTraits
+
+    traits, transport = part_of(spec, ModelTraits), part_of(spec, Transport)
+    grouped = {"id", *fields_of(traits), *fields_of(transport)}
+    direct = {name: getattr(spec, name) for name in fields_of(spec) if name not in grouped}
+    stated = {name: value for name, value in direct.items() if value is not None}
+    return {**stated, "traits": traits, "transport": transport}
 
 
 def refuse_simulated(connection: Connected, task: str) -> None:
@@ -89,7 +102,7 @@ def refuse_simulated(connection: Connected, task: str) -> None:
         raise UserError(f"The simulated LM cannot {task}: name another LM, e.g. embedded.")
 
 
-def open_judge(config: LMConfig, task_lm: "Connection", metrics: "Sequence[Metric]" = ()) -> "Connection | None":
+def open_judge(config: LMSpec, task_lm: "Connection", metrics: "Sequence[Metric]" = ()) -> "Connection | None":
     """Return the connection to the judge LM, None if no id is set; it shares the budget of `task_lm`.
 
     Args:
@@ -326,11 +339,11 @@ def artifact_of(artifact: Any, program: str | None) -> Path | None:
     return expanded(artifact)
 
 
-def lm_config(lm: str, **settings: Any) -> LMConfig:
+def lm_config(lm: str, **settings: Any) -> LMSpec:
     """Return the configuration of an LM, by default with connections for any number of threads."""
     if not isinstance(lm, str):
         raise refused("lm", lm, "an id such as embedded, simulated or openai/gpt-4o-mini")
-    return LMConfig(lm, **{"connections": most_connections(), **settings})
+    return LMSpec(id=lm, **{"connections": most_connections(), **settings})
 
 
 def limits_of(budget: "Mapping[str, float] | Budget | None") -> "Budget | None":
@@ -354,8 +367,13 @@ def limits_of(budget: "Mapping[str, float] | Budget | None") -> "Budget | None":
     return Budget(**limits) if limits else None
 
 
-def questions_of(questions: Any, split: str | None = None) -> "list[Question]":
-    """Return the questions of a file, or those given, which may be mappings as in the file; of one split if named.
+def questions_of(questions: Any, split: str | None = None, limit: int | None = None) -> "list[Question]":
+    """Return the questions of a file, or those given, which may be mappings as in the file.
+
+    Args:
+        questions: A file, or questions.
+        split: Only those of this split.
+        limit: Only the first of them.
 
     Raises:
         UserError: The file is missing or broken, no question is selected, or what is given is no question.
@@ -363,10 +381,10 @@ def questions_of(questions: Any, split: str | None = None) -> "list[Question]":
     from corpora.questions import select
 
     if isinstance(questions, Path | str):
-        return open_questions(expanded(questions), split=split)
+        return open_questions(expanded(questions), split=split, limit=limit)
     if not isinstance(questions, Iterable) or isinstance(questions, Mapping):
         raise refused("questions", questions, "a questions.jsonl, or questions")
-    return select([_question(each, number) for number, each in enumerate(questions, 1)], split=split)
+    return select([_question(each, number) for number, each in enumerate(questions, 1)], split=split, limit=limit)
 
 
 def _question(given: Any, number: int) -> "Question":
@@ -391,8 +409,14 @@ def path_of(questions: Any) -> Path | None:
     return expanded(questions) if isinstance(questions, Path | str) else None
 
 
-def metrics_of(metrics: "str | Metric | Sequence[str | Metric]", oracle: str | None) -> list[Metric]:
-    """Return metrics by name, or as they are; names may be separated by commas or in a list.
+def metrics_of(
+    metrics: "str | Metric | Sequence[str | Metric]", oracle: str | None, *, cache: bool = True
+) -> tuple[list[Metric], str | None]:
+    """Return metrics by name, or as they are, and a description of the oracle if any of them needs one.
+
+    Args:
+        metrics: Names may be separated by commas or in a list.
+        oracle, cache: See `experiments.pipeline.setup.open_metrics`.
 
     Raises:
         UserError: See `experiments.pipeline.setup.open_metrics`; or something is neither a name nor a metric.
@@ -400,8 +424,9 @@ def metrics_of(metrics: "str | Metric | Sequence[str | Metric]", oracle: str | N
     given = [metrics] if isinstance(metrics, str | Metric) else metrics
     if not isinstance(given, Sequence) or not all(isinstance(each, str | Metric) for each in given):
         raise refused("metrics", metrics, f"names such as em,f1[hotpot]{_OWN}, or a list of names or metrics")
-    opened, _ = open_metrics(",".join(each for each in given if isinstance(each, str)), oracle)
-    return [*opened, *(each for each in given if isinstance(each, Metric))]
+    names = ",".join(each for each in given if isinstance(each, str))
+    opened, described = open_metrics(names, oracle, cache=cache)
+    return [*opened, *(each for each in given if isinstance(each, Metric))], described
 
 
 def metric_of(metric: "str | Metric") -> Metric:
@@ -419,37 +444,55 @@ def metric_of(metric: "str | Metric") -> Metric:
     return typed_metric(metric)
 
 
-def lm_beside(role: str, lm: "Connection | str | None", connection: "Connection") -> "Connection | None":
+def lm_beside(
+    role: str,
+    lm: "Connection | str | None",
+    connection: "Connection",
+    api_base: str | None = None,
+    api_key_env: str | None = None,
+) -> "Connection | None":
     """Return another LM than that of the program; one that is named by its id is called alike, in the same budget.
 
     Args:
         role: Of the LM, for messages.
         lm: A connection, an id, or None.
         connection: The LM of the program.
+        api_base, api_key_env: URL of its server, and the variable with the key of that.
 
     Raises:
-        UserError: The id is unknown, or it is neither.
+        UserError: The id is unknown, it is neither, or a server is named without its model.
     """
     if isinstance(lm, str):
-        return open_lm(_alike(lm, connection), connection.lm.budget)
+        return open_lm(_alike(lm, connection, api_base, api_key_env), connection.lm.budget)
+    if lm is None and (api_base or api_key_env):
+        raise UserError(
+            f"A URL or key of another LM needs its name: add --{role if role == 'teacher' else 'prompt-lm'}."
+        )
     return connection_of(role, lm)
 
 
-def judge_of(lm: "Connection | str | None", connection: "Connection", metrics: Sequence[Metric]) -> "Connection | None":
+def judge_of(
+    lm: "Connection | str | None",
+    connection: "Connection",
+    metrics: Sequence[Metric],
+    api_base: str | None = None,
+    api_key_env: str | None = None,
+) -> "Connection | None":
     """Return the judge LM as `lm_beside` does.
 
     Raises:
         UserError: See `lm_beside`; or the simulated LM would have to judge hallucinations.
     """
-    if isinstance(lm, str):
-        return open_judge(_alike(lm, connection), connection, metrics)
+    if isinstance(lm, str) or (lm is None and (api_base or api_key_env)):
+        return open_judge(_alike(lm, connection, api_base, api_key_env), connection, metrics)
     return connection_of("judge", lm)
 
 
-def _alike(lm: str, connection: "Connection") -> LMConfig:
-    calls = connection.lm.transport
-    called = {name: getattr(calls, name) for name in ("retries", "retry_timeout", "timeout")}
-    return lm_config(lm, **called, cache=connection.lm.cache)
+def _alike(
+    lm: str | None, connection: "Connection", api_base: str | None = None, api_key_env: str | None = None
+) -> LMSpec:
+    called = {**asdict(connection.lm.transport), "cache": connection.lm.cache}
+    return LMSpec(id=lm, api_base=api_base, api_key_env=api_key_env, **called)
 
 
 def connection_of(role: str, lm: Any) -> "Connection | None":
@@ -487,8 +530,6 @@ SMALL = "small"  # preset of the programs that read passages
 # (`experiments/results/leaderboard.json`).
 SMALL_PROGRAM = "rag"
 SMALL_RERANK = "own"
-_IN_PROCESS = ("embedded", "simulated", "gguf")  # what ids of LMs in this process begin with, before a colon
-_SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.connection.prefix_of`)
 
 
 class OnServer(UserError):
@@ -514,11 +555,11 @@ class ChosenDefault(NamedTuple):
     """
 
     program: ProgramConfig
-    lm: LMConfig
+    lm: LMSpec
     note: str | None = None
 
 
-def with_defaults(program: ProgramConfig, lm: LMConfig, *, retriever_is_open: bool = False) -> ChosenDefault:
+def with_defaults(program: ProgramConfig, lm: LMSpec, *, retriever_is_open: bool = False) -> ChosenDefault:
     """Return both configurations with defaults in place of None.
 
     An artifact gives its index, reranker and LM. An uncompiled program on the embedded LM, which reads few passages
@@ -540,11 +581,11 @@ def with_defaults(program: ProgramConfig, lm: LMConfig, *, retriever_is_open: bo
     return chosen
 
 
-def _is_embedded(lm: LMConfig) -> bool:
-    return lm.api_base is None and (lm.id is None or lm.id.partition(":")[0] == "embedded")
+def _is_embedded(lm: LMSpec) -> bool:
+    return lm.api_base is None and kind_of(lm.id) == EMBEDDED
 
 
-def _with_small_defaults(program: ProgramConfig, lm: LMConfig) -> ChosenDefault:
+def _with_small_defaults(program: ProgramConfig, lm: LMSpec) -> ChosenDefault:
     """Return the configurations for the embedded LM; named values stay."""
     from programs.catalog import chosen_knobs, presets_of, typed_program
 
@@ -568,8 +609,8 @@ def _own_search(program: ProgramConfig) -> bool:
 
 
 def with_artifact_defaults(
-    program: ProgramConfig, lm: LMConfig, *, retriever_is_open: bool = False
-) -> tuple[ProgramConfig, LMConfig]:
+    program: ProgramConfig, lm: LMSpec, *, retriever_is_open: bool = False
+) -> tuple[ProgramConfig, LMSpec]:
     """Return both configurations with the artifact's index, reranker and LM in place of None; without one, unchanged.
 
     Args:
@@ -602,15 +643,14 @@ def with_artifact_defaults(
     return program, lm
 
 
-def _with_recorded_lm(folder: Path, artifact: "Artifact", lm: LMConfig) -> LMConfig:
+def _with_recorded_lm(folder: Path, artifact: "Artifact", lm: LMSpec) -> LMSpec:
     """Return the configuration with the LM of the artifact, unless another is named."""
     if lm.id is not None or not artifact.lm:
         return lm
-    on_server = (artifact.lm.model or "").startswith(_SERVER_PREFIX)
-    if lm.api_base is not None and not on_server and artifact.lm.id.partition(":")[0] in _IN_PROCESS:
+    if lm.api_base is not None and not artifact.lm.on_server and in_process(artifact.lm.id):
         compiled = f"{folder} was compiled with LM {artifact.lm.id!r}, which runs in this process"
         raise UserError(f"{compiled}: name the model on the server (lm), or omit the address (api_base).")
-    if lm.api_base is None and on_server:
+    if lm.api_base is None and artifact.lm.on_server:
         raise OnServer(folder, artifact.lm.id)
     return replace(lm, id=artifact.lm.id)
 

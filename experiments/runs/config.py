@@ -9,7 +9,6 @@ question file gives the same shards on every machine; `run.json` records its has
 
 import functools
 import json
-import math
 import os
 import platform
 import re
@@ -17,16 +16,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from experiments.runs.files import SCHEMA, Json, git_revision
-from experiments.runs.fixed_contexts import FixedContexts
+from experiments.runs.specs import RunSpec
 from optimizers.metrics.metric import Metric
 from optimizers.metrics.typed.opened import typed_metric
-from programs.lms.calls.retry import Transport
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 from signatures.common.versions import ANSWERING, installed_versions
 
@@ -34,108 +31,6 @@ if TYPE_CHECKING:
     import dspy
 
     from programs.lms.connect import Connection
-
-
-HOTTEST = 2.0  # temperature that LMs and their clients take at most
-SMALLEST_CONTEXT = 512  # tokens
-_RANGES: dict[str, tuple[type, float, float]] = {
-    "temperature": (Real, 0, HOTTEST),
-    "max_tokens": (Integral, 1, math.inf),
-    "context_size": (Integral, SMALLEST_CONTEXT, math.inf),
-    "retries": (Integral, 0, math.inf),
-    "retry_timeout": (Real, 0, math.inf),
-    "timeout": (Real, 0, math.inf),
-    "connections": (Integral, 1, math.inf),
-    "thinking_tokens": (Integral, 1, math.inf),
-}
-
-
-@dataclass(frozen=True)
-class LMConfig:
-    """Which LM to connect and how to call it; None leaves a setting to the connection's default.
-
-    Args:
-        id: "embedded", "embedded:FOLDER", "simulated", "gguf:PATH", a DSPy id such as "openai/gpt-4o-mini", or a model
-            of a server; None means the LM of the artifact, or "embedded".
-        api_base: Base URL of an OpenAI-compatible server.
-        api_key_env: Name of the environment variable that contains the server's key.
-        model_type: "chat" or "text" (completions without a chat template).
-        temperature: From 0 to 2.
-        max_tokens: Longest reply, in tokens; at least 1.
-        context_size: Prompt and reply together, in tokens; at least 512.
-        retries: How often a call is repeated after a transient failure.
-        retry_timeout: Seconds for which a call is repeated while the server limits the rate or is down.
-        timeout: Seconds that one call to a server may take.
-        connections: Calls in flight at a time; see `programs.lms.calls.retry.connections_for`.
-        cache: Whether replies are cached, and cached ones used.
-        reasoning: How much the LM thinks before it answers: off, low, medium, high, or auto.
-        thinking_tokens: Tokens for thinking in each reply of an LM that thinks, added to `max_tokens`.
-        server: Dialect of the server (vllm, ollama, ...); None asks the server.
-
-    Raises:
-        UserError: The model type is unknown, or is "text" without a server; a server is named without its URL; or a
-            value has another type or is out of range.
-    """
-
-    id: str | None = None
-    api_base: str | None = None
-    api_key_env: str | None = None
-    model_type: str = "chat"
-    temperature: float | None = None
-    max_tokens: int | None = None
-    context_size: int | None = None
-    retries: int = Transport.retries
-    retry_timeout: float = Transport.retry_timeout
-    timeout: float = Transport.timeout
-    connections: int = Transport.connections
-    cache: bool = True
-    reasoning: str = "auto"
-    thinking_tokens: int | None = None
-    server: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.model_type not in ("chat", "text"):
-            raise UserError(f"The model type must be chat or text, got {self.model_type!r}.")
-        if self.model_type == "text" and self.api_base is None:
-            raise UserError("The model type text is for a model on a server: name its URL (api_base).")
-        if self.server is not None and self.api_base is None:
-            raise UserError(f"The server {self.server!r} needs its URL: name it (api_base).")
-        for name in ("id", "api_base", "api_key_env", "server"):
-            _check_text(name, getattr(self, name))
-        for name, limits in _RANGES.items():
-            value = getattr(self, name)
-            if value is not None or getattr(LMConfig, name) is not None:
-                _check_number(name, value, *limits)
-
-    def settings(self) -> dict[str, Any]:
-        """Return the settings as keyword arguments of `connect`, without the id and without those that are None."""
-        from programs.lms.connect import ModelTraits
-
-        of_model = ("context_size", "reasoning", "thinking_tokens", "server")
-        grouped = ("id", "retries", "retry_timeout", "timeout", "connections", *of_model)
-        direct = {name: value for name, value in asdict(self).items() if name not in grouped and value is not None}
-        traits = ModelTraits(**{name: getattr(self, name) for name in of_model})
-        transport = Transport(self.retries, self.timeout, self.connections, self.retry_timeout)
-        return {**direct, "traits": traits, "transport": transport}
-
-    def calling(self) -> dict[str, Any]:
-        """Return the settings that do not depend on the model: retries, timeouts, connections and cache."""
-        return {name: getattr(self, name) for name in ("retries", "retry_timeout", "timeout", "connections", "cache")}
-
-
-def _check_text(name: str, value: object) -> None:
-    if value is not None and not isinstance(value, str):
-        label = "lm" if name == "id" else name
-        raise UserError(f"{label} must be text, got {one_line(repr(value), 60)}.")
-
-
-def _check_number(name: str, value: object, kind: type, least: float, most: float) -> None:
-    """Raise UserError unless a value is a number of a kind in a range, both ends included."""
-    number = isinstance(value, kind) and not isinstance(value, bool)
-    if not number or not least <= value <= most:  # type: ignore[operator]  # nor nan
-        wanted = f"from {least:g} to {most:g}" if most < math.inf else f"of at least {least:g}"
-        what = "whole number" if kind is Integral else "number"
-        raise UserError(f"{name} must be a {what} {wanted}, got {one_line(repr(value), 60)}.")
 
 
 # At the start of a text, or after a space, "=" or ":" (but not in an address, where a second slash follows).
@@ -266,45 +161,29 @@ class Connected(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig:
-    """What is scored in a run, and how its questions are asked.
+class RunConfig(RunSpec):
+    """A run with all that its specification names opened.
 
     Args:
-        metrics: At least one; names of the catalog, and own ones (`module:name`, which are imported), are resolved.
-            Progress shows the first.
-        threads: Questions answered in parallel, at least 1.
+        metrics: At least one. Progress shows the first.
         processes: Among which the threads are divided, at least 1 (`experiments.pipeline.parallel.process_pool`).
-        seed: Seed of the caller's random choices.
-        repeats: How often each question is asked, each time with fresh samples; scores are averaged over the repeats of
-            a question before they are averaged over questions.
-        judge: The LM that decides judged metrics. Its calls are counted separately from the program's.
-        contexts: Passages fixed for each question, used in place of the first retrieval.
+        judge: The LM that decides judged metrics.
+        shard: Which of the questions are asked; None means all.
         artifact: Folder the program was loaded from.
         artifact_sha256: Of its `artifact.json` when it was loaded; None reads the file now.
         questions_path: File the questions were read from.
-        notes: What a reader of the results has to know; shown with every summary and comparison.
-        shard: Which of the questions are asked; None means all.
-        branches: The most branches recorded of each question (`experiments.pipeline.branches`); 0 records nothing.
-        calls: Whether the LM calls are kept (`experiments.runs.calls`).
 
     Raises:
         UserError: A metric is unknown or lacks its judge, a judge has no metric, or a number is below 1.
     """
 
-    metrics: Sequence[str | Metric]
-    threads: int = 8
+    metrics: Sequence[str | Metric] = ()
     processes: int = 1
-    seed: int = 0
-    repeats: int = 1
     judge: Connected | None = None
-    contexts: FixedContexts | None = None
+    shard: Shard | None = None
     artifact: Path | None = None
     artifact_sha256: str | None = None
     questions_path: Path | None = None
-    notes: Sequence[str] = ()
-    shard: Shard | None = None
-    branches: int = 0
-    calls: bool = True
 
     def __post_init__(self) -> None:
         for name, value in (("threads", self.threads), ("processes", self.processes), ("repeats", self.repeats)):

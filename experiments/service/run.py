@@ -45,15 +45,10 @@ from signatures.common.logs import event
 from signatures.common.secrets import register
 
 if TYPE_CHECKING:
-    import dspy
     import uvicorn
 
-    from experiments.pipeline.setup import ProgramConfig
-    from experiments.runs.config import LMConfig
+    from experiments.pipeline.opened import OpenedProgram
     from experiments.service.app import Service
-    from programs.lms.calls.budget import Budget
-    from programs.lms.connect import Connection
-    from signatures.types import Retriever
 
 
 _SPARE = 16  # threads
@@ -112,30 +107,7 @@ def is_local(host: str) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A program with its retriever, its LM and the budget of that, before models are loaded."""
-
-    program: "dspy.Module"
-    retrieve: "Retriever | None"
-    connection: "Connection"
-    budget: "Budget | None" = None
-
-
-def open_parts(program_config: "ProgramConfig", lm_config: "LMConfig", budget: "Budget | None") -> Opened:
-    """Open the program that a service will answer with.
-
-    Raises:
-        UserError: The program, its index or its LM cannot be opened.
-    """
-    from experiments.pipeline import setup
-
-    retrieve = setup.open_retriever(program_config)
-    connection = setup.open_lm(lm_config, budget)
-    return Opened(setup.open_program(program_config, retrieve, connection), retrieve, connection, budget)
-
-
-def make_service(opened: Opened, limits: Limits, address: Address) -> "Service":
+def make_service(opened: "OpenedProgram", limits: Limits, address: Address) -> "Service":
     """Return a service that is ready to answer: models are loaded, and the LM has replied.
 
     Raises:

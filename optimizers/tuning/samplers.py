@@ -10,6 +10,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from optimizers.tuning.optuna_private import hand_on_space
+from optimizers.tuning.signs import GRID_POINTS, PRUNE_BELOW
 from optimizers.tuning.space import Space
 from signatures.common.errors import UserError, unknown
 
@@ -24,8 +25,6 @@ SAMPLERS = {
     "grid": "every combination of evenly spaced values",
     "random": "independent random values",
 }
-PRUNE_BELOW = 0.1  # p of the test, Optuna's default
-GRID_POINTS = 5  # per knob that is a number
 _POPULATION = 16  # Optuna's default of 50 is more than most studies of LM programs have trials
 
 

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, V
 
 from programs.artifacts.folder import complete_artifact
 from programs.artifacts.state import FieldRecord
+from programs.lms.spec import ON_SERVER
 from signatures.common.errors import UserError, first_problem
 from signatures.common.files import sha256_text
 from signatures.common.strict_json import read_strict_json
@@ -48,6 +49,11 @@ class LMRecord(BaseModel):
     weights_hash: Text | None = None
     adapter: Text
     probability_mode: Text
+
+    @property
+    def on_server(self) -> bool:
+        """Whether it was on a server, whose URL artifacts do not store."""
+        return (self.model or "").startswith(ON_SERVER)
 
 
 class Artifact(BaseModel):

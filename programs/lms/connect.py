@@ -27,6 +27,7 @@ from programs.lms.gguf import CONTEXT_SIZE as GGUF_CONTEXT_SIZE
 from programs.lms.gguf import GgufEngine, weights_hash
 from programs.lms.litellm_private import litellm_providers
 from programs.lms.servers.chat import ChatEngine, CompletionsEngine
+from programs.lms.servers.connection import ModelTraits as ModelTraits
 from programs.lms.servers.connection import (
     checked_base,
     checked_key,
@@ -35,13 +36,12 @@ from programs.lms.servers.connection import (
     remote,
     thinking_tokens,
 )
-from programs.lms.servers.detect import ServerDescription, dialect_named
-from programs.lms.servers.dialects import REASONING, Reasoning
+from programs.lms.servers.detect import ServerDescription
 from programs.lms.servers.thinking import ThinkingBudget, thinking_budget
 from programs.lms.weights import choice
 from programs.lms.weights.choice import parse
 from programs.parts.probability import ProbabilityMode
-from signatures.common.errors import UserError, one_line, unknown
+from signatures.common.errors import UserError, one_line
 
 FORMS = (
     "embedded, embedded:base, embedded:<folder>, embedded:exact[:<folder>], gguf:<path>, <provider>/<model> "
@@ -53,41 +53,6 @@ LOCAL_MAX_TOKENS = 128  # a small model whose reply is longer repeats itself
 
 class UnknownLM(UserError):
     """The id has none of the known forms."""
-
-
-@dataclass(frozen=True)
-class ModelTraits:
-    """Properties of a model that are otherwise detected.
-
-    Args:
-        context_size: Tokens of prompt and reply together. By default that stated by the server or by DSPy's model list
-            (part of the package; nothing is downloaded). If neither states it, and for "text" servers, nothing is cut,
-            and a prompt that is too long ends its question with the LM's error.
-        probability_mode: How P(yes) is computed; "auto" uses log-probabilities if the LM returns them (a server with an
-            `api_base` is asked a yes/no question, outside the budget), else samples.
-        reasoning: How much the LM thinks before it answers; "auto" leaves it to the LM, but asks a thinking model on a
-            server yes/no questions without thinking if the server can turn it off (`programs.lms.servers.detect`).
-        thinking_tokens: Tokens for thinking in each reply of a thinking model, added to `max_tokens`; by default 4,096,
-            or half of a smaller context.
-        server: Name of the dialect in `programs.lms.servers.dialects`; by default the server is asked.
-
-    Raises:
-        UserError: A value is not allowed.
-    """
-
-    context_size: int | None = None
-    probability_mode: ProbabilityMode | Literal["auto"] = "auto"
-    reasoning: Reasoning = "auto"
-    thinking_tokens: int | None = None
-    server: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.reasoning not in REASONING:
-            raise unknown("reasoning", self.reasoning, REASONING)
-        if self.thinking_tokens is not None and self.thinking_tokens < 1:
-            raise UserError(f"thinking_tokens must be at least 1, got {self.thinking_tokens}.")
-        if self.server is not None:
-            dialect_named(self.server)
 
 
 @dataclass(frozen=True)

@@ -12,47 +12,10 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import dspy
 
 from signatures.common.errors import UserError, unknown
+from signatures.common.specs import Choice as Choice
+from signatures.common.specs import Range as Range
 
 Program = TypeVar("Program", bound=dspy.Module)
-
-
-@dataclass(frozen=True)
-class Range:
-    """The numbers from `low` to `high`, both inclusive; with `log`, the tuner samples them on a log scale."""
-
-    low: float
-    high: float
-    log: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.low}..{self.high}"
-
-    def check(self, name: str, value: Any) -> None:
-        """Raise UserError unless `value` is a number inside the range."""
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        # The comparison also holds for integers that are too large for a float, and for NaN, which is in no range.
-        if not number or not self.low <= value <= self.high:
-            raise UserError(f"Knob {name} must be a number from {self.low} to {self.high}, got {reprlib.repr(value)}.")
-
-
-@dataclass(frozen=True, init=False)
-class Choice:
-    """One of the listed values."""
-
-    options: tuple[Any, ...]
-
-    def __init__(self, *options: Any):
-        object.__setattr__(self, "options", options)
-
-    def __str__(self) -> str:
-        return "|".join(map(str, self.options))
-
-    def check(self, name: str, value: Any) -> None:
-        """Raise UserError unless `value` is one of the options."""
-        if value not in self.options:
-            raise UserError(
-                f"Knob {name} must be one of {', '.join(map(repr, self.options))}, got {reprlib.repr(value)}."
-            )
 
 
 @dataclass(frozen=True)
@@ -70,7 +33,7 @@ class Knob:
         if not fits or (isinstance(value, bool) and self.type is not bool):
             raise UserError(f"Knob {self.name} must be {self.type.__name__}, got {reprlib.repr(value)}.")
         if self.space is not None:
-            self.space.check(self.name, value)
+            self.space.check(f"Knob {self.name}", value)
 
 
 COLLABORATORS = {"similarity"}  # keyword-only arguments that are not knobs

@@ -39,12 +39,12 @@ async def direct(url: str, index: Path, program: str, questions: list[str], clie
     """Ask a program of this process."""
     from corpora.index.open import open_index
     from experiments.pipeline.setup import open_lm
-    from experiments.runs.config import LMConfig
     from programs.catalog import build
     from programs.inference import Answerer
     from programs.lms.calls.retry import connections_for
+    from programs.lms.spec import LMSpec
 
-    connection = open_lm(LMConfig("loopback", api_base=url, cache=False, connections=connections_for(clients)))
+    connection = open_lm(LMSpec(id="loopback", api_base=url, cache=False, connections=connections_for(clients)))
     answerer = Answerer(build(program, open_index(index)), connection, width=clients)
     return await seconds_of(answerer.acall, questions, clients, each)
 

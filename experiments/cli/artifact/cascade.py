@@ -13,6 +13,8 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import counter, emit, note, say
 from experiments.cli.shared.next_commands import used
 from experiments.cli.shared.options import with_option_groups
+from experiments.runs.specs import Selection
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -62,8 +64,8 @@ def cascade(
     dear: Annotated[Path, typer.Argument(help="The artifact that is asked where the cheap answer is doubtful.")],
     out: Out,
     fitting: Fitting,
-    selection: options.Selection,
-    lm: options.LM,
+    selection: Selection,
+    lm: LMSpec,
     limits: options.Limits,
     result: options.Replacing,
     knobs: Annotated[
@@ -121,7 +123,7 @@ def cascade(
         record, left_out = fit_artifacts(
             config,
             questions,
-            lm.config(fitting.threads),
+            lm.for_threads(fitting.threads),
             limits.budget(),
             out,
             overwrite=result.overwrite,

@@ -11,6 +11,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
 from experiments.cli.shared.next_commands import command, naming, used
 from experiments.cli.shared.options import with_option_groups
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _ADAPTERS = {"chat": "ChatForm", "json": "JsonForm"}
 @with_option_groups
 def export(
     folder: Annotated[Path, typer.Argument(metavar="ARTIFACT", help="Folder of the artifact.")],
-    lm: options.LM,
+    lm: LMSpec,
     limits: options.Limits,
     out: Annotated[
         Path | None,
@@ -118,19 +119,20 @@ def _note_pool(program: "dspy.Module") -> None:
 
 
 def _sent(
-    folder: Path, question: str, lm: options.LM, limits: options.Limits, index: Path | None
+    folder: Path, question: str, lm: LMSpec, limits: options.Limits, index: Path | None
 ) -> "tuple[list[Prompt], dict[str, Any]]":
-    from experiments.pipeline import setup
-    from experiments.pipeline.setup import with_defaults
+    from experiments.pipeline.opened import AnswererSpec
+    from experiments.pipeline.setup import ProgramConfig
     from programs.artifacts.export import sent
     from programs.lms.calls.control import controlled
 
-    program, config, _ = with_defaults(setup.ProgramConfig(artifact=folder, index=index), lm.config())
-    retrieve = setup.open_retriever(program)
-    connection = setup.open_lm(config, limits.budget())
-    opened = setup.open_program(program, retrieve, connection)
+    named, _ = AnswererSpec(
+        ProgramConfig(artifact=folder, index=index), lm.for_threads(), limits.budget()
+    ).with_defaults()
+    opened = named.open()
+    connection = opened.connection
     with connection.use(), controlled(note):
-        prompts, prediction = sent(opened, question)
+        prompts, prediction = sent(opened.program, question)
     about = {"artifact": str(folder), "adapter": type(connection.adapter).__name__}
     return prompts, {**about, "lm": connection.id, "question": question, "answer": prediction.answer}
 

@@ -8,10 +8,12 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.settings.known import OF_MODEL
-from signatures.common.errors import UserError, unknown
+from experiments.runs.specs import Selection
+from programs.lms.spec import UNNAMED, LMSpec
+from signatures.common.errors import unknown
+from signatures.common.specs import Field
 
 if TYPE_CHECKING:
-    from experiments.runs.config import LMConfig
     from optimizers.distill.cov_rag import VerificationSettings
     from optimizers.distill.genground import GroundingSettings
 
@@ -19,18 +21,18 @@ Chosen = TypeVar("Chosen", bound=str)
 
 
 @dataclass(frozen=True)
-class Teacher(options.LM):
+class Teacher(LMSpec):
     """The LM that writes the trajectories, and how it is called."""
 
     PANEL: ClassVar[str] = "Teacher"
-    NO_SETTINGS: ClassVar[frozenset[str]] = frozenset({"lm", *OF_MODEL})  # those are of the LM that answers
-    lm: Annotated[
+    NO_SETTINGS: ClassVar[frozenset[str]] = frozenset({"id", *OF_MODEL})  # those are of the LM that answers
+    id: Annotated[
         str | None,
-        typer.Option(
-            "--teacher",
-            help="LM that writes the replies: any id that --lm of other commands takes; by default that of "
+        Field(
+            "LM that writes the replies: any id that --lm of other commands takes; by default that of "
             "--artifact. gold asks no LM and takes gold annotations.",
-            show_default=False,
+            "--teacher",
+            decides=True,
         ),
     ] = None
 
@@ -47,20 +49,15 @@ class Recipe:
             "cov_rag: answers with citations, and verification of right and wrong ones."
         ),
     ] = "program"
-    answers_lm: Annotated[
-        str | None,
-        typer.Option(
-            help="LM whose answers are checked: GenGround's drafts, CoV-RAG's seed model; by default the teacher.",
-            show_default=False,
+    answers: Annotated[
+        LMSpec,
+        options.other_lm(
+            "answers_",
+            "LM whose answers are checked: GenGround's drafts, CoV-RAG's seed model; by default the teacher.",
+            "the server of --answers-lm",
+            "with the API key of --answers-api-base",
         ),
-    ] = None
-    answers_api_base: Annotated[
-        str | None, typer.Option(help="Base URL of the server of --answers-lm.", show_default=False)
-    ] = None
-    answers_api_key_env: Annotated[
-        str | None,
-        typer.Option(help="Environment variable with the API key of --answers-api-base.", show_default=False),
-    ] = None
+    ] = UNNAMED
     batch_passages: Annotated[
         int, typer.Option(min=1, max=20, help="genground: passages in the student's prompt, the gold one included.")
     ] = 3
@@ -118,16 +115,6 @@ class Recipe:
             k=self.n_references,
         )
 
-    def answers(self, teacher: "LMConfig") -> "LMConfig | None":
-        """Return the LM whose answers are checked, called as the teacher is; None for the teacher."""
-        from experiments.runs.config import LMConfig
-
-        if self.answers_lm is None:
-            if self.answers_api_base or self.answers_api_key_env:
-                raise UserError("--answers-api-base and --answers-api-key-env need a model: add --answers-lm.")
-            return None
-        return LMConfig(self.answers_lm, self.answers_api_base, self.answers_api_key_env, **teacher.calling())
-
 
 @dataclass(frozen=True)
 class Student:
@@ -151,7 +138,7 @@ class Student:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Questions(options.Selection):
+class Questions(Selection):
     """Which questions are asked."""
 
     questions: Annotated[

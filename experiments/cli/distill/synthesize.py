@@ -42,9 +42,10 @@ def synthesize(
     from experiments.pipeline.setup import with_artifact_defaults
     from experiments.pipeline.synthesis.opened import SynthesisRequest, open_synthesis
 
-    program_config, teacher_config = with_artifact_defaults(program.config(), teacher.config(execution.threads))
+    program_config, teacher_config = with_artifact_defaults(program.config(), teacher.for_threads(execution.threads))
     if teacher_config.id is None:
         raise UserError("Name the teacher: --teacher ID, any id that `verihop eval --lm` takes.")
+    checked = options.named_lm(recipe.answers, "--answers-lm")
     named = bool(program_config.program or program_config.artifact)
     refuse_unused(typed_in(context), recipe, teacher_config.id, filters, program_is_named=named)
     request = SynthesisRequest(
@@ -52,7 +53,7 @@ def synthesize(
         program=program_config,
         teacher=teacher_config,
         recipe=recipe.recipe,
-        answers=recipe.answers(teacher_config),
+        answers=None if checked is None else checked.called_as(teacher_config),
         grounding=recipe.grounding(),
         verification=recipe.verification(),
         student=student.student,

@@ -47,7 +47,7 @@ def _unused(recipe: Recipe, teacher: str, filters: Filters, program_is_named: bo
     """Yield the name of each option that nothing reads, and why."""
     if teacher == GOLD_TEACHER:
         asks_none = "with --teacher gold, which asks no LM and writes right replies"
-        of_teacher = (one.name for one in fields(Teacher) if one.name != "lm")
+        of_teacher = (one.name for one in fields(Teacher) if one.name != "id")
         for name in (*_GROUNDING, *_VERIFICATION, *_RIGHT, *of_teacher):
             yield name, asks_none
         if program_is_named and filters.predictors:

@@ -1,6 +1,6 @@
 """`verihop score`: add metrics to a finished run, or score predictions of another system."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -11,6 +11,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say, show
 from experiments.cli.shared.next_commands import command, other_run
 from experiments.cli.shared.options import with_option_groups
+from programs.lms.spec import UNNAMED
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,9 +26,7 @@ class Scoring:
     PANEL: ClassVar[str] = "Metrics"
     metrics: options.MetricNames
     oracle: options.Oracle = None
-    judge_lm: options.JudgeLM = None
-    judge_api_base: options.JudgeApiBase = None
-    judge_api_key_env: options.JudgeApiKeyEnv = None
+    judge: options.JudgeLM = UNNAMED
     cache: options.Cache = True
 
 
@@ -101,16 +100,8 @@ def score(
 
 def _judge(scoring: Scoring, limits: options.Limits, metrics: "list[Metric]", threads: int) -> Any:
     from experiments.pipeline import setup
-    from experiments.runs.config import LMConfig
-    from programs.lms.calls.retry import connections_for
 
-    judge = LMConfig(
-        scoring.judge_lm,
-        scoring.judge_api_base,
-        scoring.judge_api_key_env,
-        connections=connections_for(threads),
-        cache=scoring.cache,
-    )
+    judge = replace(scoring.judge, cache=scoring.cache).for_threads(threads)
     nobody: Any = SimpleNamespace(lm=SimpleNamespace(budget=limits.budget()))  # no LM answers; the judge has a budget
     return setup.open_judge(judge, nobody, metrics)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from experiments.cli.shared.console import note
+from experiments.cli.shared.console import note, resumable
 from experiments.cli.shared.failures import user_error_message
 from experiments.cli.shared.options import Output
 from experiments.cli.shared.settings.known import held_by, hold, in_force, read_settings, setting_of
@@ -125,6 +125,18 @@ def spans_sent(wanted: bool) -> Iterator[Callable[["dspy.Module"], "dspy.Module"
             yield spans.traced
     finally:
         spans.close()
+
+
+def run_watched(otel: bool) -> Callable[["dspy.Module"], contextlib.AbstractContextManager[None]]:
+    """Return what is opened around the run of a program: it sends spans, if wanted, and says how to resume the run."""
+
+    @contextlib.contextmanager
+    def around(program: "dspy.Module") -> Iterator[None]:
+        with spans_sent(otel) as watched, resumable():
+            watched(program)
+            yield
+
+    return around
 
 
 _WIDEST = {"max_content_width": 110}  # as wide as the terminal up to here; 80 if there is none

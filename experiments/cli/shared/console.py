@@ -77,12 +77,6 @@ def next_step(*commands: str) -> None:
     note("Next: " + "\n      ".join(commands))
 
 
-def note_defaults(chosen: str | None) -> None:
-    """Print what was chosen for the embedded LM, if anything, and how to get the paper's."""
-    if chosen:
-        note(f"For the embedded LM: {chosen}. Those of the paper: --preset paper.")
-
-
 @contextlib.contextmanager
 def resumable() -> Iterator[None]:
     """Print how to resume when Ctrl-C or a spent budget ends the block, and notices of its LM calls."""

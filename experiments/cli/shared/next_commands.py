@@ -6,10 +6,9 @@ import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
-from typer.models import OptionInfo
-
+from experiments.cli.shared.options import Option, options_of
 from experiments.cli.shared.settings.known import named_file, setting_of, to_type
 from signatures.common.own_code import is_own
 from signatures.common.secrets import without_keys
@@ -17,6 +16,9 @@ from signatures.text_words import same_words
 
 if TYPE_CHECKING:
     from corpora.questions import Question
+    from experiments.analysis.summary import RunSummary
+    from experiments.runs.config import Shard
+    from experiments.runs.specs import RunSpec
 
 QUESTION = "your question"
 
@@ -44,19 +46,19 @@ def used(group: Any, *names: str) -> list[str]:
 
     Args:
         group: A frozen dataclass of options.
-        names: The fields to return; all by default.
+        names: The options to return; all by default.
     """
-    hints = get_type_hints(type(group), include_extras=True)
-    settings = _settings_of(group, hints)
-    beyond_settings = to_type({setting: getattr(group, name) for name, setting in settings.items()})
+    options = options_of(group)
+    settings = {option.name: setting for option in options if (setting := setting_of(option.info)) is not None}
+    values = {option.name: option.value(group) for option in options}
+    beyond_settings = to_type({setting: values[name] for name, setting in settings.items()})
     words: list[str] = []
-    for field in dataclasses.fields(group):
-        value = getattr(group, field.name)
-        setting = settings.get(field.name)
-        as_without = value == field.default if setting is None else setting not in beyond_settings
-        if (names and field.name not in names) or as_without or value is None:
+    for option in options:
+        value, setting = values[option.name], settings.get(option.name)
+        as_without = value == option.default if setting is None else setting not in beyond_settings
+        if (names and option.name not in names) or as_without or value is None:
             continue
-        on, off = _flags(field.name, hints[field.name])
+        on, off = _flags(option)
         for one in value if isinstance(value, list) else [value]:
             words += [on if one else off] if isinstance(one, bool) else [on, _without_credentials(_word(one))]
     return words
@@ -67,24 +69,13 @@ def naming(*programs: str | None) -> list[str]:
     return [word for name in programs if name is not None and is_own(name) for word in ("--program", name)]
 
 
-def _settings_of(group: Any, hints: dict[str, Any]) -> dict[str, str]:
-    """Return the settings that give options of a group their defaults, by field."""
-    found = {field.name: setting_of(_option(hints[field.name])) for field in dataclasses.fields(group)}
-    never = getattr(group, "NO_SETTINGS", ())
-    return {name: setting for name, setting in found.items() if setting is not None and name not in never}
-
-
-def _option(hint: Any) -> OptionInfo | None:
-    return next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, OptionInfo)), None)
-
-
-def _flags(name: str, hint: Any) -> tuple[str, str]:
+def _flags(option: Option) -> tuple[str, str]:
     """Return the names of an option that sets and, for a switch, unsets it."""
-    info = _option(hint)
+    info = option.info
     # In an annotation, Typer's first argument is a name, although its parameter is called default.
     names = (info.default, *(info.param_decls or ())) if info else ()
     declared = [flag for flag in names if isinstance(flag, str) and flag.startswith("--")]
-    on, _, off = (declared[0] if declared else f"--{name.replace('_', '-')}").partition("/")
+    on, _, off = (declared[0] if declared else f"--{option.name.replace('_', '-')}").partition("/")
     return on, off
 
 
@@ -171,11 +162,60 @@ def shards_beside(run: Path) -> dict[int, Path]:
     return {each["index"]: run.parent / folder.name for folder, each in same.items() if "index" in each}
 
 
-def other_split(path: Path | None, split: str | None, seen: "Iterable[Question]" = ()) -> list[str]:
+def after_run(
+    summary: "RunSummary", questions: Path, groups: list[Any], program: Any, index: Path | None, *, fixed: bool
+) -> str:
+    """Return the comparison with another run on the same questions, else the evaluation of a baseline to compare."""
+    run = Path(summary.folder)
+    if other := other_run(run):
+        return command("verihop", "compare", other, run)
+    baseline = "rag" if (index is not None or fixed) and summary.program != "rag" else "cot"
+    baseline = "standard" if baseline == summary.program else baseline
+    words = [word for group in groups for word in used(group)] + ["--program", baseline]
+    if baseline == "rag" and index is not None:
+        words += ["--index", str(index), *used(program, "retriever", "rerank", "precision")]
+    return command("verihop", "eval", questions, *words, "--out", new_path(run.parent / baseline))
+
+
+def after_record(questions: Path, groups: list[Any], spec: "RunSpec", metrics: list[str], run: Path) -> str:
+    """Return the study that searches what a run has recorded."""
+    from experiments.runs.specs import StudySpec
+
+    words = [word for group in groups for word in used(group)] + used(spec, "split", "limit")
+    words += [] if StudySpec.metric in metrics else ["--metric", metrics[0]]
+    return command("verihop", "tune", questions, *words, "--replay", run, "--out", new_path(run.parent / "tuned"))
+
+
+def after_shard(
+    shard: "Shard", questions: Path, spec: "RunSpec", before: list[Any], after: list[Any], run: Path
+) -> str:
+    """Return the evaluation of the next shard that is not beside `run`, or the merge of all."""
+    shards = shards_beside(run)
+    missing = [index for index in range(1, shard.of + 1) if index not in shards]
+    if not missing:
+        runs = [shards[index] for index in sorted(shards)]
+        return command("verihop", "merge", *runs, "--out", new_path(run.parent / "merged"))
+    groups = [*before, dataclasses.replace(spec, shard=f"{missing[0]}/{shard.of}"), *after]
+    words = [word for group in groups for word in used(group)]
+    return command("verihop", "eval", questions, *words, "--out", new_path(run.parent / f"shard-{missing[0]}"))
+
+
+def after_freezing(
+    artifact: Path, out: Path, words: list[str], held_out: list[str], scored: "list[str] | tuple[()]" = ()
+) -> list[str]:
+    """Return the commands that ask what was frozen, and that score it on questions that it was not made from."""
+    found = [command("verihop", "ask", "--artifact", artifact, *words, QUESTION)]
+    if held_out:
+        run = new_path(out.with_name(f"{out.name}-eval"))
+        found.append(command("verihop", "eval", *held_out, "--artifact", artifact, *words, *scored, "--out", run))
+    return found
+
+
+def other_split(path: Any, split: str | None, seen: "Iterable[Question]" = ()) -> list[str]:
     """Return the words that select questions of a file outside `split`; empty if the file has no other split.
 
     Args:
-        path: The file; None has no questions.
+        path: The file, as a command names it; None has no questions.
         split: The one that was used; None means that it was the whole file.
         seen: A split that has one of these questions, by id or by its words, is not selected either.
     """

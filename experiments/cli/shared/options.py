@@ -8,25 +8,29 @@ import dataclasses
 import functools
 import inspect
 import json
-from collections.abc import Callable, Sequence
+import keyword
+import math
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import OptionInfo
 
 from experiments.cli.shared.completion import program_names
-from optimizers.metrics.names import COMPILED
+from experiments.cli.shared.console import note
+from experiments.runs import specs
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
+from signatures.common.specs import Choice, Field, Range, SpecField, fields_of
 
 if TYPE_CHECKING:
-    from corpora.questions import Question
+    from experiments.pipeline.opened import AnswererSpec
     from experiments.pipeline.setup import ProgramConfig
-    from experiments.runs.config import LMConfig
     from programs.lms.calls.budget import Budget
-    from programs.lms.connect import Connection
 
 
 @dataclass(frozen=True)
@@ -88,138 +92,203 @@ def _limit(part: str, flag: str) -> tuple[str, float]:
     return name, value
 
 
-Cache = Annotated[
-    bool,
-    typer.Option(
-        "--cache/--no-cache",
-        envvar="VERIHOP_CACHE",
-        help="Read and write cached replies and judgements.",
-        show_default=False,
-    ),
-]
+PREFIX = "VERIHOP_"  # of the variables that give options their defaults
 
 
 @dataclass(frozen=True)
-class LM:
-    """Which LM, and how it is called."""
+class Prefixed:
+    """Marks a field of a group that is a spec of its own: which of the spec's fields are options, with what help.
 
-    PANEL: ClassVar[str] = "LM"
-    lm: Annotated[
-        str | None,
-        typer.Option(
-            envvar="VERIHOP_LM",
-            help="embedded; embedded:FOLDER for an adapter or merged weights, embedded:base for the untrained model "
-            "(base-8bit to compare a trained one with), embedded:exact or embedded:exact:FOLDER to compute in float32; "
-            "simulated, simulated:SEED, gguf:PATH, a DSPy id such as openai/gpt-4o-mini, or a model on --api-base; by "
-            "default the LM of --artifact if there is one, else embedded.",
-            show_default=False,
-        ),
-    ] = None
-    api_base: Annotated[
-        str | None,
-        typer.Option(
-            envvar="VERIHOP_API_BASE",
-            help="Base URL of an OpenAI-compatible server, e.g. http://localhost:8000/v1.",
-            show_default=False,
-        ),
-    ] = None
-    api_key_env: Annotated[
-        str | None,
-        typer.Option(
-            envvar="VERIHOP_API_KEY_ENV",
-            help="Environment variable that contains the server's API key.",
-            show_default=False,
-        ),
-    ] = None
-    model_type: Annotated[
-        str,
-        typer.Option(
-            envvar="VERIHOP_MODEL_TYPE",
-            help="chat, or text for a completion model (no chat template) served at --api-base.",
-        ),
-    ] = "chat"
-    temperature: Annotated[
-        float | None,
-        typer.Option(
-            envvar="VERIHOP_TEMPERATURE",
-            min=0,
-            max=2,
-            help="Sampling temperature; by default 0, if the LM allows it.",
-            show_default=False,
-        ),
-    ] = None
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(
-            envvar="VERIHOP_MAX_TOKENS", min=1, help="Longest reply of the LM, in tokens.", show_default=False
-        ),
-    ] = None
-    context_size: Annotated[
-        int | None,
-        typer.Option(
-            envvar="VERIHOP_CONTEXT_SIZE",
-            min=512,
-            help="Context window of the LM, in tokens; longer prompts are cut. Detected if possible.",
-            show_default=False,
-        ),
-    ] = None
+    Args:
+        prefix: Of the options' names, as "judge_"; a field that names its own `option` has that.
+        fields: What is said of each option, by the spec's field.
+    """
 
-    reasoning: Annotated[
-        str,
-        typer.Option(
-            envvar="VERIHOP_REASONING",
-            help="How much the LM thinks before it answers: off, low, medium, high, or auto (the LM's own default; "
-            "yes/no questions without thinking where the server can turn it off).",
-        ),
-    ] = "auto"
-    thinking_tokens: Annotated[
-        int | None,
-        typer.Option(
-            envvar="VERIHOP_THINKING_TOKENS",
-            min=1,
-            help="Tokens for thinking in each reply of an LM that thinks, added to --max-tokens; by default 4096, or "
-            "half of a smaller context.",
-            show_default=False,
-        ),
-    ] = None
-    server: Annotated[
-        str | None,
-        typer.Option(
-            envvar="VERIHOP_SERVER",
-            help="What runs at --api-base: vllm, sglang, llamacpp, ollama, lmstudio, ovms or openai (any other); by "
-            "default the server is asked.",
-            show_default=False,
-        ),
-    ] = None
-    retries: Annotated[
-        int,
-        typer.Option(
-            envvar="VERIHOP_RETRIES",
-            min=0,
-            help="How often a call is repeated after a transient failure, e.g. HTTP 500 or an unreadable reply.",
-        ),
-    ] = 3
-    retry_timeout: Annotated[
-        float,
-        typer.Option(
-            envvar="VERIHOP_RETRY_TIMEOUT",
-            min=0,
-            help="Seconds for which a call is repeated while the server limits the rate (429, 503) or is down; these "
-            "repetitions do not count as --retries.",
-        ),
-    ] = 600.0
-    timeout: Annotated[
-        float, typer.Option(envvar="VERIHOP_TIMEOUT", min=0.1, help="Seconds that one call to a server may take.")
-    ] = 120.0
-    cache: Cache = True
+    prefix: str
+    fields: Mapping[str, Field]
 
-    def config(self, threads: int = 1) -> "LMConfig":
-        """Return the options as a configuration, for a command that processes `threads` questions in parallel."""
-        from experiments.runs.config import LMConfig
-        from programs.lms.calls.retry import connections_for
 
-        same = {name: value for name, value in asdict(self).items() if name != "lm"}
-        return LMConfig(self.lm, **same, connections=connections_for(threads))
+@dataclass(frozen=True)
+class Option:
+    """One option of a group.
+
+    Args:
+        name: Of the command's parameter.
+        path: The field of the group; a second one if that is a spec of its own.
+        hint: As Typer takes it.
+        default: `inspect.Parameter.empty` for a required option.
+        read: Returns the value of the field, given that of the option.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    hint: Any
+    default: Any
+    read: Callable[[Any], Any] = lambda value: value
+
+    @property
+    def info(self) -> OptionInfo | None:
+        """What Typer declares it with."""
+        return next((extra for extra in getattr(self.hint, "__metadata__", ()) if isinstance(extra, OptionInfo)), None)
+
+    def value(self, group: Any) -> Any:
+        """Return its value in a group."""
+        return functools.reduce(getattr, self.path, group)
+
+
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return `command` for Typer: each parameter that is a dataclass becomes its options.
+
+    A field is declared like a parameter of a Typer command, `name: Annotated[type, typer.Option(...)] = default`, as
+    the field of a spec (`signatures.common.specs`), or as a spec of its own (`Prefixed`). Its option is shown in a
+    panel of `--help` titled by the dataclass's `PANEL`. An option with a variable is a setting
+    (`experiments.cli.shared.settings`), unless the dataclass names it in `NO_SETTINGS`. The command is called with
+    instances of the dataclasses.
+
+    Raises:
+        TypeError: Two options have the same name.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {
+        parameter.name: parameter.annotation
+        for parameter in signature.parameters.values()
+        if dataclasses.is_dataclass(parameter.annotation)
+    }
+    flat: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        group = groups.get(parameter.name)
+        if group is None:
+            flat.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+        for one in () if group is None else options_of(group):
+            kind = inspect.Parameter.KEYWORD_ONLY
+            flat.append(inspect.Parameter(one.name, kind, default=one.default, annotation=one.hint))
+    names = [parameter.name for parameter in flat]
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise TypeError(f"{command.__name__} has several options named {', '.join(sorted(repeated))}.")
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        arguments = {name: _filled(group, values) for name, group in groups.items()}
+        command(**values, **arguments)
+
+    run.__signature__ = signature.replace(parameters=flat)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
+    return run
+
+
+def _filled(group: Any, values: dict[str, Any]) -> Any:
+    """Return a group with its options, which are taken out of the values."""
+    direct: dict[str, Any] = {}
+    within: dict[str, dict[str, Any]] = {}
+    for option in options_of(group):
+        if option.name in values:
+            field, *inner = option.path
+            found = within.setdefault(field, {}) if inner else direct
+            found[option.path[-1]] = option.read(values.pop(option.name))
+    specs = {name: dataclasses.replace(fields_of(group)[name].default, **given) for name, given in within.items()}
+    return group(**direct, **specs)
+
+
+def options_of(group: Any) -> list[Option]:
+    """Return the options of a group, or of its class, in the order of its fields."""
+    return _options_of(group if isinstance(group, type) else type(group))
+
+
+@functools.cache
+def _options_of(group: Any) -> list[Option]:
+    hints, never = get_type_hints(group, include_extras=True), getattr(group, "NO_SETTINGS", ())
+    found: list[Option] = []
+    for field in fields_of(group).values():
+        kind, *extras = get_args(hints[field.name]) if hasattr(hints[field.name], "__metadata__") else (field.type,)
+        setting, default = field.name not in never, field.default
+        if nested := next((extra for extra in extras if isinstance(extra, Prefixed)), None):
+            for name, stated in nested.fields.items():
+                inner = fields_of(kind)[name]
+                flag = stated.option or f"--{nested.prefix}{inner.label}".replace("_", "-")
+                inner = dataclasses.replace(inner, field=dataclasses.replace(stated, option=flag))
+                found.append(_option((field.name, name), inner, _panel(group, field.name), setting=False))
+        elif field.field.help is not None:
+            found.append(_option((field.name,), field, _panel(group, field.name), setting=setting))
+        elif not any(isinstance(extra, Range | Choice | Field) for extra in extras):
+            for place, extra in enumerate(extras):
+                if isinstance(extra, OptionInfo):
+                    extras[place] = copy(extra)
+                    extras[place].rich_help_panel = _panel(group, field.name)
+                    extras[place].envvar = extra.envvar if setting else None
+            hint = Annotated[(kind, *extras)] if extras else kind
+            required = default is dataclasses.MISSING
+            found.append(Option(field.name, (field.name,), hint, inspect.Parameter.empty if required else default))
+    return found
+
+
+def _option(path: tuple[str, ...], field: SpecField, panel: str | None, *, setting: bool) -> Option:
+    """Return the option of a field of a spec; a choice is text for Typer, since the spec checks it."""
+    typed, read = _typed(field)
+    low, high = (field.space.low, field.space.high) if isinstance(field.space, Range) else (None, math.inf)
+    required = field.default is dataclasses.MISSING
+    info = typer.Option(
+        *field.flags,
+        envvar=f"{PREFIX}{field.label.upper()}" if setting and field.field.trusted is not None else None,
+        min=low,
+        max=None if high == math.inf else high,
+        help=field.field.help,
+        show_default=not isinstance(field.default, bool | None),
+        rich_help_panel=panel,
+    )
+    default = inspect.Parameter.empty if required else field.default
+    name = f"{field.label}_" if keyword.iskeyword(field.label) else field.label
+    return Option(name, path, Annotated[typed, info], None if default in ({}, ()) else default, read)
+
+
+def _typed(field: SpecField) -> tuple[Any, Callable[[Any], Any]]:
+    """Return the type of a field's option, which of several is the one that is typed, and what reads its value."""
+    kinds = get_args(field.type) if get_origin(field.type) in (Union, UnionType) else (field.type,)
+    if any(get_origin(kind) is Mapping for kind in kinds):
+        return list[str] | None, functools.partial(_pairs, field)
+    if field.type == tuple[Path, ...]:
+        return list[Path] | None, lambda given: tuple(given or ())
+    if tuple[str, ...] in kinds:
+        return str | None, lambda given: field.default if given is None else _names(given)
+    typed = next((kind for kind in (bool, int, float, Path, str) if kind in kinds), str)
+    return (typed | None if type(None) in kinds else typed), lambda given: given
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip() not in ("", "none"))
+
+
+def _pairs(field: SpecField, texts: list[str] | None) -> dict[str, Any]:
+    """Return the values that a repeatable option such as name=value gives, by name; what is JSON is parsed."""
+    found: dict[str, Any] = {}
+    flag, value_type = field.flags[0], get_args(field.type)[1]
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        try:
+            if not (equals and name and value.strip()):
+                raise ValueError(text)
+            parsed = value if value_type is str else float(value) if value_type is float else parsed_value(value)
+        except ValueError:
+            form, example = field.field.form
+            raise UserError(f"{flag} takes {form}, got {text!r}. Example: {flag} {example}.") from None
+        if name in found and value_type is str:
+            raise UserError(f"{flag} {name} is given twice: give each knob one range.")
+        found[name] = parsed
+    return found
+
+
+def parsed_value(text: str) -> Any:
+    """Return a value that is JSON (3, 0.5, true) parsed, any other as it is."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _panel(group: Any, name: str) -> str | None:
+    """Return the title of the panel of the class that declares a field."""
+    declaring = next(base for base in group.__mro__ if name in inspect.get_annotations(base))
+    return getattr(declaring, "PANEL", getattr(group, "PANEL", None))
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
@@ -251,24 +320,36 @@ Rerank = Annotated[
 Precision = Annotated[
     str | None, typer.Option(help="Of the embedder: f32 (default); faster: bf16, int8.", show_default=False)
 ]
-MetricNames = Annotated[
-    str, typer.Option(help="Names, separated by commas; `verihop metrics` lists them. Own ones: module:name.")
-]
-Oracle = Annotated[
-    str | None,
-    typer.Option(
-        help="Entailment oracle of the metrics that need one (`verihop metrics` lists them): lexical (default), "
-        "semantic, calibrated, likelihood, lm, lm:LM, seq2seq:MODEL or cross-encoder:MODEL.",
-        show_default=False,
-    ),
-]
+
+
+def other_lm(prefix: str, role: str, server: str, key: str, *, option: str | None = None) -> Prefixed:
+    """Return the options of another LM than the one that answers: its `role`, and `server` and `key` in words."""
+    api_base, api_key_env = Field(f"Base URL of {server}."), Field(f"Environment variable {key}.")
+    return Prefixed(prefix, {"id": Field(role, option), "api_base": api_base, "api_key_env": api_key_env})
+
+
+def named_lm(lm: LMSpec, flag: str) -> LMSpec | None:
+    """Return another LM than the one that answers; None if none is named by its option.
+
+    Raises:
+        UserError: It has a URL or a key, but no name.
+    """
+    if lm.id is None and (lm.api_base or lm.api_key_env):
+        raise UserError(f"A URL or key of another LM needs its name: add {flag}.")
+    return None if lm.id is None else lm
+
+
+Cache = Annotated[bool, fields_of(LMSpec)["cache"].field]
+MetricNames = Annotated[str, fields_of(specs.Scoring)["metrics"].field]
+Oracle = Annotated[str | None, fields_of(specs.Scoring)["oracle"].field]
 JudgeLM = Annotated[
-    str | None, typer.Option(help="LM that decides acc[judge] and hallucination[halluqa].", show_default=False)
-]
-JudgeApiBase = Annotated[str | None, typer.Option(help="Base URL of the judge's server.", show_default=False)]
-JudgeApiKeyEnv = Annotated[
-    str | None,
-    typer.Option(help="Environment variable that contains the judge server's API key.", show_default=False),
+    LMSpec,
+    other_lm(
+        "judge_",
+        "LM that decides acc[judge] and hallucination[halluqa].",
+        "the judge's server",
+        "that contains the judge server's API key",
+    ),
 ]
 
 
@@ -288,29 +369,24 @@ class Replacing(Output):
     overwrite: Overwrite = False
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Which questions of a file are used."""
-
-    PANEL: ClassVar[str] = "Questions"
-    split: Split = None
-    limit: Limit = None
-
-
-@dataclass(frozen=True)
-class Execution:
-    """How questions are processed."""
+@dataclass(frozen=True, kw_only=True)
+class Resuming:
+    """Whether interrupted work is continued."""
 
     PANEL: ClassVar[str] = "Execution"
-    threads: Threads = 8
     resume: Resume = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeededExecution(Execution):
-    """How questions are processed, with random choices."""
+class Execution(Resuming):
+    """How questions are processed."""
 
-    seed: Seed = 0
+    threads: Threads = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeededExecution(Resuming, specs.Execution):
+    """How questions are processed, with random choices."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -381,6 +457,16 @@ class AnyProgram(_Program):
     ] = False
 
 
+def answerer(program: "ProgramConfig", lm: LMSpec, limits: Limits, *, threads: int = 1) -> "AnswererSpec":
+    """Return what options name, with defaults for the rest; say what was chosen for the embedded LM, if anything."""
+    from experiments.pipeline.opened import AnswererSpec
+
+    spec, chosen = AnswererSpec(program, lm.for_threads(threads), limits.budget()).with_defaults()
+    if chosen:
+        note(f"For the embedded LM: {chosen}. Those of the paper: --preset paper.")
+    return spec
+
+
 def parse_knobs(settings: Sequence[str] | None, *, flag: str = "--set", example: str = "--set k=4") -> dict[str, Any]:
     """Return `name=value` settings by name; a value that is JSON (3, 0.5, true) is parsed, any other is text.
 
@@ -392,184 +478,8 @@ def parse_knobs(settings: Sequence[str] | None, *, flag: str = "--set", example:
         name, equals, text = setting.partition("=")
         if not equals or not name:
             raise UserError(f"{flag} takes name=value, got {setting!r}. Example: {example}.")
-        try:
-            knobs[name.strip()] = json.loads(text)
-        except json.JSONDecodeError:
-            knobs[name.strip()] = text
+        knobs[name.strip()] = parsed_value(text)
     return knobs
-
-
-@dataclass(frozen=True)
-class Optimization:
-    """How the program is optimized."""
-
-    PANEL: ClassVar[str] = "Optimizer"
-    optimizer: Annotated[
-        str,
-        typer.Option(help="How; `verihop optimizers` says what each does, which options it has and what it fits."),
-    ] = "bootstrap"
-    arguments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            help="An argument of the optimizer as name=value, repeatable, e.g. candidates=4.",
-            show_default=False,
-        ),
-    ] = None
-    metric: Annotated[str, typer.Option(help="The metric to optimize.")] = COMPILED
-    accept: Annotated[
-        float, typer.Option(min=0.001, max=1, help="Minimum score of a training question to become a demonstration.")
-    ] = 1.0
-    max_demos: Annotated[int, typer.Option(min=0, max=64, help="Maximum number of demonstrations per predictor.")] = 4
-
-    def options(self) -> dict[str, Any]:
-        """Return the arguments of the optimizer by name."""
-        return parse_knobs(self.arguments, flag="--option", example="--option candidates=4")
-
-
-@dataclass(frozen=True)
-class OtherLMs:
-    """LMs other than the one that answers; their calls count in the same budget."""
-
-    PANEL: ClassVar[str] = "Other LMs"
-    teacher: Annotated[
-        str | None, typer.Option(help="LM that makes the demonstrations; by default --lm.", show_default=False)
-    ] = None
-    teacher_api_base: Annotated[
-        str | None, typer.Option(help="Base URL of the teacher's server.", show_default=False)
-    ] = None
-    teacher_api_key_env: Annotated[
-        str | None,
-        typer.Option(help="Environment variable that contains the key of the teacher's server.", show_default=False),
-    ] = None
-    prompt_lm: Annotated[
-        str | None, typer.Option(help="LM that writes the instructions; by default --lm.", show_default=False)
-    ] = None
-    prompt_api_base: Annotated[str | None, typer.Option(help="Base URL of its server.", show_default=False)] = None
-    prompt_api_key_env: Annotated[
-        str | None, typer.Option(help="Environment variable that contains its key.", show_default=False)
-    ] = None
-
-    def opened(self, task_lm: "LMConfig", connection: "Connection") -> "dict[str, Connection]":
-        """Return the connections by their fields in the configuration; they share the budget of `connection`."""
-        from experiments.pipeline.setup import open_lm
-        from experiments.runs.config import LMConfig
-
-        found = {}
-        roles = {
-            "teacher": (self.teacher, self.teacher_api_base, self.teacher_api_key_env),
-            "prompt": (self.prompt_lm, self.prompt_api_base, self.prompt_api_key_env),
-        }
-        for role, (lm_id, api_base, key) in roles.items():
-            if lm_id is not None:
-                calling = LMConfig(lm_id, api_base, key, **task_lm.calling())
-                found[role] = open_lm(calling, connection.lm.budget)
-            elif api_base or key:
-                flag = "--teacher" if role == "teacher" else "--prompt-lm"
-                raise UserError(f"A URL or key of another LM needs its name: add {flag}.")
-        return found
-
-
-@dataclass(frozen=True)
-class Validation:
-    """Questions that candidates are compared on and the result is scored on."""
-
-    PANEL: ClassVar[str] = "Validation"
-    val: Annotated[
-        Path | None,
-        typer.Option(
-            help="Questions to compare candidates on, and to score the result on. By default half of the training "
-            "questions, at most 200, if the optimizer compares candidates, else none.",
-            show_default=False,
-        ),
-    ] = None
-    val_split: Annotated[str | None, typer.Option(help="Use only this split of --val.", show_default=False)] = None
-    val_limit: Annotated[
-        int | None, typer.Option(min=1, help="Use only the first N questions of --val.", show_default=False)
-    ] = None
-
-    def questions(self) -> "list[Question]":
-        """Return the validation questions; empty without --val."""
-        from experiments.pipeline.setup import open_questions
-
-        if self.val is None:
-            if self.val_split is not None or self.val_limit is not None:
-                raise UserError("--val-split and --val-limit select questions of --val: name that file, too.")
-            return []
-        return open_questions(self.val, split=self.val_split, limit=self.val_limit)
-
-
-def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Return `command` for Typer: each parameter that is a dataclass becomes one option per field.
-
-    A field is declared like a parameter of a Typer command, `name: Annotated[type, typer.Option(...)] = default`, and
-    its option is shown in a panel of `--help` titled by the dataclass's `PANEL`. An option with a variable is a setting
-    (`experiments.cli.shared.settings`), unless the dataclass names it in `NO_SETTINGS`. The command is called with
-    instances of the dataclasses.
-
-    Raises:
-        TypeError: Two options have the same name.
-    """
-    signature = inspect.signature(command, eval_str=True)
-    groups: dict[str, Any] = {
-        parameter.name: parameter.annotation
-        for parameter in signature.parameters.values()
-        if dataclasses.is_dataclass(parameter.annotation)
-    }
-    flat: list[inspect.Parameter] = []
-    for parameter in signature.parameters.values():
-        group = groups.get(parameter.name)
-        flat += [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)] if group is None else _options_of(group)
-    names = [parameter.name for parameter in flat]
-    if repeated := {name for name in names if names.count(name) > 1}:
-        raise TypeError(f"{command.__name__} has several options named {', '.join(sorted(repeated))}.")
-
-    @functools.wraps(command)
-    def run(**values: Any) -> None:
-        arguments = {
-            name: group(**{option: values.pop(option) for option in _names(group) if option in values})
-            for name, group in groups.items()
-        }
-        command(**values, **arguments)
-
-    run.__signature__ = signature.replace(parameters=flat)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
-    return run
-
-
-def _names(group: Any) -> list[str]:
-    return [field.name for field in dataclasses.fields(group)]
-
-
-def _options_of(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
-            annotation=_in_panel(
-                hints[field.name], group.PANEL, setting=field.name not in getattr(group, "NO_SETTINGS", ())
-            ),
-        )
-        for field in dataclasses.fields(group)
-    ]
-
-
-def _in_panel(hint: Any, panel: str, *, setting: bool) -> Any:
-    """Return the annotation with its option shown in a panel of `--help`, and without its variable if it is no setting
-    here.
-    """
-    if get_origin(hint) is not Annotated:
-        return hint
-    kind, *extras = get_args(hint)
-    for place, extra in enumerate(extras):
-        if isinstance(extra, OptionInfo):
-            extras[place] = copy(extra)
-            extras[place].rich_help_panel = panel
-            if not setting:
-                extras[place].envvar = None
-    return Annotated[(kind, *extras)]
 
 
 @dataclass(frozen=True)
@@ -587,10 +497,8 @@ class Recording:
     ] = False
     branches: Annotated[int, typer.Option(min=1, help="Branches of a question at most, its own included.")] = 8
 
-    def most(self) -> int:
-        """Return the most branches of a question; 0 records nothing."""
-        return self.branches if self.record_branches else 0
-
-    def processes(self, named: int | None) -> int | None:
-        """Return the number of processes: a run that is recorded has one unless another number is named."""
-        return 1 if self.record_branches and named is None else named
+    def settings(self, processes: int | None) -> dict[str, Any]:
+        """Return branches and processes of the run: if it is recorded, one unless another number is named."""
+        if not self.record_branches:
+            return {"branches": 0, "processes": processes}
+        return {"branches": self.branches, "processes": processes or 1}

@@ -9,7 +9,7 @@ import typer
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say, show
 from experiments.cli.shared.next_commands import command, new_path
-from experiments.cli.tuning.groups import Objective
+from experiments.runs.specs import Objective
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:

@@ -282,10 +282,10 @@ def _measure(records: Records, comparisons: "list[Comparison]", rows: Sequence[s
 def _comparisons(programs: Sequence[str], data: Path, work: Path, lm: str, records: Records) -> "list[Comparison]":
     from corpora.retrievers.rerank import open_reranker
     from experiments.pipeline import setup
-    from experiments.runs.config import LMConfig
     from programs.catalog import build
+    from programs.lms.spec import LMSpec
 
-    connection, questions = setup.open_lm(LMConfig(lm)), open_questions(data, work)
+    connection, questions = setup.open_lm(LMSpec(id=lm)), open_questions(data, work)
     return [
         Comparison(
             program=name,

@@ -115,12 +115,12 @@ def open_lms(ids: dict[str, str], *, cache: bool = True) -> "dict[str, Connectio
         cache: Whether their replies are cached, and cached ones used.
     """
     from experiments.pipeline import setup
-    from experiments.runs.config import LMConfig
+    from programs.lms.spec import LMSpec
 
     opened: dict[str, Connection] = {}
     first: dict[str, Connection] = {}
     for name, id in ids.items():
-        lm = setup.open_lm(LMConfig(id, cache=cache))
+        lm = setup.open_lm(LMSpec(id=id, cache=cache))
         opened[name] = first.setdefault(lm.weights_hash or id, lm)
     return opened
 

@@ -92,7 +92,7 @@ def _real(name: str, data: Path, work: Path, asked: int, lm: str) -> Board:
     from corpora.retrievers.rerank import OWN, open_reranker
     from experiments.papers.embedded_lm.student_sets import open_set
     from experiments.pipeline.setup import open_lm
-    from experiments.runs.config import LMConfig
+    from programs.lms.spec import LMSpec
 
     of = open_set(name, data, work, asked)
-    return Board(name, of.questions, open_reranker(of.retrieve, OWN), open_lm(LMConfig(lm, cache=False)), SMALL)
+    return Board(name, of.questions, open_reranker(of.retrieve, OWN), open_lm(LMSpec(id=lm, cache=False)), SMALL)

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 from experiments.pipeline import setup
 from experiments.pipeline.compiling.frozen import relative_path
 from experiments.pipeline.compiling.request import describe
-from experiments.pipeline.setup import with_defaults
+from experiments.pipeline.opened import AnswererSpec
 from experiments.runs.files import git_revision
 from programs.inference import warm_up
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from corpora.questions import Question
-    from experiments.runs.config import LMConfig
     from optimizers.cascade.compile import Asked
     from optimizers.cascade.fitting import Fitted, Replayed, Sample
     from optimizers.evaluating import Outcome
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from programs.cascade import Cascade
     from programs.lms.calls.budget import Budget
     from programs.lms.connect import Connection
+    from programs.lms.spec import LMSpec
 
 FITTED = ("weights", "threshold")  # knobs
 _NEVER, _ALWAYS = 1.0, 0.0  # thresholds
@@ -73,7 +73,7 @@ class CascadeConfig:
 def fit_artifacts(
     config: CascadeConfig,
     questions: "Sequence[Question]",
-    lm: "LMConfig",
+    lm: "LMSpec",
     budget: "Budget | None",
     out: Path,
     *,
@@ -142,7 +142,7 @@ def fit_artifacts(
     return record, asked.note
 
 
-def _opened(config: CascadeConfig, lm: "LMConfig", budget: "Budget | None") -> "tuple[Cascade, Connection]":
+def _opened(config: CascadeConfig, lm: "LMSpec", budget: "Budget | None") -> "tuple[Cascade, Connection]":
     """Return the cascade before it is fitted, and the LM: opened as an artifact of both, so that it is what is used."""
     from programs.artifact import combine
 
@@ -157,11 +157,10 @@ def _opened(config: CascadeConfig, lm: "LMConfig", budget: "Budget | None") -> "
             rerank=config.rerank,
             accept_probability_mode=config.accept_probability_mode,
         )
-        program, lm, _ = with_defaults(named, lm)
-        retrieve, connection = setup.open_retriever(program), setup.open_lm(lm, budget)
-        cascade: Any = setup.open_program(program, retrieve, connection)
-    warm_up(cascade, connection)
-    return cascade, connection
+        opened = AnswererSpec(named, lm, budget).with_defaults()[0].open()
+    cascade: Any = opened.program
+    warm_up(cascade, opened.connection)
+    return cascade, opened.connection
 
 
 def _searched(config: CascadeConfig, out: Path) -> dict[str, Any]:
@@ -170,7 +169,7 @@ def _searched(config: CascadeConfig, out: Path) -> dict[str, Any]:
     return index if config.rerank is None else {**index, "rerank": config.rerank}
 
 
-def _check_lm(folders: Sequence[Path], lm: "LMConfig") -> None:
+def _check_lm(folders: Sequence[Path], lm: "LMSpec") -> None:
     """Raise UserError if no LM is named and the artifacts were compiled with different ones."""
     from programs.artifact import read_artifact
 

@@ -1,29 +1,22 @@
-"""How a program is compiled."""
+"""A compilation with all that its specification names opened."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.runs.specs import CompileSpec
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
-    from optimizers.metrics.catalog import Metric
+    from optimizers.metrics.metric import Metric
     from programs.lms.connect import Connection
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompileConfig:
-    """How a program is compiled, and further data for its artifact.
+class CompileConfig(CompileSpec):
+    """A compilation with all that its specification names opened, and further data for its artifact.
 
     Args:
-        metric: What the optimizer maximizes; also scored on the validation questions.
-        optimizer: A name of `optimizers.teleprompters.catalog.OPTIMIZERS`.
-        options: Arguments specific to the optimizer.
-        accept: Lowest score of a training question that makes it a demonstration, in [0, 1].
-        max_demos: Maximum number of demonstrations per predictor.
-        seed: Seed of the order of the training questions and of every random choice.
-        threads: Questions in progress at a time.
         teacher: The LM that makes demonstrations; None means the LM of the program.
         prompt: The LM that writes instructions; None means the LM of the program.
         index: Folder of the index; the artifact stores its path relative to itself.
@@ -34,12 +27,6 @@ class CompileConfig:
     """
 
     metric: "Metric"
-    optimizer: str = "bootstrap"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    accept: float = 1.0
-    max_demos: int = 4
-    seed: int = 0
-    threads: int = 8
     teacher: "Connection | None" = None
     prompt: "Connection | None" = None
     index: Path | None = None

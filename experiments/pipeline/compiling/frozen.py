@@ -103,7 +103,7 @@ def freeze_opened(opened: "OpenedProgram", out: Path, *, overwrite: bool) -> "Ar
         out,
         overwrite=overwrite,
         lm=lm_record(opened.connection),
-        corpus=getattr(opened.retrieve, "fingerprint", None),
+        corpus=getattr(getattr(opened.program, "retrieve", None), "fingerprint", None),
         data={**data, "index": relative_path(opened.config.index, out), **opened.provenance()},
         optimizer=optimizer,
         metric=metric,
@@ -120,6 +120,6 @@ def _changes(opened: "OpenedProgram") -> list[dict[str, Any]]:
     record, connection = opened.origin.record, opened.connection
     pairs = {f"knob {name}": (record.knobs.get(name), value) for name, value in knob_values(opened.program).items()}
     pairs["LM"] = (record.lm.id if record.lm else None, connection.id)
-    pairs["corpus"] = (record.corpus, getattr(opened.retrieve, "fingerprint", None))
+    pairs["corpus"] = (record.corpus, getattr(getattr(opened.program, "retrieve", None), "fingerprint", None))
     pairs["prompts"] = (opened.origin.prompts[:12], prompts_hash(opened.program)[:12])
     return [{"what": what, "before": before, "now": now} for what, (before, now) in pairs.items() if before != now]

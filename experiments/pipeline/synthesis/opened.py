@@ -16,7 +16,7 @@ from experiments.pipeline.synthesis.synthesize import (
     Synthesized,
     synthesize,
 )
-from experiments.runs.config import Connected, LMConfig, describe_program
+from experiments.runs.config import Connected, describe_program
 from experiments.runs.files import Json
 from optimizers.distill.cov_rag import VerificationDistillation, VerificationSettings, answer_half
 from optimizers.distill.genground import GroundingDistillation, GroundingSettings
@@ -25,6 +25,7 @@ from optimizers.distill.gold.wrong_answers import WrongAnswers
 from optimizers.distill.recipes import Distillation, GoldDistillation, Recipe, answer_is_right
 from optimizers.distill.student import FORMS, Student, form_adapter
 from optimizers.distill.trajectories import Prompts, prompts_of
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import sha256_file
 
@@ -91,10 +92,10 @@ class SynthesisRequest:
     """
 
     files: Sequence[tuple[str, Path]]
-    teacher: LMConfig
+    teacher: LMSpec
     program: ProgramConfig = field(default_factory=ProgramConfig)
     recipe: str = "program"
-    answers: LMConfig | None = None
+    answers: LMSpec | None = None
     grounding: GroundingSettings = field(default_factory=GroundingSettings)
     verification: VerificationSettings = field(default_factory=VerificationSettings)
     student: str = "embedded"
@@ -143,7 +144,7 @@ class SynthesisRequest:
             return ChosenDefault(replace(self.program, program=RECIPES[self.recipe].program), self.teacher)
         if self.recipe != OF_PROGRAM or self.program.artifact is not None:
             return ChosenDefault(self.program, self.teacher)
-        return with_defaults(self.program, LMConfig(self.student))  # so that the prompts are those it is asked with
+        return with_defaults(self.program, LMSpec(id=self.student))  # so that the prompts are those it is asked with
 
     @property
     def filters_answers(self) -> bool:
@@ -329,7 +330,7 @@ def _student(name: str) -> tuple[Any, Json]:
     if name in FORMS:
         adapter, size = form_adapter(name), None
     else:
-        connection = setup.open_lm(LMConfig(name))
+        connection = setup.open_lm(LMSpec(id=name))
         adapter, size = connection.adapter, connection.context_size
     return adapter, {"id": name, "adapter": type(adapter).__name__, "context_size": size}
 

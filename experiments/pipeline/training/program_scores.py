@@ -129,12 +129,10 @@ class ProgramScores:
         return RunConfig(metrics=[get_metric(name) for name in METRICS.values()], threads=self.threads)
 
     def _program(self, lm: "Connection") -> "dspy.Module":
-        from experiments.pipeline import setup
-        from experiments.pipeline.setup import with_defaults
-        from experiments.runs.config import LMConfig
+        from experiments.pipeline.opened import AnswererSpec
+        from programs.lms.spec import LMSpec
 
-        config = with_defaults(self.config, LMConfig("embedded")).program
-        return setup.open_program(config, setup.open_retriever(config), lm)
+        return AnswererSpec(self.config, LMSpec(id="embedded"), connection=lm).with_defaults()[0].open().program
 
 
 def connect_once(folder: Path, converted: Path) -> Connection:

@@ -1,14 +1,14 @@
 """What a study searches, on which terms, and where it is kept."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.runs.specs import CandidateSpec, StudySpec
 from optimizers.teleprompters.task import check_seed
 from optimizers.tuning.objective import Goal
-from optimizers.tuning.samplers import GRID_POINTS, PRUNE_BELOW, check_prune_below, check_sampler
-from optimizers.tuning.signs import GRACE_SECONDS, HEARTBEAT_SECONDS
+from optimizers.tuning.samplers import check_prune_below, check_sampler
+from optimizers.tuning.signs import PRUNE_BELOW
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,28 +21,13 @@ QUICK_JOURNAL = "study.journal"  # of a replay, whose trials take less time than
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidates:
+class Candidates(CandidateSpec):
     """Where demonstrations and instructions come from, beside those that the program has.
-
-    Args:
-        optimizers: Optimizers that compile the program on training questions; each gives sets of demonstrations.
-        seeds: Sets per optimizer, compiled with different seeds.
-        accept: Lowest score of a training question that makes it a demonstration, in [0, 1].
-        max_demos: Demonstrations per predictor.
-        artifacts: Folders of compiled versions of the same program: their demonstrations, instructions and knobs.
-        instructions: Instructions that an LM writes for each predictor.
-        prompt_lm: The LM that writes them; None means the task LM.
 
     Raises:
         UserError: An optimizer makes a program of another kind, which has no demonstrations to try.
     """
 
-    optimizers: tuple[str, ...] = ()
-    seeds: int = 2
-    accept: float = 1.0
-    max_demos: int = 4
-    artifacts: tuple[Path, ...] = ()
-    instructions: int = 0
     prompt_lm: "Connection | None" = None
 
     def __post_init__(self) -> None:
@@ -74,31 +59,12 @@ class Candidates:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneConfig:
-    """How a program is tuned.
+class TuneConfig(StudySpec):
+    """A study with all that its specification names opened.
 
     Args:
-        metric: Maximized.
-        goal: The cost that is minimized beside it, if any, and limits on costs.
+        goal: The cost that is minimized beside the metric, if any, and limits on costs.
         candidates: Demonstrations and instructions to try.
-        searched: Knobs to search; None means all that have a range.
-        narrowed: Knob -> "low:high" or "a,b,c".
-        sampler: A name of `optimizers.tuning.samplers.SAMPLERS`.
-        points: Values per knob that is a number, for the grid.
-        trials: Trials of the whole study.
-        prune: Whether trials that are probably worse than the best are ended early; only without a cost as a goal.
-        prune_below: p of the test by which they are found worse, in (0, 1).
-        folds: Folds of the estimate on held-out questions; 0 for none.
-        seed: Of the order of questions and of every random choice, at least 0.
-        threads: Questions in progress at a time.
-        storage: See `optimizers.tuning.storages.open_storage`; None means an SQLite file in the study's folder.
-        study: Name of the study in its storage; None means the name of the folder.
-        heartbeat: Seconds between two signs of life of a running trial, at least 1.
-        grace: Seconds without one after which its process is taken for dead.
-        replay: Folder of a run with recorded branches, from which trials are evaluated; None asks the LM.
-        buy: Whether branches that the record lacks are asked, within the budget, once for all trials.
-        chosen: Number of the trial that is frozen; None means the best, or the program as it was if settings chosen so
-            gain nothing on held-out questions.
         index: Folder of the index; the artifact stores its path relative to itself.
         provenance: Further data for the artifact, such as paths of question files.
 
@@ -110,23 +76,6 @@ class TuneConfig:
     metric: "Metric"
     goal: Goal = field(default_factory=Goal)
     candidates: Candidates = Candidates()
-    searched: tuple[str, ...] | None = None
-    narrowed: Mapping[str, str] = field(default_factory=dict)
-    sampler: str = "tpe"
-    points: int = GRID_POINTS
-    trials: int = 30
-    prune: bool = True
-    prune_below: float = PRUNE_BELOW
-    folds: int = 5
-    seed: int = 0
-    threads: int = 8
-    storage: str | None = None
-    study: str | None = None
-    heartbeat: int = HEARTBEAT_SECONDS
-    grace: int = GRACE_SECONDS
-    replay: Path | None = None
-    buy: bool = False
-    chosen: int | None = None
     index: Path | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
 

@@ -30,7 +30,8 @@ from experiments.pipeline.tuning.results import Found, check_choice, write_resul
 from experiments.pipeline.tuning.unseen import check_unseen
 from experiments.runs.config import describe_lm, describe_program, describe_questions
 from optimizers.tuning.objective import Evaluator, LiveEvaluator, Objective
-from optimizers.tuning.samplers import PRUNE_BELOW, grid_size, open_pruner, open_sampler
+from optimizers.tuning.samplers import grid_size, open_pruner, open_sampler
+from optimizers.tuning.signs import PRUNE_BELOW
 from optimizers.tuning.space import Space, dearest, knob_space
 from programs.inference import warm_up
 from programs.lms.calls.budget import PAID

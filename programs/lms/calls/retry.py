@@ -18,7 +18,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from dspy.utils.exceptions import (
     LMError,
@@ -33,8 +33,8 @@ from dspy.utils.exceptions import (
 from programs.lms.calls.control import CLOCK, Clock, current_control, wait
 from programs.parts.meter import record
 from programs.parts.replies.sources import SOURCES
-from programs.parts.threads import WIDTH
-from signatures.common.errors import UserError, UserNotice
+from signatures.common.errors import UserNotice
+from signatures.common.specs import Field, Range, check
 
 Outcome = Literal["answered", "refused", "failed"]
 Wait = Callable[[threading.Event, float], None]
@@ -190,6 +190,8 @@ def connections_for(threads: int) -> int:
     A question makes up to `programs.parts.threads.WIDTH` calls at a time. A notice is issued if the limit allows fewer
     connections than there are threads.
     """
+    from programs.parts.threads import WIDTH  # imports DSPy, which the help of commands does without
+
     needed, limit = threads * WIDTH, open_files()
     if limit is None:
         return needed
@@ -206,6 +208,8 @@ def most_connections() -> int:
     They are those for `MOST_THREADS`, as many as the limit of open files allows; a connection that is not needed is
     never opened.
     """
+    from programs.parts.threads import WIDTH
+
     limit, needed = open_files(), MOST_THREADS * WIDTH
     return needed if limit is None else max(1, min(needed, limit - OTHER_FILES))
 
@@ -220,37 +224,36 @@ def open_files() -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Transport:
-    """Retries, timeout and concurrency limit of the calls of a connection.
+    """How calls are sent: retries, timeout and concurrency limit.
 
-    Args:
-        retries: How often a call is repeated after a transient failure (5xx, a reply that cannot be read, no reply in
-            time, no connection to a server that has never answered).
-        timeout: Seconds that one call to a server may take.
-        connections: Calls in flight at a time; should be at least as many as there are threads (`connections_for`,
-            `most_connections`). A server with fewer slots gets fewer.
-        retry_timeout: Seconds for which a call is repeated, without counting as `retries`, while the server limits the
-            rate (429, 503) or cannot be reached although it has answered before.
-
-    Raises:
-        UserError: A number is out of range.
+    `connections` are calls in flight at a time; there should be at least as many as threads (`connections_for`,
+    `most_connections`). A server with fewer slots gets fewer.
     """
 
-    retries: int = 3
-    timeout: float = 120.0
-    connections: int = 100
-    retry_timeout: float = 600.0
+    retries: Annotated[
+        int,
+        Range(0),
+        Field(
+            "How often a call is repeated after a transient failure, e.g. HTTP 500 or an unreadable reply.",
+            trusted=False,
+        ),
+    ] = 3
+    retry_timeout: Annotated[
+        float,
+        Range(0),
+        Field(
+            "Seconds for which a call is repeated while the server limits the rate (429, 503) or is down; these "
+            "repetitions do not count as --retries.",
+            trusted=False,
+        ),
+    ] = 600.0
+    timeout: Annotated[float, Range(0.1), Field("Seconds that one call to a server may take.", trusted=False)] = 120.0
+    connections: Annotated[int, Range(1)] = 100
 
     def __post_init__(self) -> None:
-        if self.retries < 0:
-            raise UserError(f"retries must be at least 0, got {self.retries}.")
-        if not self.timeout > 0:
-            raise UserError(f"timeout must be a positive number of seconds, got {self.timeout:g}.")
-        if self.connections < 1:
-            raise UserError(f"connections must be at least 1, got {self.connections}.")
-        if not self.retry_timeout >= 0:
-            raise UserError(f"retry_timeout must be at least 0 seconds, got {self.retry_timeout:g}.")
+        check(self)
 
 
 LONGEST_BACK_OFF = 60.0  # seconds

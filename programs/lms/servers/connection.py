@@ -4,7 +4,7 @@ import hashlib
 import os
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from dspy.utils.exceptions import LMConfigurationError, LMInvalidRequestError
@@ -15,8 +15,8 @@ from programs.lms.calls.metered import MeteredLM, metered_lm
 from programs.lms.calls.retry import Transport
 from programs.lms.servers.chat import ChatEngine, CompletionsEngine
 from programs.lms.servers.detect import ServerDescription, describe, loaded_context, name_in_list, try_question
-from programs.lms.servers.dialects import Reasoning
 from programs.lms.servers.thinking import THINKING_TOKENS
+from programs.lms.spec import ON_SERVER, Reasoning, Traits
 from programs.parts.probability import ProbabilityMode
 from programs.parts.threads import WIDTH
 from signatures.common import secrets
@@ -90,39 +90,28 @@ def prefix_of(api_base: str, api_key_env: str | None) -> str:
     It contains a hash of the address, because DSPy's cache key omits the address, and two servers may serve different
     weights under one name; and of the name of the key, because what a server answers may depend on whose key it is.
     """
-    return "server-" + hashlib.sha256(f"{api_base} {api_key_env or ''}".encode()).hexdigest()[:8]
+    return ON_SERVER + hashlib.sha256(f"{api_base} {api_key_env or ''}".encode()).hexdigest()[:8]
 
 
 LEAST_PROMPT = 512  # tokens of the context that replies must leave
 
 
-class Overrides(Protocol):
-    """What the user sets instead of having it detected (`programs.lms.connect.ModelTraits`)."""
+@dataclass(frozen=True, kw_only=True)
+class ModelTraits(Traits):
+    """Properties of a model that are otherwise detected.
 
-    @property
-    def context_size(self) -> int | None:
-        """Tokens of prompt and reply together."""
-        ...
+    If neither the server nor DSPy's model list (part of the package; nothing is downloaded) states the context size,
+    and for "text" servers, nothing is cut, and a prompt that is too long ends its question with the LM's error.
 
-    @property
-    def probability_mode(self) -> ProbabilityMode | Literal["auto"]:
-        """How P(yes) is computed."""
-        ...
+    Args:
+        probability_mode: How P(yes) is computed; "auto" uses log-probabilities if the LM returns them (a server with an
+            `api_base` is asked a yes/no question, outside the budget), else samples.
 
-    @property
-    def reasoning(self) -> Reasoning:
-        """How much the LM thinks."""
-        ...
+    Raises:
+        UserError: A value is not allowed.
+    """
 
-    @property
-    def thinking_tokens(self) -> int | None:
-        """Tokens for thinking in each reply."""
-        ...
-
-    @property
-    def server(self) -> str | None:
-        """Name of the dialect."""
-        ...
+    probability_mode: ProbabilityMode | Literal["auto"] = "auto"
 
 
 @dataclass(frozen=True)
@@ -145,7 +134,7 @@ class ServerConnection:
 
 
 def connect_to_server(
-    lm_id: str, api_base: str, api_key_env: str | None, settings: dict[str, Any], auto: set[str], overrides: Overrides
+    lm_id: str, api_base: str, api_key_env: str | None, settings: dict[str, Any], auto: set[str], overrides: ModelTraits
 ) -> ServerConnection:
     """Return an LM on a server.
 
@@ -194,7 +183,7 @@ def connect_to_server(
 
 
 def _tried(
-    model: str, engine: ChatEngine, found: ServerDescription, overrides: Overrides, budget: Budget | None
+    model: str, engine: ChatEngine, found: ServerDescription, overrides: ModelTraits, budget: Budget | None
 ) -> ServerDescription:
     """Return the description after a question, which is not asked if nothing depends on it.
 

@@ -30,7 +30,7 @@ from programs.lms.servers.http_connection import NoReply
 from programs.lms.servers.http_pool import HttpPool, UnreadableReply
 from programs.parts.probability import TOP
 from programs.parts.threads import Started
-from signatures.common.errors import UserNotice, unknown
+from signatures.common.errors import UserNotice
 from signatures.yes_no import is_decoration, leading_verdict, parse_yes_no
 
 SECONDS = 5.0  # for all answers; the questions are asked in parallel
@@ -69,17 +69,6 @@ class ServerDescription:
     no_logprobs: str | None = None
 
 
-def dialect_named(name: str) -> Dialect:
-    """Return a dialect.
-
-    Raises:
-        UserError: There is none of this name.
-    """
-    if name not in DIALECTS:
-        raise unknown("server", name, DIALECTS)
-    return DIALECTS[name]
-
-
 def describe(api_base: str, model: str, key: str | None, server: str | None = None) -> ServerDescription:
     """Return what a server says about itself and a model; it never fails, since each answer is optional.
 
@@ -92,7 +81,7 @@ def describe(api_base: str, model: str, key: str | None, server: str | None = No
     Raises:
         UserError: There is no dialect of this name.
     """
-    known = {server: dialect_named(server)} if server is not None else DIALECTS
+    known = {server: DIALECTS[server]} if server is not None else DIALECTS
     answers = _ask(api_base, key, (field.path for dialect in known.values() for field in _fields(dialect)))
 
     def at(field: ReplyField | None) -> Any:

@@ -7,10 +7,8 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any
 
-Reasoning = Literal["off", "low", "medium", "high", "auto"]
-REASONING: tuple[str, ...] = get_args(Reasoning)
 Body = Mapping[str, Any]
 
 

@@ -28,12 +28,13 @@ from experiments.pipeline.merging.merge import merge
 from experiments.pipeline.scoring.score import score_run
 from experiments.pipeline.scoring.score_config import ScoreConfig
 from experiments.pipeline.setup import ProgramConfig, with_artifact_defaults
-from experiments.runs.config import LMConfig, RunConfig
+from experiments.runs.config import RunConfig
 from optimizers.metrics.catalog import get_metric
 from optimizers.metrics.entailment.catalog import open_oracle
 from programs.artifact import digest_of, freeze, load
 from programs.genground import GenGround
 from programs.lms.gguf import GgufEngine
+from programs.lms.spec import LMSpec
 from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
@@ -73,7 +74,7 @@ def _make_artifact(folder: Path) -> None:
 
 
 def _use_artifact(folder: Path) -> Any:
-    with_artifact_defaults(ProgramConfig(artifact=folder / "artifact"), LMConfig())
+    with_artifact_defaults(ProgramConfig(artifact=folder / "artifact"), LMSpec())
     program = load(folder / "artifact", retriever())
     link, engine = connection()
     with link.use():

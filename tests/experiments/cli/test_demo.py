@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.runs.config import LMConfig
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
 
@@ -34,7 +34,7 @@ def test_a_budget_ends_the_demo(verihop, tmp_path, monkeypatch, calls):
 
 
 def test_the_demo_has_connections_for_its_threads(verihop, tmp_path, monkeypatch):
-    def caught(config: LMConfig, budget: object = None) -> None:
+    def caught(config: LMSpec, budget: object = None) -> None:
         raise UserError(f"{config.connections} connections")
 
     monkeypatch.setattr("experiments.pipeline.setup.open_lm", caught)

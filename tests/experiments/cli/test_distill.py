@@ -197,7 +197,7 @@ def test_the_recipes_of_the_papers_and_gold(verihop, world, tmp_path):
         (("--recipe", "cov_rag", "--means", "lies"), "Unknown means of making wrong responses 'lies'"),
         (("--recipe", "cov_rag", "--verdicts", "people"), "Unknown verdicts 'people'"),
         (("--recipe", "mine"), "Unknown recipe 'mine'"),
-        (("--answers-api-base", "http://localhost:1/v1"), "need a model: add --answers-lm"),
+        (("--answers-api-base", "http://localhost:1/v1"), "needs its name: add --answers-lm"),
         (("--recipe", "genground"), "needs the corpus with the gold passages: name its file (passages)"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from experiments.cli.shared.next_commands import command, new_path, used
-from experiments.cli.shared.options import LM
+from programs.lms.spec import LMSpec
 from tests.next_lines import next_lines
 
 FACTS = "[[ ## steps ## ]]\n- Ansa keeps the gate.\n\n[[ ## key_facts ## ]]\n- Ansa keeps the gate.\n- The gate is old."
@@ -217,13 +217,13 @@ def test_a_path_that_begins_with_a_dash_is_no_option(tmp_path):
 
 
 def test_a_line_shows_no_key_of_an_address():
-    words = used(LM("m", api_base="http://host/sk-abcdefghijklmnopq123/v1"))
+    words = used(LMSpec(id="m", api_base="http://host/sk-abcdefghijklmnopq123/v1"))
     assert words == ["--lm", "m", "--api-base", "http://host/KEY/v1"]
 
 
 def test_a_line_shows_no_password():
     address = "https://ann:secret@lm.example/v1"
-    words = used(LM("m", api_base=address, api_key_env="KEY", cache=False))
+    words = used(LMSpec(id="m", api_base=address, api_key_env="KEY", cache=False))
     assert words == [
         "--lm", "m", "--api-base", "https://USER:PASSWORD@lm.example/v1", "--api-key-env", "KEY", "--no-cache",
     ]  # fmt: skip

@@ -16,13 +16,13 @@ from corpora.retrievers.rerank import open_reranker
 from experiments.pipeline.compile import compile_program
 from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.setup import ProgramConfig, open_retriever, with_artifact_defaults
-from experiments.runs.config import LMConfig
 from optimizers.metrics.catalog import get_metric
 from programs.artifact import digest_of, read_artifact
 from programs.lms.adapter import ChatForm
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection, ModelTraits, connect
+from programs.lms.spec import LMSpec
 from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from tests.conftest import ListRetriever, ScriptedEngine
@@ -56,8 +56,8 @@ def make(tmp_path, passages):
     return run
 
 
-def defaults(artifact: Path, **lm: Any) -> tuple[ProgramConfig, LMConfig]:
-    return with_artifact_defaults(ProgramConfig(artifact=artifact), LMConfig(**lm))
+def defaults(artifact: Path, **lm: Any) -> tuple[ProgramConfig, LMSpec]:
+    return with_artifact_defaults(ProgramConfig(artifact=artifact), LMSpec(**lm))
 
 
 def stop_after(calls: int) -> Connection:
@@ -227,7 +227,7 @@ def test_an_artifact_of_an_lm_on_a_server_asks_for_the_address(make, tmp_path):
     path = tmp_path / "a" / "artifact.json"
     record = json.loads(path.read_text())
     server = connect(
-        "Qwen/m", api_base="http://127.0.0.1:9/v1", traits=ModelTraits(probability_mode="samples", context_size=99)
+        "Qwen/m", api_base="http://127.0.0.1:9/v1", traits=ModelTraits(probability_mode="samples", context_size=999)
     )
     record["lm"] = {"id": server.id, "model": server.lm.model, "adapter": "ChatForm", "probability_mode": "samples"}
     path.write_text(json.dumps({**record, "digest": digest_of(record)}))
@@ -256,7 +256,7 @@ def test_our_reranker_is_opened_again_with_the_artifact_unless_another_is_named(
     assert (found.index, found.rerank) == (tmp_path / "index", "own")
     assert open_retriever(found).fingerprint == read_artifact(tmp_path / "a").corpus
     named = ProgramConfig(artifact=tmp_path / "a", rerank="none")
-    assert with_artifact_defaults(named, LMConfig())[0].rerank == "none"
+    assert with_artifact_defaults(named, LMSpec())[0].rerank == "none"
 
 
 def test_a_model_that_an_artifact_names_as_reranker_is_not_opened_unasked(make, tmp_path):

@@ -11,10 +11,10 @@ from experiments.cli.compile import compile_
 from experiments.cli.eval import eval_
 from experiments.pipeline import setup
 from experiments.pipeline.setup import open_judge, open_lm
-from experiments.runs.config import LMConfig
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.retry import Transport
 from programs.lms.connect import ModelTraits
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
 SETTINGS = {
@@ -32,24 +32,24 @@ SETTINGS = {
 def test_what_is_set_reaches_the_lm_and_what_is_not_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {}
     monkeypatch.setattr("experiments.world.connect.connect_any", lambda lm, **settings: seen.update(settings))
-    open_lm(LMConfig("m", **SETTINGS))
+    open_lm(LMSpec(id="m", **SETTINGS))
     traits = ModelTraits(context_size=SETTINGS["context_size"])
     expected = {name: value for name, value in SETTINGS.items() if name not in ("context_size", "retries", "timeout")}
     transport = Transport(retries=SETTINGS["retries"], timeout=SETTINGS["timeout"])
     assert seen == {**expected, "cache": True, "budget": None, "traits": traits, "transport": transport}
     seen.clear()
-    open_lm(LMConfig("m"), Budget(calls=3))
+    open_lm(LMSpec(id="m"), Budget(calls=3))
     assert seen.pop("budget").limits["calls"] == 3
     assert seen == {"model_type": "chat", "cache": True, "traits": ModelTraits(), "transport": Transport()}
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"model_type": "texts"}, "chat or text"), ({"model_type": "text"}, "api_base")],
+    [({"model_type": "texts"}, "chat, text"), ({"model_type": "text"}, "api_base")],
 )
 def test_a_type_of_model_that_cannot_be_is_refused(settings: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        LMConfig("m", **settings)
+        LMSpec(id="m", **settings)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_type_of_model_that_cannot_be_is_refused(settings: dict, message: str)
         ({"max_tokens": 0}, "max_tokens must be a whole number of at least 1, got 0."),
         ({"max_tokens": 5.0}, "max_tokens must be a whole number of at least 1, got 5.0."),
         ({"context_size": -5}, "context_size must be a whole number of at least 512, got -5."),
-        ({"timeout": "long"}, "timeout must be a number of at least 0, got 'long'."),
+        ({"timeout": "long"}, "timeout must be a number of at least 0.1, got 'long'."),
         ({"retries": None}, "retries must be a whole number of at least 0, got None."),
         ({"thinking_tokens": 0}, "thinking_tokens must be a whole number of at least 1, got 0."),
         ({"connections": "8"}, "connections must be a whole number of at least 1, got '8'."),
@@ -71,18 +71,18 @@ def test_a_type_of_model_that_cannot_be_is_refused(settings: dict, message: str)
 )
 def test_a_value_out_of_its_range_is_refused(settings: dict, message: str) -> None:
     with pytest.raises(UserError) as error:
-        LMConfig("m", **settings)
+        LMSpec(id="m", **settings)
     assert str(error.value) == message
 
 
 def test_the_ends_of_ranges_are_allowed() -> None:
     ends = {"temperature": 2, "max_tokens": 1, "context_size": 512, "retries": 0, "timeout": float("inf")}
-    assert LMConfig("m", **ends).settings()["temperature"] == 2
+    assert LMSpec(id="m", **ends).temperature == 2
 
 
 @pytest.mark.parametrize("command", [ask, compile_, eval_])
 def test_each_command_hands_its_options_on(command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def caught(config: LMConfig, budget: Budget | None) -> None:
+    def caught(config: LMSpec, budget: Budget | None) -> None:
         raise UserError(f"{config}")
 
     monkeypatch.setattr(setup, "open_lm", caught)
@@ -95,7 +95,7 @@ def test_each_command_hands_its_options_on(command, monkeypatch: pytest.MonkeyPa
     with pytest.raises(UserError) as error:
         command(**needed, lm="m", **SETTINGS)
     threads = {ask: 1, compile_: 8, eval_: 8}[command]
-    assert str(error.value) == f"{LMConfig('m', **SETTINGS, connections=8 * threads)}"
+    assert str(error.value) == f"{LMSpec(id='m', **SETTINGS, connections=8 * threads)}"
 
 
 def test_what_setup_opens_is_looked_up_when_it_is_called() -> None:
@@ -112,11 +112,11 @@ def test_what_setup_opens_is_looked_up_when_it_is_called() -> None:
 
 
 def test_a_judge_draws_on_the_budget_of_the_lm_it_judges() -> None:
-    connection = open_lm(LMConfig("simulated"), Budget(calls=3))
-    judge = open_judge(LMConfig("simulated:1"), connection)
+    connection = open_lm(LMSpec(id="simulated"), Budget(calls=3))
+    judge = open_judge(LMSpec(id="simulated:1"), connection)
     assert judge is not None
     assert judge.lm.budget is connection.lm.budget
     assert judge.lm.model != connection.lm.model
-    assert open_judge(LMConfig(), connection) is None
+    assert open_judge(LMSpec(), connection) is None
     with pytest.raises(UserError, match=r"name the judge LM \(judge_lm\)"):
-        open_judge(LMConfig(api_base="http://127.0.0.1:1/v1"), connection)
+        open_judge(LMSpec(api_base="http://127.0.0.1:1/v1"), connection)

@@ -13,11 +13,12 @@ import pytest
 import verihop
 from corpora.questions import read_questions, select
 from experiments.pipeline import setup
-from experiments.runs.config import LMConfig, Shard
+from experiments.runs.config import Shard
 from optimizers.examples import to_examples
 from optimizers.metrics.catalog import get_metric
 from optimizers.teleprompters.task import Task
 from programs.inference import Answerer
+from programs.lms.spec import LMSpec
 from tests.experiments.readme.pages import OWN_METRIC, ROOT, blocks
 
 PYTHON = blocks("python")
@@ -33,7 +34,7 @@ def simulated(monkeypatch, own_cache) -> None:
     """Make every LM that a page names the simulated one."""
     open_lm = setup.open_lm
     monkeypatch.setattr("programs.artifacts.loading.recorded_connection", lambda artifact: verihop.connect())
-    monkeypatch.setattr(setup, "open_lm", lambda config, budget=None: open_lm(LMConfig("simulated"), budget))
+    monkeypatch.setattr(setup, "open_lm", lambda config, budget=None: open_lm(LMSpec(id="simulated"), budget))
 
 
 @pytest.fixture

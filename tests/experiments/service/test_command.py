@@ -8,8 +8,9 @@ import subprocess
 import httpx
 import pytest
 
+from experiments.pipeline.opened import OpenedProgram
 from experiments.service.answering import Limits
-from experiments.service.run import Address, Opened, bound, make_service, serve
+from experiments.service.run import Address, bound, make_service, serve
 from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection
@@ -64,7 +65,7 @@ def no_models(monkeypatch):
     def fail(*arguments):
         raise AssertionError("models are loaded")
 
-    monkeypatch.setattr("experiments.service.run.open_parts", fail)
+    monkeypatch.setattr("experiments.pipeline.opened.AnswererSpec.open", fail)
 
 
 @pytest.mark.parametrize("command", HTTP, ids=" ".join)
@@ -89,14 +90,14 @@ def test_a_host_of_another_machine_is_named_before_models_are_loaded(command, ho
 
 
 def test_the_address_is_held_while_models_are_loaded_and_connections_are_refused(verihop, monkeypatch):
-    def refused(program, lm, budget):
+    def refused(named):
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port), timeout=30)
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(("127.0.0.1", port))
         raise UserError("looked")
 
-    monkeypatch.setattr("experiments.service.run.open_parts", refused)
+    monkeypatch.setattr("experiments.pipeline.opened.AnswererSpec.open", refused)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     code, _, err = verihop("serve", "--program", "rag", "--lm", "simulated", "--port", port)
@@ -150,7 +151,7 @@ def test_an_address_for_others_needs_a_token_that_is_a_word():
 def test_a_limit_in_usd_of_an_lm_without_price_is_refused_at_the_start(lm):
     model = metered_lm("local/scripted", engine=lm.engine, cache=False, temperature=0.0)
     model.remote = True  # so that it is called before the service is ready
-    opened = Opened(TwoHops(), None, Connection("scripted", model, JsonForm(), None, "samples"))
+    opened = OpenedProgram(TwoHops(), Connection("scripted", model, JsonForm(), None, "samples"))
     with pytest.raises(UserError, match="states no price"):
         make_service(opened, Limits(budget={"calls": 5, "usd": 1.0}), Address())
     assert make_service(opened, Limits(budget={"calls": 5}), Address()).about["program"] == "TwoHops"

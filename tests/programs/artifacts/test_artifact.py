@@ -183,7 +183,9 @@ def test_another_server_under_the_same_model_name_warns(tmp_path, retriever):
 
     def at(port):
         return connect(
-            "m", api_base=f"http://127.0.0.1:{port}/v1", traits=ModelTraits(probability_mode="samples", context_size=99)
+            "m",
+            api_base=f"http://127.0.0.1:{port}/v1",
+            traits=ModelTraits(probability_mode="samples", context_size=999),
         )
 
     freeze(RAG(retriever), tmp_path / "a", lm=lm_record(at(1)))

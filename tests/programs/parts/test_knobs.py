@@ -59,7 +59,7 @@ def test_every_switch_can_be_turned_on_a_live_program(name, retriever):
 
 def test_a_choice_names_its_options():
     with pytest.raises(UserError, match=r"Knob revise must be one of 'end', 'start', got 'x'"):
-        Choice("end", "start").check("revise", "x")
+        Choice("end", "start").check("Knob revise", "x")
 
 
 def test_set_knobs_takes_the_knobs_out_of_a_mapping_and_checks_them():

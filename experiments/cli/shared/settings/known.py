@@ -13,7 +13,6 @@ configuration folder of the account.
 import contextlib
 import difflib
 import functools
-import json
 import math
 import os
 import re
@@ -26,30 +25,33 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli.shared import options
-from experiments.cli.shared.options import parse_limits, with_option_groups
+from experiments.cli.shared.options import PREFIX, parse_limits, with_option_groups
 from experiments.cli.shared.settings.approvals import approved_digest
-from signatures.common.errors import UserError, one_line, unknown
+from programs.lms.spec import LMSpec, in_process
+from signatures.common.errors import UserError, one_line
 from signatures.common.files import config_dir, expanded, sha256_bytes
 from signatures.common.secrets import without_keys, without_secrets
-
-PREFIX = "VERIHOP_"
+from signatures.common.specs import fields_of
 
 # A setting of the file that is no option: the variable stands in the process, where the cache reads it.
 CACHE_DIR, CACHE_BYTES = "cache_dir", "cache_bytes"
 _MOST = 10**18  # no setting is larger
 WITHOUT_OPTION: dict[str, tuple[type, ...]] = {CACHE_DIR: (str,), CACHE_BYTES: (int, float)}
 
+
+def _of(*what: str) -> tuple[str, ...]:
+    return tuple(name for name, field in fields_of(LMSpec).items() if field.field.of in what)
+
+
 # What is said of an LM (and not of whoever calls it): with another LM it does not apply. Each group includes the last.
-OF_SERVER = ("api_key_env", "server")
-OF_ADDRESS = (*OF_SERVER, "api_base", "model_type", "reasoning", "thinking_tokens")  # none of an LM in this process
-OF_MODEL = (*OF_ADDRESS, "temperature", "max_tokens", "context_size")
+OF_SERVER = _of("server")
+OF_ADDRESS = _of("server", "address")  # none of an LM in this process
+OF_MODEL = _of("server", "address", "model")
 
 # What a file that is merely found may set: nothing here reaches a host, a key, a file outside of it, or code. Settings
 # that are not listed need approval, new ones too; `cache_bytes` because a small one deletes replies that were paid for.
-_HARMLESS = frozenset(
-    {"model_type", "temperature", "max_tokens", "context_size", "reasoning", "thinking_tokens", "server"}
-    | {"retries", "retry_timeout", "timeout", "cache", "budget", "threads"}
-)
+_LM = {field.label: field for field in fields_of(LMSpec).values()}
+_HARMLESS = {"budget", "threads", *(name for name, field in _LM.items() if field.field.trusted is False)}
 
 _NAME_OF_A_KEY = re.compile(r"key|token(?!s)|secret|password|credential|auth", re.IGNORECASE)
 _KEY = re.compile(
@@ -96,7 +98,7 @@ def setting_of(parameter: Any) -> str | None:
     return str(variable).removeprefix(PREFIX).lower() if named else None
 
 
-def every_setting(lm: options.LM, limits: options.Limits, threads: options.Threads = 8) -> None:
+def every_setting(lm: LMSpec, limits: options.Limits, threads: options.Threads = 8) -> None:
     """Have every option that is a setting."""
 
 
@@ -206,17 +208,15 @@ def converted(name: str, value: Any, place: str) -> Any:
 def _check_words(name: str, value: Any) -> None:
     """Raise UserError unless the value is one of the words that a setting takes."""
     from programs.lms.servers.connection import checked_base
-    from programs.lms.servers.dialects import DIALECTS, REASONING
 
     if name == "api_base" and value is not None:
         checked_base(value)
-    choices = {"model_type": ("chat", "text"), "reasoning": REASONING, "server": tuple(DIALECTS)}
     if isinstance(value, float) and math.isnan(value):  # no range excludes it
         raise UserError(f"{name} cannot be nan: name a number.")
     if isinstance(value, int) and value > _MOST:
         raise UserError(f"{name} cannot be more than {_MOST:.0e}: name a smaller number.")
-    if value not in choices.get(name, (value,)):
-        raise unknown(name, str(value), choices[name])
+    if name in _LM:
+        _LM[name].check(value)
     if name == "budget":
         parse_limits(value, name)
 
@@ -528,7 +528,6 @@ _META = "verihop.settings"  # of the context of a command
 
 TYPED, VARIABLE = range(2)  # places; the files follow
 _ARTIFACT = ("artifact", "artifact_folder", "folder", "cheap")  # parameters that name one
-_ON_SERVER = "server-"  # model strings of LMs on a server begin so
 _ORDER = ("lm", "api_base")  # these decide which of the others hold
 
 
@@ -562,15 +561,11 @@ def _left_out(place: Mapping[str, Any], held: Mapping[str, Any]) -> set[str]:
     void: set[str] = set()
     if "lm" in held and "lm" in place and place["lm"] != held["lm"]:
         void.update(OF_MODEL)
-    if _is_local(held.get("lm")) and "api_base" not in held:
+    if "lm" in held and in_process(held["lm"]) and "api_base" not in held:
         void.update(OF_ADDRESS)
     if "api_base" in held and "api_base" in place and place["api_base"] != held["api_base"]:
         void.update(OF_SERVER)
     return void
-
-
-def _is_local(lm: object) -> bool:
-    return isinstance(lm, str) and lm.partition(":")[0] in ("embedded", "simulated", "gguf")
 
 
 @dataclass(frozen=True)
@@ -710,11 +705,13 @@ def _recorded_lm(parameters: Mapping[str, Any]) -> str | None:
     folder = next((parameters[name] for name in _ARTIFACT if parameters.get(name) is not None), None)
     if folder is None:
         return None
+    from programs.artifacts.record import read_artifact
+
     try:
-        lm = json.loads((folder / "artifact.json").read_bytes())["lm"]
-        return None if str(lm["model"]).startswith(_ON_SERVER) else str(lm["id"])
-    except (OSError, ValueError, RecursionError, LookupError, TypeError):
+        lm = read_artifact(folder).lm
+    except (UserError, OSError):
         return None
+    return None if lm is None or lm.on_server else lm.id
 
 
 _in_force: ContextVar[Held | None] = ContextVar("settings", default=None)

@@ -128,7 +128,7 @@ def test_a_key_in_a_part_of_a_value_is_not_written(here, verihop, words):
 def test_a_word_that_no_command_takes_is_refused(here, verihop):
     code, out, err = verihop("config", "--reasoning", "much")
     assert (code, out) == (2, "")
-    assert err.startswith("verihop: --reasoning: Unknown reasoning 'much'. Choose from: auto")
+    assert err.startswith("verihop: Unknown reasoning 'much'. Choose from: auto")
 
 
 def test_without_a_file_the_next_line_writes_one(here, verihop):

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.pipeline.setup import ProgramConfig
 from experiments.pipeline.synthesis.opened import SynthesisRequest
-from experiments.runs.config import LMConfig
+from programs.lms.spec import LMSpec
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def request_for(world) -> Callable[..., SynthesisRequest]:
             "program": ProgramConfig(
                 program=program, index=world / "index", knobs={"k": 4} if knobs is None else knobs
             ),
-            "teacher": LMConfig("simulated", cache=False),
+            "teacher": LMSpec(id="simulated", cache=False),
             "student": "json",
             "limit": 12,
             "threads": 2,

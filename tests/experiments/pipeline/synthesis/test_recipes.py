@@ -7,11 +7,11 @@ import pytest
 
 from experiments.pipeline.synthesis.mixing import mix_folders
 from experiments.pipeline.synthesis.opened import open_synthesis
-from experiments.runs.config import LMConfig
 from optimizers.distill.cov_rag import VerificationSettings
 from optimizers.distill.examples import read_examples
 from optimizers.distill.genground import GroundingSettings
 from optimizers.distill.mixture import Mixture
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
 
@@ -62,7 +62,7 @@ def test_cov_rag_learns_to_answer_and_to_verify(request_for, world, tmp_path):
 
 def test_another_lm_may_write_the_answers_that_are_checked(request_for, world, tmp_path):
     asked = request_for(None, recipe="genground", passages=world / "passages.jsonl", knobs={}, limit=4,
-                        answers=LMConfig("simulated:5", cache=False))  # fmt: skip
+                        answers=LMSpec(id="simulated:5", cache=False))  # fmt: skip
     open_synthesis(asked).run(tmp_path / "out", progress=False)
     lms = manifest_in(tmp_path / "out")["lms"]
     assert lms["teacher"]["model"] != lms["answers"]["model"]
@@ -70,7 +70,7 @@ def test_another_lm_may_write_the_answers_that_are_checked(request_for, world, t
 
 @pytest.mark.parametrize("recipe", ["program", "genground", "cov_rag"])
 def test_gold_is_a_teacher_that_needs_no_lm(recipe, request_for, world, tmp_path):
-    asked = request_for("genground" if recipe == "program" else None, recipe=recipe, teacher=LMConfig("gold"),
+    asked = request_for("genground" if recipe == "program" else None, recipe=recipe, teacher=LMSpec(id="gold"),
                         knobs={}, passages=world / "passages.jsonl")  # fmt: skip
     first = open_synthesis(asked).run(tmp_path / "a", progress=False)
     manifest = manifest_in(tmp_path / "a")
@@ -84,7 +84,7 @@ def test_gold_is_a_teacher_that_needs_no_lm(recipe, request_for, world, tmp_path
 
 
 def test_gold_is_made_for_the_predictors_that_the_program_has(request_for, world, tmp_path):
-    gold = {"teacher": LMConfig("gold"), "passages": world / "passages.jsonl"}
+    gold = {"teacher": LMSpec(id="gold"), "passages": world / "passages.jsonl"}
     truth = open_synthesis(request_for(knobs={"true_false": True}, limit=40, **gold)).run(
         tmp_path / "a", progress=False
     )
@@ -98,7 +98,7 @@ def test_gold_is_made_for_the_predictors_that_the_program_has(request_for, world
 
 
 def test_gold_and_a_teacher_are_mixed(request_for, world, tmp_path):
-    gold = request_for(teacher=LMConfig("gold"), passages=world / "passages.jsonl", knobs={})
+    gold = request_for(teacher=LMSpec(id="gold"), passages=world / "passages.jsonl", knobs={})
     open_synthesis(gold).run(tmp_path / "gold", progress=False)
     open_synthesis(request_for()).run(tmp_path / "teacher", progress=False)
     folders = [tmp_path / "gold", tmp_path / "teacher"]
@@ -117,8 +117,8 @@ def test_gold_and_a_teacher_are_mixed(request_for, world, tmp_path):
     [
         ({"recipe": "mine"}, "Unknown recipe 'mine'"),
         ({"recipe": "genground"}, "The recipe genground needs the corpus"),
-        ({"teacher": LMConfig("gold")}, "Gold annotations need the corpus"),
-        ({"answers": LMConfig("simulated")}, "Only the recipes genground and cov_rag"),
+        ({"teacher": LMSpec(id="gold")}, "Gold annotations need the corpus"),
+        ({"answers": LMSpec(id="simulated")}, "Only the recipes genground and cov_rag"),
     ],
 )
 def test_impossible_requests_are_refused(changes, message, request_for):
@@ -130,4 +130,4 @@ def test_a_recipe_needs_its_program_and_an_index(request_for, world):
     with pytest.raises(UserError, match="needs a program with the predictor 'answering'"):
         open_synthesis(request_for("rag", recipe="cov_rag"))
     with pytest.raises(UserError, match="Gold replies are for the plain prompts"):
-        open_synthesis(request_for(teacher=LMConfig("gold"), passages=world / "passages.jsonl", prompts="compiled"))
+        open_synthesis(request_for(teacher=LMSpec(id="gold"), passages=world / "passages.jsonl", prompts="compiled"))

@@ -13,10 +13,10 @@ from corpora.passages import PassageRecord, read_passages, write_passages
 from corpora.questions import Question, read_questions, write_questions
 from experiments.pipeline.synthesis.opened import open_synthesis
 from experiments.pipeline.synthesis.sources import open_seeds
-from experiments.runs.config import LMConfig
 from experiments.runs.files import RowLog, run_lock
 from optimizers.distill.examples import read_examples
 from programs.lms.calls.budget import Budget, BudgetExceeded
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
 
@@ -134,7 +134,7 @@ from pathlib import Path
 from experiments.pipeline.synthesis.opened import open_synthesis
 from experiments.pipeline.synthesis.opened import SynthesisRequest
 from experiments.pipeline.setup import ProgramConfig
-from experiments.runs.config import LMConfig
+from programs.lms.spec import LMSpec
 from experiments.runs.files import RowLog
 append = RowLog.append
 def told(log, row):
@@ -145,7 +145,7 @@ def told(log, row):
 RowLog.append = told
 world, out = Path(sys.argv[1]), Path(sys.argv[2])
 open_synthesis(SynthesisRequest(
-    files=[("world", world / "questions.jsonl")], teacher=LMConfig("simulated", cache=False), student="json", limit=12,
+    files=[("world", world / "questions.jsonl")], teacher=LMSpec(id="simulated", cache=False), student="json", limit=12,
     program=ProgramConfig(program="genground", index=world / "index", knobs={"k": 4}), threads=2,
 )).run(out, progress=False)
 """
@@ -175,7 +175,7 @@ def test_a_killed_synthesis_resumes_to_the_same_file(request_for, world, tmp_pat
 
 
 def test_nothing_learnt_is_an_error_that_says_why(request_for, world, tmp_path):
-    teacher = LMConfig("simulated:7", cache=False)  # remembers another world, and one passage states too little
+    teacher = LMSpec(id="simulated:7", cache=False)  # remembers another world, and one passage states too little
     asked = [q.model_copy(update={"answers": ["never said"]}) for q in read_questions(world / "questions.jsonl")]
     write_questions(tmp_path / "q.jsonl", asked)
     wanted = request_for("rag", knobs={"k": 1}, teacher=teacher, files=[("world", tmp_path / "q.jsonl")], limit=4)
@@ -203,7 +203,7 @@ def test_the_recipe_of_a_paper_keeps_its_program(request_for, world):
 def test_gold_that_lacks_what_the_program_needs_says_what(request_for, world, tmp_path):
     plain = [q.model_copy(update={"sub_questions": []}) for q in read_questions(world / "questions.jsonl")]
     write_questions(tmp_path / "q.jsonl", plain)
-    gold = {"teacher": LMConfig("gold"), "passages": world / "passages.jsonl", "limit": 4}
+    gold = {"teacher": LMSpec(id="gold"), "passages": world / "passages.jsonl", "limit": 4}
     wanted = request_for("genground", files=[("world", tmp_path / "q.jsonl")], **gold)
     with pytest.raises(UserError, match=r"gold_is_complete 4\. .*for hops gold sub-questions"):
         open_synthesis(wanted).run(tmp_path / "out", progress=False)
@@ -218,7 +218,7 @@ def test_a_corpus_without_the_gold_passages_is_named_as_the_reason(request_for, 
 
 
 def test_prompts_from_gold_have_no_k_so_that_the_note_names_none(request_for, world):
-    gold = {"teacher": LMConfig("gold"), "passages": world / "passages.jsonl", "student": "embedded"}
+    gold = {"teacher": LMSpec(id="gold"), "passages": world / "passages.jsonl", "student": "embedded"}
     assert request_for(None, knobs={}, **gold).note == "rag, reranker own"
 
 

@@ -83,8 +83,10 @@ def test_the_seconds_of_a_budget_end_a_back_off(echo) -> None:
 
 
 def test_a_time_limit_ends_each_attempt(hanging) -> None:
-    lm = metered_lm("echo/a", engine=hanging, cache=False, address="http://hanging", transport=Transport(1, 0.05))
-    with pytest.raises(LMUnavailable, match=r"no reply within 0\.05 s"):
+    lm = metered_lm(
+        "echo/a", engine=hanging, cache=False, address="http://hanging", transport=Transport(retries=1, timeout=0.1)
+    )
+    with pytest.raises(LMUnavailable, match=r"no reply within 0\.1 s"):
         lm("hello")
     assert len(hanging.requests) == 2
 

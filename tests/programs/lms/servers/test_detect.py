@@ -6,14 +6,15 @@ import re
 import socketserver
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from programs.lms.connect import ModelTraits, connect
 from programs.lms.servers import detect, dialects
 from programs.lms.servers.detect import _address, describe, loaded_context, name_in_list, value_at
-from programs.lms.servers.dialects import DIALECTS, REASONING
+from programs.lms.servers.dialects import DIALECTS
+from programs.lms.spec import Reasoning, Server
 from tests.conftest import load_module
 
 quirks = load_module(Path(__file__).with_name("quirks.py"))
@@ -126,8 +127,9 @@ def test_the_entry_of_the_model_is_taken_or_the_only_one() -> None:
 
 def test_every_dialect_says_what_each_setting_becomes_and_names_a_source() -> None:
     for name, dialect in DIALECTS.items():
-        assert set(dialect.reasoning) == set(REASONING) - {"auto"}, name
+        assert set(dialect.reasoning) == set(get_args(Reasoning)) - {"auto"}, name
         assert all(dialect.reasoning.values()), name
+    assert set(DIALECTS) == set(get_args(Server))
     text = Path(dialects.__file__).read_text(encoding="utf-8")
     parts = re.split(r'^        "(\w+)": Dialect\(', text, flags=re.MULTILINE)
     for name, part in zip(parts[1::2], parts[2::2], strict=True):

@@ -169,7 +169,7 @@ def test_thinking_gets_half_of_a_small_context(connected) -> None:
     [
         ({"reasoning": "much"}, r"reasoning 'much'.*auto, high, low, medium, off"),
         ({"server": "tgi"}, r"server 'tgi'.*llamacpp, lmstudio, ollama, openai, ovms, sglang, vllm"),
-        ({"thinking_tokens": 0}, "thinking_tokens must be at least 1"),
+        ({"thinking_tokens": 0}, "thinking_tokens must be a whole number of at least 1"),
     ],
 )
 def test_a_setting_that_does_not_exist_says_what_does(traits, message) -> None:

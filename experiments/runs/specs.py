@@ -1,0 +1,380 @@
+"""What a run and a compilation are asked for: each field once, for options, keywords and checks.
+
+A group of options stands in the panel of the class that declares it. Where Python may give what a name stands for (a
+metric, a connection, questions), the type says so by Any: the module must stay light, since `--help` imports it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from experiments.runs.config import Shard
+from experiments.runs.fixed_contexts import FixedContexts
+from optimizers.metrics.names import COMPILED, DEFAULT, TUNED
+from optimizers.tuning.signs import GRACE_SECONDS, GRID_POINTS, HEARTBEAT_SECONDS, PRUNE_BELOW
+from signatures.common.specs import Field, Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which questions of a file are used."""
+
+    PANEL: ClassVar[str] = "Questions"
+    split: Annotated[str | None, Field("Use only questions of this split, e.g. dev.")] = None
+    limit: Annotated[int | None, Range(1), Field("Use only the first N questions.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """How questions are processed."""
+
+    PANEL: ClassVar[str] = "Execution"
+    threads: Annotated[int, Range(1, 256), Field("Questions processed in parallel.", trusted=False)] = 8
+    seed: Annotated[int, Range(0), Field("Seed of every random choice.", decides=True)] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """What is scored, and which models score it.
+
+    Args:
+        metrics: Names of the catalog, and own ones (`module:name`, which are imported), separated by commas or in a
+            list; or metrics.
+        judge: The LM that decides judged metrics, connected or by its id; its calls are counted separately.
+    """
+
+    PANEL: ClassVar[str] = "Metrics"
+    metrics: Annotated[
+        str | Sequence[Any] | Any,
+        Field("Names, separated by commas; `verihop metrics` lists them. Own ones: module:name."),
+    ] = DEFAULT
+    oracle: Annotated[
+        str | None,
+        Field(
+            "Entailment oracle of the metrics that need one (`verihop metrics` lists them): lexical (default), "
+            "semantic, calibrated, likelihood, lm, lm:LM, seq2seq:MODEL or cross-encoder:MODEL."
+        ),
+    ] = None
+    judge: Annotated[
+        str | Any | None, Field("LM that decides acc[judge] and hallucination[halluqa].", "--judge-lm")
+    ] = None
+    judge_api_base: Annotated[str | None, Field("Base URL of the judge's server.")] = None
+    judge_api_key_env: Annotated[
+        str | None, Field("Environment variable that contains the judge server's API key.")
+    ] = None
+    repeats: Annotated[
+        int, Range(1), Field("Ask each question N times with fresh samples; needs --temperature above 0.", decides=True)
+    ] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sharding(Selection):
+    """Which questions of a file are used, and which of them here."""
+
+    shard: Annotated[
+        str | Shard | None,
+        Field("Ask only every n-th question, as one of n machines: 1/n to n/n. Join the runs with `verihop merge`."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contexts:
+    """Fixed contexts in place of retrieval."""
+
+    PANEL: ClassVar[str] = "Fixed contexts"
+    references: Annotated[
+        str | None,
+        Field(
+            "Do not retrieve, but fix the passages of each question: closed (none), partial, complete, or balanced "
+            "(half each)."
+        ),
+    ] = None
+    passages: Annotated[Path | None, Field("passages.jsonl that --references chooses from.")] = None
+    n_references: Annotated[int, Range(1), Field("Passages per question, gold and noise.")] = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dividing(Execution):
+    """How questions are processed, and by how many processes."""
+
+    processes: Annotated[
+        int | None,
+        Range(1, 64),
+        Field(
+            "Processes that share the threads, each with its own core. By default one per core if the LM is on a "
+            "server and there are at least 8 threads and 50 questions for each; else 1."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec(Dividing, Contexts, Sharding, Scoring):
+    """What is scored in a run, on which questions, and how they are asked.
+
+    Args:
+        contexts: Passages fixed for each question, used in place of the first retrieval.
+        notes: What a reader of the results has to know; shown with every summary and comparison.
+        branches: The most branches recorded of each question (`experiments.pipeline.branches`); 0 records nothing.
+        calls: Whether the LM calls are kept (`experiments.runs.calls`).
+    """
+
+    contexts: Annotated[FixedContexts | None, Field()] = None
+    notes: Annotated[str | Sequence[str], Field()] = ()
+    branches: Annotated[int, Field()] = 0
+    calls: Annotated[bool, Field()] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimization:
+    """How the program is optimized.
+
+    Args:
+        metric: What the optimizer maximizes; also scored on the validation questions.
+        optimizer: A name of `optimizers.teleprompters.catalog.OPTIMIZERS`.
+        options: Arguments specific to the optimizer.
+        accept: Lowest score of a training question that makes it a demonstration, in [0, 1].
+    """
+
+    PANEL: ClassVar[str] = "Optimizer"
+    optimizer: Annotated[
+        str,
+        Field("How; `verihop optimizers` says what each does, which options it has and what it fits.", decides=True),
+    ] = "bootstrap"
+    options: Annotated[
+        Mapping[str, Any],
+        Field(
+            "An argument of the optimizer as name=value, repeatable, e.g. candidates=4.",
+            "--option",
+            decides=True,
+            form=("name=value", "candidates=4"),
+        ),
+    ] = field(default_factory=dict)
+    metric: Annotated[str | Any, Field("The metric to optimize.", decides=True)] = COMPILED
+    accept: Annotated[
+        float, Range(0.001, 1), Field("Minimum score of a training question to become a demonstration.", decides=True)
+    ] = 1.0
+    max_demos: Annotated[int, Range(0, 64), Field("Maximum number of demonstrations per predictor.", decides=True)] = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherLMs:
+    """LMs other than the one that answers, connected or by their ids; their calls count in the same budget."""
+
+    PANEL: ClassVar[str] = "Other LMs"
+    teacher: Annotated[str | Any | None, Field("LM that makes the demonstrations; by default --lm.")] = None
+    teacher_api_base: Annotated[str | None, Field("Base URL of the teacher's server.")] = None
+    teacher_api_key_env: Annotated[
+        str | None, Field("Environment variable that contains the key of the teacher's server.")
+    ] = None
+    prompt: Annotated[str | Any | None, Field("LM that writes the instructions; by default --lm.", "--prompt-lm")] = (
+        None
+    )
+    prompt_api_base: Annotated[str | None, Field("Base URL of its server.")] = None
+    prompt_api_key_env: Annotated[str | None, Field("Environment variable that contains its key.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validation:
+    """Questions that candidates are compared on and the result is scored on, as a file or given."""
+
+    PANEL: ClassVar[str] = "Validation"
+    val: Annotated[
+        Path | Sequence[Any] | str | None,
+        Field(
+            "Questions to compare candidates on, and to score the result on. By default half of the training "
+            "questions, at most 200, if the optimizer compares candidates, else none."
+        ),
+    ] = None
+    val_split: Annotated[str | None, Field("Use only this split of --val.")] = None
+    val_limit: Annotated[int | None, Range(1), Field("Use only the first N questions of --val.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileSpec(Execution, Validation, Selection, OtherLMs, Optimization):
+    """How a program is compiled, and on which questions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective:
+    """What is optimized, and what a setting may cost."""
+
+    PANEL: ClassVar[str] = "Objective"
+    metric: Annotated[str | Any, Field("The metric to maximize; `verihop metrics` lists them.", decides=True)] = TUNED
+    against: Annotated[
+        str | None,
+        Field(
+            "Also minimize a cost per question, calls, tokens, seconds or usd: the result is a Pareto front.",
+            decides=True,
+        ),
+    ] = None
+    at_most: Annotated[
+        Mapping[str, float],
+        Field(
+            "Highest mean cost per question of a setting that is chosen, repeatable, e.g. calls=3 or tokens=4000.",
+            decides=True,
+            form=("cost=number", "calls=3"),
+        ),
+    ] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """Which knobs are searched, and how."""
+
+    PANEL: ClassVar[str] = "Search"
+    searched: Annotated[
+        tuple[str, ...] | None,
+        Field(
+            "Knobs to search, separated by commas, or none; by default all that have a range (`verihop programs`).",
+            "--search",
+            decides=True,
+        ),
+    ] = None
+    narrowed: Annotated[
+        Mapping[str, str],
+        Field(
+            "Search a knob in a narrower range, as name=low:high or name=a,b,c; repeatable.",
+            "--knob",
+            decides=True,
+            form=("name=low:high or name=a,b,c", "k=2:8"),
+        ),
+    ] = field(default_factory=dict)
+    fixed: Annotated[
+        Mapping[str, Any],
+        Field("Set a knob and do not search it, as name=value; repeatable.", "--fix", form=("name=value", "k=4")),
+    ] = field(default_factory=dict)
+    sampler: Annotated[str, Field("tpe (Optuna's default), nsga2 (for --against), grid or random.", decides=True)] = (
+        "tpe"
+    )
+    points: Annotated[
+        int,
+        Range(2, 100),
+        Field("With --sampler grid: values per knob that is a number.", "--grid-points", decides=True),
+    ] = GRID_POINTS
+    trials: Annotated[int, Range(1), Field("Trials of the whole study, those of all its processes together.")] = 30
+    prune: Annotated[
+        bool,
+        Field(
+            "End trials early that a Wilcoxon test, after 8, 16, 32 ... questions, finds worse than the best; "
+            "not with --against or a grid.",
+            "--prune/--no-prune",
+            decides=True,
+        ),
+    ] = True
+    prune_below: Annotated[
+        float, Field("p of that test; 0.3 ends more trials, for a budget of fewer than ten whole ones.", decides=True)
+    ] = PRUNE_BELOW
+    replay: Annotated[
+        Path | None, Field("Evaluate trials from the record of this run (`eval --record-branches`), without LM calls.")
+    ] = None
+    buy: Annotated[bool, Field("Ask, within the budget, what the record lacks; once for all trials.", "--buy")] = False
+    folds: Annotated[
+        int, Range(0, 50), Field("Folds of the estimate on questions that did not choose the setting; 0 for none.")
+    ] = 5
+
+    @property
+    def from_record(self) -> bool:
+        """Whether all trials come from a record, so that nothing is asked or searched."""
+        return self.replay is not None and not self.buy
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateSpec:
+    """Where demonstrations and instructions come from, beside those that the program has.
+
+    Args:
+        optimizers: Optimizers that compile the program on training questions; each gives sets of demonstrations.
+        artifacts: Folders of compiled versions of the same program: their demonstrations, instructions and knobs.
+        prompt_lm: The LM that writes instructions, connected or by its id; None means the task LM.
+    """
+
+    PANEL: ClassVar[str] = "Demonstrations and instructions"
+    optimizers: Annotated[
+        tuple[str, ...],
+        Field(
+            "Optimizers whose demonstrations and instructions are tried, separated by commas, e.g. "
+            "bootstrap,labeled; `verihop compile --help` names them.",
+            "--demos",
+        ),
+    ] = ()
+    seeds: Annotated[int, Range(1, 50), Field("Compilations per optimizer, with different seeds.", "--demo-sets")] = 2
+    accept: Annotated[
+        float, Range(0.001, 1), Field("Minimum score of a training question to become a demonstration.")
+    ] = 1.0
+    max_demos: Annotated[int, Range(1, 64), Field("Maximum number of demonstrations per predictor.")] = 4
+    instructions: Annotated[int, Range(0, 50), Field("Instructions to write for each predictor, by an LM.")] = 0
+    prompt_lm: Annotated[
+        str | Any | None, Field("LM that writes instructions, also for --demos; by default the program's.")
+    ] = None
+    prompt_api_base: Annotated[str | None, Field("Base URL of that LM's server.")] = None
+    prompt_api_key_env: Annotated[str | None, Field("Environment variable that contains its API key.")] = None
+    artifacts: Annotated[
+        tuple[Path, ...],
+        Field(
+            "A compiled version of the program: try its demonstrations, instructions and knobs, too; repeatable.",
+            "--from",
+        ),
+    ] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(CandidateSpec):
+    """Demonstrations and instructions to try, and the questions that they are made from, as a file or given."""
+
+    train: Annotated[
+        Path | Sequence[Any] | str | None,
+        Field(
+            "Questions that demonstrations and instructions are made from; by default a third of the questions, "
+            "which the trials then do not ask."
+        ),
+    ] = None
+    train_split: Annotated[str | None, Field("Use only this split of --train.")] = None
+    train_limit: Annotated[int | None, Range(1), Field("Use only the first N questions of --train.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sharing(Execution):
+    """How questions are processed, and where the study is kept, so that several processes can work on it."""
+
+    storage: Annotated[
+        str | None,
+        Field(
+            "journal:FILE on a shared disk, or postgresql://USER@HOST/DATABASE (password in PGPASSWORD or "
+            "~/.pgpass): the same command on each machine joins the study. By default an SQLite file in --out."
+        ),
+    ] = None
+    study: Annotated[str | None, Field("Name of the study; by default that of the folder.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choosing:
+    """Which trial is frozen."""
+
+    PANEL: ClassVar[str] = "Output"
+    chosen: Annotated[
+        int | None,
+        Range(0),
+        Field(
+            "Freeze this trial, e.g. another of the front; by default the best, or the program as it was if "
+            "settings chosen so gain nothing on held-out questions.",
+            "--pick",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudySpec(Choosing, Sharing, Selection, Prompts, Search, Objective):
+    """What a study searches, on which questions and terms, and where it is kept.
+
+    Args:
+        goal: In place of `against` and `at_most`.
+        candidates: In place of the fields that it has, too.
+        heartbeat: Seconds between two signs of life of a running trial, at least 1.
+        grace: Seconds without one after which its process is taken for dead.
+    """
+
+    goal: Annotated[Any, Field()] = None
+    candidates: Annotated[Any, Field()] = None
+    heartbeat: Annotated[int, Field()] = HEARTBEAT_SECONDS
+    grace: Annotated[int, Field()] = GRACE_SECONDS
