@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.runs.config import Connected, Shard
+from experiments.runs.config import Connected
+from experiments.runs.shards import Shard
 from optimizers.metrics.metric import Metric
 from programs.lms.calls.retry import Transport, most_connections
 from programs.lms.spec import EMBEDDED, LMSpec, in_process, kind_of

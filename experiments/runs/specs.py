@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from experiments.runs.config import Shard
 from experiments.runs.fixed_contexts import FixedContexts
+from experiments.runs.shards import Shard
 from optimizers.metrics.names import COMPILED, DEFAULT, TUNED
 from optimizers.tuning.signs import GRACE_SECONDS, GRID_POINTS, HEARTBEAT_SECONDS, PRUNE_BELOW
 from signatures.common.specs import Field, Range

@@ -17,7 +17,7 @@ from signatures.text_words import same_words
 if TYPE_CHECKING:
     from corpora.questions import Question
     from experiments.analysis.summary import RunSummary
-    from experiments.runs.config import Shard
+    from experiments.runs.shards import Shard
     from experiments.runs.specs import RunSpec
 
 QUESTION = "your question"

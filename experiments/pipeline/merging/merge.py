@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from experiments.analysis.summary import RunSummary, summarise
 from experiments.runs.calls import last_frames, made_calls, raw_frame
-from experiments.runs.config import Shard
 from experiments.runs.files import (
     CALLS,
     COSTS,
@@ -31,6 +30,7 @@ from experiments.runs.files import (
     write_json,
 )
 from experiments.runs.models import AnswerRow, Spent
+from experiments.runs.shards import Shard
 from optimizers.replay.memory import MemberLog, read_members
 from optimizers.replay.names import BRANCHES, REPLIES
 from optimizers.replay.record import has_record, load_record

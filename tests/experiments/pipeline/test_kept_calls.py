@@ -10,8 +10,8 @@ import pytest
 from experiments.pipeline.merging.merge import merge
 from experiments.pipeline.parallel.process_pool import can_fork
 from experiments.runs.calls import last_frames, read_calls
-from experiments.runs.config import Shard
 from experiments.runs.files import CALLS, key_of, read_rows
+from experiments.runs.shards import Shard
 from programs.lms.adapter import ChatForm
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.calls.metered import metered_lm

@@ -13,7 +13,7 @@ import pytest
 import verihop
 from corpora.questions import read_questions, select
 from experiments.pipeline import setup
-from experiments.runs.config import Shard
+from experiments.runs.shards import Shard
 from optimizers.examples import to_examples
 from optimizers.metrics.catalog import get_metric
 from optimizers.teleprompters.task import Task

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.runs.config import Shard
+from experiments.runs.shards import Shard
 from signatures.common.errors import UserError
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from experiments.pipeline.evaluate import evaluate
 from experiments.pipeline.merging.merge import merge
-from experiments.runs.config import RunConfig, Shard
+from experiments.runs.config import RunConfig
+from experiments.runs.shards import Shard
 from optimizers.replay.memory import MemberLog, read_members
 from optimizers.replay.record import BRANCHES, REPLIES, load_memories, load_record
 from optimizers.replay.replaying import count_unseen, replay

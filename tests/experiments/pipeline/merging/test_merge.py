@@ -11,8 +11,8 @@ import pytest
 from experiments.pipeline.merging import merge as merging
 from experiments.pipeline.merging.merge import merge
 from experiments.runs.calls import log_unfinished, spent
-from experiments.runs.config import Shard
 from experiments.runs.files import difference, read_json, read_rows, run_lock
+from experiments.runs.shards import Shard
 from signatures.common.errors import UserError
 from signatures.common.files import exclusive_lock
 
