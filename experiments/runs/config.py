@@ -70,6 +70,9 @@ def prompts_hash(program: "dspy.Module") -> str:
     return sha256_text(json.dumps(shown_state(program), sort_keys=True, ensure_ascii=False, default=str))
 
 
+_SETTINGS = ("temperature", "max_tokens", "max_completion_tokens", "top_p", "top_k", "seed", "reasoning_effort")
+
+
 class Connected(Protocol):
     """What a run needs of a connection (`programs.lms.connect.Connection` is one)."""
 
