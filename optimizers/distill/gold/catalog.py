@@ -23,7 +23,7 @@ _DECOMPOSED: dict[str, tuple[Maker, ...]] = {
     "conclusion": (reading.conclude,),
 }
 
-# README.md lists the predictors that have no makers, and why.
+# `../README.md` lists the predictors that have no makers, and why.
 GOLD: dict[str, dict[str, tuple[Maker, ...]]] = {
     "rag": {"reading": _READING},
     "genread": _DECOMPOSED,

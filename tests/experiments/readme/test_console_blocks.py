@@ -54,7 +54,7 @@ NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
 }
 ELSEWHERE = {  # page -> the test that runs its commands
     "programs/own/README.md": "tests/experiments/cli/test_own_program.py",
-    "experiments/pipeline/tuning/README.md": "tests/experiments/pipeline/tuning",
+    "experiments/pipeline/README.md": "tests/experiments/pipeline/tuning",
 }
 LM_OPTIONS = ("--lm", "--teacher", "--answers-lm", "--prompt-lm", "--judge-lm")
 FEWER = {  # command -> options that it is given unless the page names others
