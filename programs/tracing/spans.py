@@ -26,7 +26,7 @@ import dspy
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from programs.lms.tracing.calls import Call, calls_heard_by
+from programs.lms.tracing.calls import LMCall, calls_heard_by
 from programs.parts.prediction import original_of
 from programs.parts.threads import daemon
 from signatures.common.errors import UserError, UserNotice, one_line
@@ -45,7 +45,7 @@ _PROVIDERS = {  # prefixes of model strings that the conventions name otherwise
 _REQUESTED = ("temperature", "top_p", "top_k", "max_tokens", "seed")
 
 
-def call_attributes(call: Call, names: Mapping[int, str], *, content: bool) -> dict[str, Any]:
+def call_attributes(call: LMCall, names: Mapping[int, str], *, content: bool) -> dict[str, Any]:
     """Return what the span of an LM call says.
 
     Args:
@@ -235,7 +235,7 @@ class Spans:
             self._names[id(program)] = {id(each): name for name, each in program.named_predictors()}
         return self._names[id(program)]
 
-    def _heard(self, call: Call, names: Mapping[int, str]) -> None:
+    def _heard(self, call: LMCall, names: Mapping[int, str]) -> None:
         """Make a span of an LM call that has ended, below what runs in its thread."""
         from opentelemetry.trace import SpanKind
 

@@ -40,7 +40,7 @@ class Item(_Shown):
     details: list[tuple[str, str]] = []
 
 
-class Step(_Shown):
+class ReasoningStep(_Shown):
     """One hop or sub-question, shown to follow the reasoning."""
 
     question: str
@@ -80,7 +80,7 @@ class Card(_Shown):
     question_id: str
     question: str
     golds: list[str] = []
-    steps: list[Step] = []
+    steps: list[ReasoningStep] = []
     response: str | None = None
     references: list[Reference] = []
     run: str | None = None

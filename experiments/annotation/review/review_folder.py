@@ -202,7 +202,7 @@ REVIEW, CARDS = "review.json", "cards.jsonl"
 _LOCK = "review.lock"
 
 
-class Source(BaseModel):
+class ReviewedFile(BaseModel):
     """The file of questions, or the run folder, that cards were made from.
 
     Args:
@@ -234,7 +234,7 @@ class Description(BaseModel):
     schema_version: int = SCHEMA
     scale: str
     raters: int
-    sources: list[Source]
+    sources: list[ReviewedFile]
     left_out: dict[str, int] = {}
     cards_sha256: str
 
@@ -270,7 +270,7 @@ def start_review(
     folder: Path,
     scale: Scale,
     cards: Sequence[Card],
-    sources: Sequence[Source],
+    sources: Sequence[ReviewedFile],
     *,
     raters: int | None = None,
     left_out: dict[str, int] | None = None,

@@ -35,7 +35,7 @@ from programs.lms.weights import adapter
 from programs.lms.weights.adapter import CONFIG, Adapter
 from programs.lms.weights.gguf_files import FileType, check_vocabulary, write_gguf
 from programs.lms.weights.llama import check_blocks, read_json
-from programs.lms.weights.sources import Source, folder_source, gguf_source
+from programs.lms.weights.sources import ModelTensors, folder_source, gguf_source
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 from signatures.common.work import new_folder
@@ -352,7 +352,7 @@ def folder_of(source: str = "") -> Path | None:
     return DEFAULT_ADAPTER if (DEFAULT_ADAPTER / adapter.TENSORS).is_file() else None
 
 
-def weights(source: str = "") -> Weights:
+def weights(source: str = "") -> ModelTensors:
     """Return the weights of a source (see `parse`), without loading them.
 
     Raises:
@@ -365,7 +365,7 @@ def weights(source: str = "") -> Weights:
     return _whole(None) if folder is None else _of_folder(folder)
 
 
-def _of_folder(folder: Path) -> Weights:
+def _of_folder(folder: Path) -> ModelTensors:
     if not (_checked(folder) / adapter.CONFIG).is_file():
         return _whole(folder)
     tensors = Adapter(folder)
@@ -374,7 +374,7 @@ def _of_folder(folder: Path) -> Weights:
     return Weights(below.name, digest, below.context_size, folder.absolute())  # read later, perhaps from elsewhere
 
 
-def _whole(path: Path | None) -> Weights:
+def _whole(path: Path | None) -> ModelTensors:
     """Return the weights of a folder or GGUF file that needs no other; read again if its files have changed."""
     if path is None:
         return Weights(NAME, smollm_hash(), CONTEXT_SIZE)
@@ -384,7 +384,7 @@ def _whole(path: Path | None) -> Weights:
 
 
 @functools.lru_cache(maxsize=64)
-def _hashed(path: Path, files: tuple[tuple[str, int, int], ...]) -> Weights:
+def _hashed(path: Path, files: tuple[tuple[str, int, int], ...]) -> ModelTensors:
     shape = (gguf_source if path.is_file() else folder_source)(path).shape
     check_blocks(shape, str(path))
     if path.is_file():
@@ -393,7 +393,7 @@ def _hashed(path: Path, files: tuple[tuple[str, int, int], ...]) -> Weights:
     return Weights("merged", sha256_text("\n".join([f"{MERGE}", f"{shape}", *lines])), shape.context, path)
 
 
-def load(folder: Path | None) -> Source:
+def load(folder: Path | None) -> ModelTensors:
     """Return the tensors of the base (None) or of a folder; an adapter is merged.
 
     Raises:
@@ -405,7 +405,7 @@ def load(folder: Path | None) -> Source:
     return _load_whole(find_base(tensors)).with_adapter(tensors)
 
 
-def _load_whole(path: Path | None) -> Source:
+def _load_whole(path: Path | None) -> ModelTensors:
     if path is None:
         return gguf_source(weights_path())
     source = folder_source(path) if path.is_dir() else gguf_source(path)
