@@ -288,7 +288,8 @@ def _check_prediction(result: Any) -> None:
     _demand(len(read) == len(set(read)), "passages holds a passage twice")
     _demand(set(result.citations) <= set(read), "citations names passages that are not among passages")
     _demand(
-        result.stop_reason in STOP_REASONS, f"stop_reason {result.stop_reason!r} is none of {', '.join(STOP_REASONS)}"
+        result.stop_reason in STOP_REASONS,
+        f"stop_reason {result.stop_reason!r} is none of {', '.join(STOP_REASONS)}",
     )
     try:
         json.dumps(result.details)

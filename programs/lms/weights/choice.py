@@ -352,7 +352,7 @@ def folder_of(source: str = "") -> Path | None:
     return DEFAULT_ADAPTER if (DEFAULT_ADAPTER / adapter.TENSORS).is_file() else None
 
 
-def weights(source: str = "") -> ModelTensors:
+def weights(source: str = "") -> Weights:
     """Return the weights of a source (see `parse`), without loading them.
 
     Raises:
@@ -365,7 +365,7 @@ def weights(source: str = "") -> ModelTensors:
     return _whole(None) if folder is None else _of_folder(folder)
 
 
-def _of_folder(folder: Path) -> ModelTensors:
+def _of_folder(folder: Path) -> Weights:
     if not (_checked(folder) / adapter.CONFIG).is_file():
         return _whole(folder)
     tensors = Adapter(folder)
@@ -374,7 +374,7 @@ def _of_folder(folder: Path) -> ModelTensors:
     return Weights(below.name, digest, below.context_size, folder.absolute())  # read later, perhaps from elsewhere
 
 
-def _whole(path: Path | None) -> ModelTensors:
+def _whole(path: Path | None) -> Weights:
     """Return the weights of a folder or GGUF file that needs no other; read again if its files have changed."""
     if path is None:
         return Weights(NAME, smollm_hash(), CONTEXT_SIZE)
@@ -384,7 +384,7 @@ def _whole(path: Path | None) -> ModelTensors:
 
 
 @functools.lru_cache(maxsize=64)
-def _hashed(path: Path, files: tuple[tuple[str, int, int], ...]) -> ModelTensors:
+def _hashed(path: Path, files: tuple[tuple[str, int, int], ...]) -> Weights:
     shape = (gguf_source if path.is_file() else folder_source)(path).shape
     check_blocks(shape, str(path))
     if path.is_file():

@@ -73,7 +73,7 @@ class Branch(NamedTuple):
 
 
 def branch_of(question: str, reply: dspy.Prediction) -> Branch:
-    """Return the chain of a reply with `chain` and `response`; a content that declines is none.
+    """Return the chain of a reply with `chain` and `response`; a content that declines does not count.
 
     Of a chain without steps the question itself is the only query, with the answer that the content states.
     """
@@ -116,7 +116,7 @@ def _given(answer: str) -> str:
 
 
 def _is_open(text: str) -> bool:
-    """Return whether an answer or a final content is none, as "unknown (to be searched for)" or "(empty)"."""
+    """Return whether an answer or a final content declines, as "unknown (to be searched for)" or "(empty)"."""
     return not gives_answer(text) or is_no_item(same_words(text)) or _OPEN.fullmatch(text) is not None
 
 

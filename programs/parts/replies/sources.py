@@ -95,7 +95,7 @@ def _page(source: StatedSource) -> Passage | None:
     url = source["url"].strip()
     try:
         parts = urlsplit(url)
-    except ValueError:  # brackets that are none
+    except ValueError:  # brackets that are not an address
         return None
     if len(url) > _LONGEST_URL or parts.scheme not in ("http", "https") or not parts.netloc or _NO_URL.search(url):
         return None

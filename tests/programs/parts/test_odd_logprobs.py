@@ -1,4 +1,4 @@
-"""Log-probabilities that are none: P(yes) is None and counted, or right, but never above 1 and never a traceback."""
+"""Invalid log-probabilities: P(yes) is None and counted, or right, but never above 1 and never a traceback."""
 
 import math
 

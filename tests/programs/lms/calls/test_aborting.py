@@ -39,7 +39,7 @@ def test_stopped_work_ends_all_its_calls_and_no_others(monkeypatch):
     def ask(call):
         try:
             call()
-        except BaseException as error:  # noqa: BLE001 - what ends a call is none
+        except BaseException as error:  # noqa: BLE001 - what ends a call is not an Exception
             with lock:
                 ended.append(type(error))
 
