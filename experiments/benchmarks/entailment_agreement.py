@@ -4,8 +4,8 @@
     python -m experiments.benchmarks.entailment_agreement --data ../shared/data --oracle likelihood --oracle lm
     python -m experiments.benchmarks.entailment_agreement --data ../shared/data --oracle seq2seq:FOLDER
 
-Without `--oracle` the offline oracles are measured. Slow oracles (`SLOW`) judge a seeded
-sample; the calibrated oracle is measured on the same sample. Every oracle is also asked about hand-written
+Without `--oracle` the offline oracles are measured. Slow oracles (`SLOW`) judge a seeded sample; the calibrated oracle
+is measured on the same sample. Every oracle is also asked about hand-written
 contradictions (`entailment_contradictions.py`), with `--contradictions` about these alone. Writes the table to `--out`,
 keeping the lines of other oracles, and what oracles report of themselves to
 `optimizers/metrics/entailment/agreement.json`. Intervals are 95 % percentile bootstraps over items, because pairs of

@@ -1,10 +1,8 @@
 """The folder of a review: `review.json` (description), `cards.jsonl` (cards as shown) and `decisions.jsonl`.
 
-The cards are stored, so that a review can be resumed even if its questions and runs were changed or deleted.
-
-`decisions.jsonl`: one line per decision, written to disk before it is reported as saved.
-
-A reviewer's later decision on an item replaces the earlier one; one without a value undoes it.
+The cards are stored, so that a review can be resumed even if its questions and runs were changed or deleted. A decision
+is written to disk before it is reported as saved. A reviewer's later decision on an item replaces the earlier one; one
+without a value undoes it.
 """
 
 import contextlib

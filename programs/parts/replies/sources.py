@@ -1,9 +1,8 @@
 """The sources of a reply: pages that an engine with a search of its own names beside its text.
 
 A program listens for them while it asks; the LM tells them whether it was asked or the cache answered. Prompts,
-predictions of predictors and demonstrations never contain them. They are untrusted text.
-
-Read the sources that an engine with a search of its own names beside a reply.
+predictions of predictors and demonstrations never contain them. They are untrusted: whatever has another form than the
+following is no source, or an empty text.
 
 - Perplexity lists `citations` (URLs) and `search_results` (`url`, `title`, `date`, `snippet`) beside the choices; the
   marks `[n]` of its text count the former. https://docs.perplexity.ai/docs/sonar/openai-compatibility
@@ -12,8 +11,6 @@ Read the sources that an engine with a search of its own names beside a reply.
 - LiteLLM hands both on beside the choices, some providers' under `provider_specific_fields` of the message.
   https://docs.litellm.ai/docs/providers/perplexity
 - Engines of DSPy turn annotations into `CitationPart`s.
-
-All that a reply contains is untrusted: whatever has another form than that is no source, or an empty text.
 """
 
 import contextlib
