@@ -124,13 +124,6 @@ class Paired:
         return {**asdict(self), "p": self.p, "test": self.test}
 
 
-def bootstrap_interval(
-    values: Sequence[float], *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
-) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of the mean of `values` (at least one), deterministic for a seed."""
-    return bootstrap_intervals([values], resamples=resamples, level=level, seed=seed)[0]
-
-
 def mean_of(values: _Values, *, resamples: int = RESAMPLES, seed: int = 0) -> Mean:
     """Return the mean of the defined values with its interval, n and the count of undefined ones."""
     return means_and_differences([values], resamples=resamples, seed=seed)[0][0]

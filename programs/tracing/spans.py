@@ -34,7 +34,6 @@ from signatures.common.secrets import redact, register
 from signatures.types import Passage
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span
 
 
@@ -171,7 +170,7 @@ class Spans:
         content: Whether texts are sent as well.
     """
 
-    def __init__(self, exporter: "SpanExporter", *, content: bool = False):
+    def __init__(self, exporter: SpanExporter, *, content: bool = False):
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -196,7 +195,6 @@ class Spans:
         self._end(self._provider.shutdown)
 
     def _end(self, send: Callable[[], object]) -> None:
-
         if isinstance(self._exporter, Sender):
             self._exporter.end(send)
         else:

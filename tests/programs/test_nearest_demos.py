@@ -11,6 +11,7 @@ from programs.catalog import PROGRAMS, build
 from programs.nearest_demos import NearestDemos, PoolQuestion
 from programs.parts.knobs import knob_values, with_knobs
 from signatures.common.errors import UserError
+from tests.programs.fakes import traced
 
 
 class SharedWords:
@@ -80,9 +81,8 @@ def test_a_predictor_without_nearest_demos_shows_its_own(retriever, scripted):
 
 def test_the_trace_names_the_predictors_of_the_program(program, scripted):
     scripted(lambda system, user: {"answer": "x"})
-    with dspy.context(trace=[]):
-        program("Who wrote it?")
-        ((predictor, inputs, _),) = dspy.settings.trace
+    _, trace = traced(program, "Who wrote it?")
+    ((predictor, inputs, _),) = trace
     assert predictor is program.program.reading
     assert predictor is program.predictors()[0]
     assert inputs["question"] == "Who wrote it?"

@@ -31,15 +31,7 @@ from dspy.lm15 import Request, Response
 from experiments.analysis.report.plots import empty_figure
 from experiments.analysis.statistics import means_and_differences
 from experiments.papers.command import help_of, names, run_command, say
-from experiments.papers.compiling.records import (
-    COSTS,
-    FAULTS,
-    METRIC,
-    METRICS,
-    Key,
-    Record,
-    Records,
-)
+from experiments.papers.compiling.records import COSTS, FAULTS, METRIC, METRICS, Key, Record, Records
 from experiments.papers.compiling.rows import DEFAULT, PRESET, ROWS, Work, limits_of, make
 from experiments.papers.record_file import as_stored, require_same, rounded
 from optimizers.metrics.scoring import tokens_of
@@ -55,7 +47,6 @@ if TYPE_CHECKING:
 
     from corpora.questions import Question
     from experiments.runs.files import Row
-    from programs.lms.connect import Connection
     from signatures.types import Retriever
 
 
@@ -336,10 +327,6 @@ def _program(lm: str, rows: Mapping[str, Mapping[int, Record]]) -> dict[str, Any
     return {"lm_id": lm, **made_with, "rows": table(rows)}
 
 
-if __name__ == "__main__":
-    run_command(app, "gains")
-
-
 class SharedEngine:
     """An engine that lets another LM answer, with its cache and without its costs.
 
@@ -485,7 +472,6 @@ class Comparison:
 
     def _work(self, seed: int, folder: Path, budgets: list[Any]) -> Work:
         from optimizers.metrics.catalog import get_metric
-        from programs.lms.calls.budget import Budget
 
         name = secrets.token_hex(6)  # an attempt pays for all of its calls
 
@@ -616,3 +602,7 @@ def _sets(data: Path, work: Path) -> "tuple[dict[str, list[Question]], list[Path
         found[name] = held_back_questions(work, name)
         passages += passage_files(SOURCES[name], work)
     return found, passages
+
+
+if __name__ == "__main__":
+    run_command(app, "gains")

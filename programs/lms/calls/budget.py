@@ -21,7 +21,7 @@ from typing import IO, Any
 from dspy.clients.call_result import CallResult
 from dspy.clients.execution import PreparedCall
 
-from programs.lms.calls.control import current_control
+from programs.lms.calls.control import SLICE, current_control
 from programs.lms.requests import system_text
 from signatures.common.errors import UserError
 
@@ -141,9 +141,6 @@ class Earlier:
         self.known.add(key)
         for name, value in cost.items():
             self.left[name] = max(0.0, self.left[name] - value)
-
-
-SLICE = 0.2  # seconds between checks of the stop signal
 
 
 class BudgetExceeded(BaseException):  # not an Exception: optimizers catch those and continue

@@ -278,12 +278,8 @@ def failure_of(error: LMError, *, remote: bool, answered: bool) -> Failure:
         return "refused"
     if isinstance(error, LMTransportError) and answered and not _timed_out(error):
         return "outage"
-    unreadable = remote and (isinstance(error, LMUnexpectedError) or (_is_provider_error(error) and status == 200))
+    unreadable = remote and (isinstance(error, LMUnexpectedError) or (type(error) is LMProviderError and status == 200))
     return "transient" if is_retryable_lm_error(error) or unreadable else "permanent"
-
-
-def _is_provider_error(error: LMError) -> bool:
-    return type(error) is LMProviderError
 
 
 def _timed_out(error: BaseException | None) -> bool:
