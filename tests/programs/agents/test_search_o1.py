@@ -74,8 +74,7 @@ def test_an_invalid_reply_gets_a_notice(replies, library, invalid):
 
 
 class Endless(story.Library):
-    def __call__(self, query, k):
-        self.asked.append((query, k))
+    def find(self, query, k):
         return [Passage(id=query, text=query)]
 
 

@@ -30,15 +30,10 @@ def test_what_is_no_question_is_not_searched_for(scripted, library, nothing, ver
 
 
 @pytest.mark.parametrize("judgement", ["true", "false", "unclear"])
-def test_a_question_is_searched_for_whatever_the_judgement(scripted, library, judgement, story):
-    scripted(story(BAD | {"judgement": judgement}))
-    CoVRAG(library)(QUESTION)
-    assert library.asked[1:] == [(BETTER, 5)]
-
-
 @pytest.mark.parametrize(
     ("written", "query"),
     [
+        (BETTER, BETTER),
         ("Who runs Quillon's harbour", "Who runs Quillon's harbour"),
         (f"Revised question: {BETTER}", BETTER),
         (f"**{BETTER}**", BETTER),
@@ -46,8 +41,10 @@ def test_a_question_is_searched_for_whatever_the_judgement(scripted, library, ju
         ("奎龙港的港务长是谁", "奎龙港的港务长是谁"),
     ],
 )
-def test_a_question_is_found_without_its_mark_and_behind_a_label(scripted, library, written, query, story):
-    scripted(story(BAD | {"revised_question": written}))
+def test_a_question_is_found_whatever_is_around_it_and_the_judgement(
+    scripted, library, written, query, judgement, story
+):
+    scripted(story(BAD | {"revised_question": written, "judgement": judgement}))
     CoVRAG(library)(QUESTION)
     assert library.asked[1:] == [(query, 5)]
 
