@@ -1,6 +1,6 @@
-"""Cascade: a cheap program answers, and what its run shows decides whether a dear one is asked.
+"""Cascade: a cheap program answers, and what its run shows decides whether an expensive one is asked.
 
-Our own. The idea of asking a dearer model only where a score of the cheap answer is low is from Chen et al.,
+Our own. The idea of asking a more expensive model only where a score of the cheap answer is low is from Chen et al.,
 "FrugalGPT", 2023, section 3 (LLM cascade, https://arxiv.org/abs/2305.05176); that features of one retrieval-augmented
 run suffice, without a further LM call, from RASER, 2026 (https://arxiv.org/abs/2606.02488).
 
@@ -8,12 +8,12 @@ run suffice, without a further LM call, from RASER, 2026 (https://arxiv.org/abs/
 2. Its run is described by features: scores of the retriever, how far the passages cover the question and state the
    answer, the form of the answer, and what the cheap program itself reports: CoV-RAG's scores, RetroRAG's P(yes), the
    agreement of an ensemble's members.
-3. A weighted sum of the features, as a logistic score from 0 to 1, is compared with a threshold: above it, the dear
-   program is asked, and its answer is returned unless it abstains.
+3. A weighted sum of the features, as a logistic score from 0 to 1, is compared with a threshold: above it, the
+   expensive program is asked, and its answer is returned unless it abstains.
 
 With `before=True` the features are those of the question and of a search for it, and one program alone is asked: what
-the cheap answer would have told is lost, and its cost is saved. Measured, that is better where the dear program is the
-better one on average (`experiments/papers/README.md`, "Cascades").
+the cheap answer would have told is lost, and its cost is saved. Measured, that is better where the expensive program is
+the better one on average (`experiments/papers/README.md`, "Cascades").
 
 Weights and threshold are fitted on training questions by `optimizers.cascade.compile`.
 """
@@ -41,20 +41,20 @@ _PAIR = re.compile(r"([a-z_]+)=([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)", re.ASCII)
 
 
 class Cascade(dspy.Module):
-    """Ask a cheap program, and a dear one where the cheap run looks doubtful.
+    """Ask a cheap program, and an expensive one where the cheap run looks doubtful.
 
     The prediction is that of the program whose answer is returned; `hops` are those of the cheap program, followed by
-    those of the dear one if it was asked. `details`: `asked` (whether the dear program was), `score` (the dear one is
-    asked above the threshold), `features`, `cheap_answer`, and `answered_by` ("cheap" or "dear") with `member_details`,
-    the details of that program.
+    those of the expensive one if it was asked. `details`: `asked` (whether the expensive program was), `score` (the
+    expensive one is asked above the threshold), `features`, `cheap_answer`, and `answered_by` ("cheap" or "dear") with
+    `member_details`, the details of that program.
 
     Args:
         cheap: Answers every question.
         dear: Answers where the score is above the threshold.
         k: Passages searched for the features if the cheap program reads none; a search makes no LM call.
-        threshold: 1 never asks the dear program.
+        threshold: 1 never asks the expensive program.
         weights: Weight of each feature and `bias`, as "bias=-1 stated=-2.5"; features that are not named weigh 0.
-        fallback: Whether the cheap answer is returned if the dear program abstains; not with `before`.
+        fallback: Whether the cheap answer is returned if the expensive program abstains; not with `before`.
         before: Whether to decide before the cheap program is asked.
     """
 
@@ -76,24 +76,24 @@ class Cascade(dspy.Module):
         set_knobs(self, locals())
         parse_weights(weights)
         if cheap is dear:
-            raise UserError("A cascade needs two programs: the dear one is the cheap one.")
+            raise UserError("A cascade needs two programs: the expensive one is the cheap one.")
         self.cheap, self.dear = cheap, dear
 
     @property
     def retrieve(self) -> Retriever | None:
-        """The retriever of the cheap program, or of the dear one if the cheap one has none."""
+        """The retriever of the cheap program, or of the expensive one if the cheap one has none."""
         own: Retriever | None = getattr(self.cheap, "retrieve", None)
         return own if own is not None else getattr(self.dear, "retrieve", None)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
-        """Return the cheap prediction, or the dear one; fixed `passages` are given to both programs."""
+        """Return the cheap prediction, or the expensive one; fixed `passages` are given to both programs."""
         asked: dict[str, Any] = {"question": question, "passages": passages}
         cheap = None if self.before else completed(self.cheap(**asked))
         features = self.features(question, cheap, passages)
-        dear = completed(self.dear(**asked)) if decide(self, "ask", features=features) else None
-        if cheap is None and dear is None:
+        expensive = completed(self.dear(**asked)) if decide(self, "ask", features=features) else None
+        if cheap is None and expensive is None:
             cheap = completed(self.cheap(**asked))
-        return combined(cheap, dear, features, score(features, self.weights), fallback=self.fallback)
+        return combined(cheap, expensive, features, score(features, self.weights), fallback=self.fallback)
 
     def features(
         self, question: str, cheap: dspy.Prediction | None, passages: list[Passage] | None = None
@@ -110,7 +110,7 @@ class Cascade(dspy.Module):
         return question_features(question, found) if run is not cheap else run_features(question, run, found)
 
     def max_calls(self) -> int:
-        """Return the maximum number of LM calls for one question: those of both programs, or of the dearer one."""
+        """Return the maximum number of LM calls for one question: those of both programs, or of the one with more."""
         both = [self.cheap.max_calls(), self.dear.max_calls()]
         return int(max(both) if self.before else sum(both))
 
@@ -122,25 +122,25 @@ class Cascade(dspy.Module):
 
 def combined(
     cheap: dspy.Prediction | None,
-    dear: dspy.Prediction | None,
+    expensive: dspy.Prediction | None,
     features: Mapping[str, float],
     total: float,
     *,
     fallback: bool = True,
 ) -> dspy.Prediction:
     """Return the prediction of a cascade whose programs gave these; one that was not asked is None."""
-    kept = cheap is not None and (dear is None or (fallback and dear.abstained and not cheap.abstained))
-    chosen: Any = cheap if kept else dear
+    kept = cheap is not None and (expensive is None or (fallback and expensive.abstained and not cheap.abstained))
+    chosen: Any = cheap if kept else expensive
     return make_prediction(
         chosen.answer,
         stop_reason=chosen.stop_reason,
-        hops=[hop for run in (cheap, dear) if run is not None for hop in run.hops],
+        hops=[hop for run in (cheap, expensive) if run is not None for hop in run.hops],
         passages=chosen.passages,
         citations=chosen.citations,
         response=chosen.response,
         abstained=chosen.abstained,
         details={
-            "asked": dear is not None,
+            "asked": expensive is not None,
             "score": total,
             "features": dict(features),
             "cheap_answer": cheap.answer if cheap is not None else "",
@@ -151,7 +151,7 @@ def combined(
 
 
 def asks(features: Mapping[str, float], knobs: Mapping[str, Any]) -> bool:
-    """Return whether to ask the dear program: whether the score for these `weights` is above the `threshold`."""
+    """Return whether to ask the expensive program: whether the score for these `weights` is above the `threshold`."""
     return score(features, knobs["weights"]) > knobs["threshold"]
 
 

@@ -1,7 +1,5 @@
 """All programs by name, and those of the user (`module:Class`).
 
-Which classes of the user are programs, and what they are called: `module:Class`.
-
 A name is imported only where the user typed it (`own_program`). A name that a file holds, such as an artifact, is
 looked up among what is imported already (`imported_program`): a file never decides which code runs.
 """

@@ -331,7 +331,7 @@ def _fixed(passages: Sequence[Passage] | None) -> dict[str, list[Passage]]:
 
 
 def _checked(question: str) -> str:
-    """Return the question; what is none would cost calls for an answer that means nothing."""
+    """Return the question, checked, since a blank one would cost calls for an answer that means nothing."""
     if not isinstance(question, str) or not question.strip():
         raise UserError(f"A question must be a text that is not blank, got {one_line(repr(question), 80)}.")
     return question

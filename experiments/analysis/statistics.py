@@ -1,11 +1,8 @@
-"""Means, intervals and paired tests over per-question values.
+"""Means, percentile bootstrap intervals and paired tests over per-question values.
 
-There is one value per question, None if its score is undefined; undefined values are excluded and counted.
-
-Percentile bootstrap intervals of the means of many columns of values, which share their draws.
-
-A resample is the same for every column of one length: how often it draws each question. These counts times the values
-of all columns are the sums of all resamples in one matrix product.
+There is one value per question, None if its score is undefined; undefined values are excluded and counted. Columns of
+one length share their draws: a resample is how often it draws each question, and these counts times the values of all
+columns are the sums of all resamples in one matrix product.
 """
 
 import math
@@ -125,13 +122,6 @@ class Paired:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
         return {**asdict(self), "p": self.p, "test": self.test}
-
-
-def bootstrap_interval(
-    values: Sequence[float], *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
-) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of the mean of `values` (at least one), deterministic for a seed."""
-    return bootstrap_intervals([values], resamples=resamples, level=level, seed=seed)[0]
 
 
 def mean_of(values: _Values, *, resamples: int = RESAMPLES, seed: int = 0) -> Mean:

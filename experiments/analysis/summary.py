@@ -1,9 +1,8 @@
-"""The summary of a run: means with intervals, costs, and counts of everything that failed.
+"""The summary of a run: means with intervals, costs, calibration, and counts of everything that failed.
 
-Whether a program knows when it is right: calibration error, and accuracy where it is most confident.
-
-The confidence of an answer is `details["confidence"]`, else RetroRAG's P(yes) that the answer agrees with the second
-one, given without reasoning (`details["agreement"]`), of the round whose answer was returned.
+Calibration says whether a program knows when it is right. The confidence of an answer is `details["confidence"]`, else
+RetroRAG's P(yes) that the answer agrees with the second one, given without reasoning (`details["agreement"]`), of the
+round whose answer was returned.
 """
 
 import math

@@ -1,14 +1,12 @@
-"""Builds key facts for a file of questions: derived by an LM, checked by an oracle, to be reviewed.
-
-The output folder contains `run.json` (configuration), `rows.jsonl` (one line per question: steps, facts with their
-checks, costs) and, at the end, `questions.jsonl`: the questions with `key_facts`, which is the benchmark.
-
-Key-fact candidates for one question: derived from question, references and answer by an LM, checked by an oracle.
+"""Builds key facts for a file of questions: derived by an LM from the references, checked by an oracle.
 
 "How Credible Is an Answer From Retrieval-Augmented LLMs? Investigation and Improvement With Multi-Hop QA", section 3.
 
 Departure: in the paper, annotators remove bad facts; here two automatic checks flag them first and remove nothing,
 since the oracle's accuracy is modest. Reviewers then judge the facts (`experiments/annotation/review`).
+
+The output folder contains `run.json` (configuration), `rows.jsonl` (one line per question: steps, facts with their
+checks, costs) and, at the end, `questions.jsonl`: the questions with `key_facts`, which is the benchmark.
 """
 
 from collections.abc import Callable, Sequence

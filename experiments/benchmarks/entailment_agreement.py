@@ -4,8 +4,8 @@
     python -m experiments.benchmarks.entailment_agreement --data ../shared/data --oracle likelihood --oracle lm
     python -m experiments.benchmarks.entailment_agreement --data ../shared/data --oracle seq2seq:FOLDER
 
-Without `--oracle` the offline oracles are measured (`entailment_offline.py`). Slow oracles (`SLOW`) judge a seeded
-sample; the calibrated oracle is measured on the same sample. Every oracle is also asked about hand-written
+Without `--oracle` the offline oracles are measured. Slow oracles (`SLOW`) judge a seeded sample; the calibrated oracle
+is measured on the same sample. Every oracle is also asked about hand-written
 contradictions (`entailment_contradictions.py`), with `--contradictions` about these alone. Writes the table to `--out`,
 keeping the lines of other oracles, and what oracles report of themselves to
 `optimizers/metrics/entailment/agreement.json`. Intervals are 95 % percentile bootstraps over items, because pairs of
@@ -15,16 +15,21 @@ one item are not independent.
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import balanced_accuracy_score
 
 from experiments.benchmarks.entailment_contradictions import KINDS, measure_contradictions
-from experiments.benchmarks.entailment_figures import SETS, by_set
-from experiments.benchmarks.entailment_offline import OFFLINE, measure_offline
+from experiments.benchmarks.entailment_figures import RESAMPLES, SETS, Values, auc_difference, by_set, parts
+from experiments.benchmarks.entailment_fit import SHARED as OFFLINE
+from experiments.benchmarks.entailment_fit import features_of
 from experiments.benchmarks.entailment_pairs import JudgedPair, read_judged_pairs, sample
 from experiments.runs.config import portable, provenance
+from optimizers.metrics.entailment.calibrated import WeightedOracle
 from optimizers.metrics.entailment.catalog import open_oracle
 from optimizers.metrics.entailment.oracle import RECORD, EntailmentOracle
 from signatures.common.files import atomic_write
@@ -33,6 +38,93 @@ OUT = Path("experiments/results/entailment_agreement.json")
 SLOW: Mapping[str, int] = {"likelihood": 300, "lm": 300}  # pairs judged
 NAMES = {"wice": "WiCE", "expertqa": "ExpertQA"}
 _COUNTS = {"cut": "cut", "unread": "unparsed"}  # key in the result file -> attribute of an oracle that counts it
+CONTAINMENT = "token containment"
+
+
+@dataclass(frozen=True)
+class Half:
+    """Pairs with the features of the offline oracles.
+
+    Args:
+        pairs: The judged pairs.
+        features: For each of `OFFLINE` an array of shape (pairs, features).
+    """
+
+    pairs: Sequence[JudgedPair]
+    features: Mapping[str, Values]
+
+    @property
+    def entailed(self) -> NDArray[np.bool_]:
+        """Human verdicts."""
+        return np.array([pair.entailed for pair in self.pairs])
+
+    def of(self, data: str) -> "Half":
+        """Return the pairs of one dataset."""
+        return self.rows([pair.data == data for pair in self.pairs])
+
+    def rows(self, kept: Sequence[bool]) -> "Half":
+        """Return the pairs whose flag in `kept` is true."""
+        pairs = [pair for pair, is_kept in zip(self.pairs, kept, strict=True) if is_kept]
+        return Half(pairs, {name: rows[np.array(kept)] for name, rows in self.features.items()})
+
+
+def token_containment(fitted_on: Half, held_out: Half, resamples: int = RESAMPLES) -> dict[str, Any]:
+    """Return the measures of the simplest oracle: the share of the statement's content words in the text.
+
+    Its threshold maximises the sum of the balanced accuracies of the datasets on the other half.
+    """
+    halves = [fitted_on.of(data) for data in SETS]
+
+    def summed_accuracy(threshold: float) -> float:
+        return sum(
+            balanced_accuracy_score(half.entailed, half.features["lexical"][:, 0] >= threshold) for half in halves
+        )
+
+    threshold = float(max(np.unique(fitted_on.features["lexical"][:, 0]), key=summed_accuracy))
+    scores = held_out.features["lexical"][:, 0]
+    return {"threshold": threshold, **by_set(scores, threshold, held_out.pairs, resamples)}
+
+
+def offline_line(name: str, half: Half) -> dict[str, Any]:
+    """Return the line of one of `OFFLINE` from its features."""
+    oracle = WeightedOracle(name)
+    scores = oracle.weights(half.features[name])
+    line = by_set(scores, oracle.threshold, half.pairs)
+    return {"fingerprint": oracle.fingerprint, "threshold": oracle.threshold, **line}
+
+
+def calibrated_gain(half: Half) -> dict[str, Any]:
+    """Return the calibrated oracle's AUC minus those of token containment and of `lexical`, on each set and pooled."""
+    scores = WeightedOracle("calibrated").weights(half.features["calibrated"])
+    others = {
+        "calibrated_minus_token_containment": half.features["lexical"][:, 0],
+        "calibrated_minus_lexical": WeightedOracle("lexical").weights(half.features["lexical"]),
+    }
+    return {
+        key: {name: auc_difference(scores[rows], other[rows], chosen) for name, rows, chosen in parts(half.pairs)}
+        for key, other in others.items()
+    }
+
+
+def measure_offline(
+    fitted_on: Sequence[JudgedPair], held_out: Sequence[JudgedPair], samples: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the lines of the offline oracles and of token containment, and their difference.
+
+    Args:
+        fitted_on: The pairs that the stored weights were fitted on.
+        held_out: The other half.
+        samples: Slow oracle -> number of pairs it judges; the calibrated oracle is also measured on these samples.
+    """
+    fitted, held = (Half(pairs, features_of(pairs)) for pairs in (fitted_on, held_out))
+    lines = {CONTAINMENT: token_containment(fitted, held)}
+    lines |= {name: offline_line(name, held) for name in OFFLINE}
+    for n in sorted(set(samples.values())):
+        chosen = {pair.texts for pair in sample(held_out, n)}
+        lines[f"calibrated, sample of {n}"] = offline_line(
+            "calibrated", held.rows([pair.texts in chosen for pair in held_out])
+        )
+    return {"lines": lines, **calibrated_gain(held)}
 
 
 def measure_oracle(oracle: EntailmentOracle, pairs: Sequence[JudgedPair]) -> dict[str, Any]:

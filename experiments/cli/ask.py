@@ -42,7 +42,7 @@ def ask(
     from experiments.analysis.summary import unread
     from programs.inference import warm_up
     from programs.lms.calls.control import controlled
-    from programs.lms.tracing.calls import Call, calls_heard_by, records_of
+    from programs.lms.tracing.calls import LMCall, calls_heard_by, records_of
     from programs.parts.meter import metered
     from programs.parts.prediction import completed, hops_heard_by
     from programs.tracing.questions import question_span
@@ -52,7 +52,7 @@ def ask(
     opened, connection = answerer.program, answerer.connection
     warm_up(opened, connection)
     shown = _Shown(as_text=not (as_json or json_lines), as_lines=json_lines)
-    calls: list[Call] = []
+    calls: list[LMCall] = []
     try:
         with (
             shown.activity, connection.use(), metered() as meter, controlled(note), hops_heard_by(shown.add),

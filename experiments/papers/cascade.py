@@ -7,16 +7,12 @@
         --programs "standard,rag k=1,rag k=2,rag k=3,rag k=5,genground,cov_rag"
 
 Every program answers every question once; runs are resumed with `--resume`, and replies are cached. What cascades do
-follows from these rows (`cascade_runs.py`), cross-fitted: each question is tested with programs, weights and threshold
-chosen on others (`cascade_curves.py`). Cost is tokens, prompt and completion, those that the cache saved included. The
-questions are those of `student`: nobody trained on them. These two commands gave
+follows from these rows (`cascade_runs.py`), cross-fitted: the questions are split into five parts, and for each part
+everything that is chosen (which two programs, the rule and its weights, the threshold) is chosen on the other four, so
+that every question counts as a test question once. Cost is tokens, prompt and completion, those that the cache saved
+included. The questions are those of `student`: nobody trained on them. These two commands gave
 `experiments/results/cascade_embedded.json`; each replaces its own set there. By default all sets are run with the same
 five programs.
-
-What cascades reach at which cost, on questions that nothing about them was fitted on.
-
-Cross-fitted: the questions are split into five parts; for each part, everything that is chosen (which two programs, the
-rule and its weights, the threshold) is chosen on the other four. So every question counts as a test question once.
 """
 
 import random
@@ -53,11 +49,11 @@ class Pair(NamedTuple):
     """The programs of a cascade, by label, and whether it decides before one of them is asked."""
 
     cheap: str
-    dear: str
+    expensive: str
     before: bool = False
 
     def __str__(self) -> str:
-        return f"{self.cheap} | {self.dear}" if self.before else f"{self.cheap} -> {self.dear}"
+        return f"{self.cheap} | {self.expensive}" if self.before else f"{self.cheap} -> {self.expensive}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ class Outcomes:
     Args:
         scores: F1.
         costs: Tokens.
-        asked: Share of the questions that went to a dear program.
+        asked: Share of the questions that went to an expensive program.
     """
 
     scores: list[float]
@@ -106,14 +102,14 @@ class Programs:
         }
         cost = {label: outcome.cost for label, outcome in self.single.items()}
         self.pairs = [
-            Pair(cheap, dear, before)
-            for cheap, dear in permutations(recorded, 2)
+            Pair(cheap, expensive, before)
+            for cheap, expensive in permutations(recorded, 2)
             for before in (False, True)
-            if cost[cheap] < cost[dear] and (before or recorded[cheap].shown is not None)
+            if cost[cheap] < cost[expensive] and (before or recorded[cheap].shown is not None)
         ]
         self.fits: dict[tuple[int, ...], str] = {}  # see `within`
         self.samples = {
-            pair: as_samples(recorded[pair.cheap], recorded[pair.dear], self.ids, before=pair.before)
+            pair: as_samples(recorded[pair.cheap], recorded[pair.expensive], self.ids, before=pair.before)
             for pair in self.pairs
         }
 
@@ -155,7 +151,7 @@ def crossed(samples: Sequence[Sample], choose: _Choice, seed: int = SEED) -> Out
 
 
 def at_share(share: float, rules: Sequence[str] | None = None) -> _Choice:
-    """Return the choice that sends a share of the training questions to the dear program."""
+    """Return the choice that sends a share of the training questions to the expensive program."""
 
     def choose(train: list[Sample]) -> tuple[str, float]:
         weights = fit(train, rules=rules).weights
@@ -185,12 +181,12 @@ def within(cost: float, fits: dict[tuple[int, ...], str] | None = None) -> _Choi
 def routed(programs: Programs, pair: Pair, cost: float) -> Outcomes:
     """Return the expectation of asking one of two programs at random, at a mean cost between theirs.
 
-    It is a harder reference than a cascade that asks at random: a question that goes to the dear program costs nothing
-    else.
+    It is a harder reference than a cascade that asks at random: a question that goes to the expensive program costs
+    nothing else.
     """
-    cheap, dear = programs.single[pair.cheap], programs.single[pair.dear]
-    share = min(1.0, max(0.0, (cost - cheap.cost) / (dear.cost - cheap.cost)))
-    return Outcomes(_mixed(cheap.scores, dear.scores, share), _mixed(cheap.costs, dear.costs, share), share)
+    cheap, expensive = programs.single[pair.cheap], programs.single[pair.expensive]
+    share = min(1.0, max(0.0, (cost - cheap.cost) / (expensive.cost - cheap.cost)))
+    return Outcomes(_mixed(cheap.scores, expensive.scores, share), _mixed(cheap.costs, expensive.costs, share), share)
 
 
 def best_mixture(programs: Programs, cost: float) -> tuple[str, Outcomes]:
@@ -198,15 +194,15 @@ def best_mixture(programs: Programs, cost: float) -> tuple[str, Outcomes]:
     label = programs.best_within(cost)
     found: tuple[str, Outcomes] = (label, programs.single[label])
     for pair in programs.pairs:
-        if programs.single[pair.cheap].cost <= cost <= programs.single[pair.dear].cost:
+        if programs.single[pair.cheap].cost <= cost <= programs.single[pair.expensive].cost:
             mixed = routed(programs, pair, cost)
             if mixed.score > found[1].score + 1e-12:
-                found = (f"{pair.cheap} or {pair.dear}", mixed)
+                found = (f"{pair.cheap} or {pair.expensive}", mixed)
     return found
 
 
 def oracle(programs: Programs, pair: Pair) -> Outcomes:
-    """Return what a cascade would do that asks the dear program exactly where it scores higher."""
+    """Return what a cascade would do that asks the expensive program exactly where it scores higher."""
     samples = programs.samples[pair]
     gains = [sample.dear > sample.cheap for sample in samples]
     both = list(zip(samples, gains, strict=True))

@@ -119,10 +119,10 @@ def recorded(runs: Runs, label: str, rankings: Mapping[str, Sequence[Passage]]) 
     return Recorded(answered, rankings, CHEAP.get(label)), summary
 
 
-def as_samples(cheap: Recorded, dear: Recorded, ids: Sequence[str], *, before: bool = False) -> list[Sample]:
+def as_samples(cheap: Recorded, expensive: Recorded, ids: Sequence[str], *, before: bool = False) -> list[Sample]:
     """Return what a cascade of two programs is fitted on.
 
-    If the dear program abstains, the cheap answer stays; with `before` there is none, and it is not paid either.
+    If the expensive program abstains, the cheap answer stays; with `before` there is none, and it is not paid either.
     """
     if before:
         return [
@@ -130,9 +130,9 @@ def as_samples(cheap: Recorded, dear: Recorded, ids: Sequence[str], *, before: b
                 id,
                 cheap.features_before(id),
                 cheap.score(id),
-                dear.score(id),
+                expensive.score(id),
                 cheap.cost(id),
-                dear.cost(id) - cheap.cost(id),
+                expensive.cost(id) - cheap.cost(id),
             )
             for id in ids
         ]
@@ -141,9 +141,11 @@ def as_samples(cheap: Recorded, dear: Recorded, ids: Sequence[str], *, before: b
             id,
             cheap.features(id),
             cheap.score(id),
-            cheap.score(id) if dear.rows[id]["abstained"] and not cheap.rows[id]["abstained"] else dear.score(id),
+            cheap.score(id)
+            if expensive.rows[id]["abstained"] and not cheap.rows[id]["abstained"]
+            else expensive.score(id),
             cheap.cost(id),
-            dear.cost(id),
+            expensive.cost(id),
         )
         for id in ids
     ]

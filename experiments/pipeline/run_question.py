@@ -9,7 +9,7 @@ from experiments.runs.files import Row
 from optimizers.metrics.metric import Metric
 from programs.lms.calls.metered import LMUnavailable
 from programs.lms.sampling import fresh_samples
-from programs.lms.tracing.calls import Call, asked_by, calls_heard_by
+from programs.lms.tracing.calls import LMCall, asked_by, calls_heard_by
 from programs.parts.meter import Meter, metered
 from programs.parts.prediction import completed, original_of
 from signatures.common.errors import user_error_within
@@ -60,7 +60,7 @@ def score(metric: Metric, example: Any, prediction: Any, *, failed: bool) -> flo
 
 
 def scored(
-    metrics: Sequence[Metric], example: Any, prediction: Any, *, failed: bool, calls: list[Call] | None = None
+    metrics: Sequence[Metric], example: Any, prediction: Any, *, failed: bool, calls: list[LMCall] | None = None
 ) -> tuple[Row, Exception | None]:
     """Return the scores, how many judge replies were unparseable per metric, and the cost of judging.
 
@@ -113,7 +113,7 @@ def run_question(
     connection: Connected,
     repeat: int = 1,
     meter: Meter | None = None,
-    calls: list[Call] | None = None,
+    calls: list[LMCall] | None = None,
 ) -> tuple[Row, Exception | None]:
     """Ask one question and score the answer.
 

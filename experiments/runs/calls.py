@@ -9,9 +9,9 @@ Bytes after the last label that fits are one of two things. A kill or a power cu
 garbage: readers pass over it, and the next writer removes it. A wrong label leaves complete frames behind it: that is
 damage, an error for readers and writers, and nothing is removed.
 
-A line has the `id` of the question, its `repeat` and what `programs.lms.tracing.calls.Call.as_record` says: the number
-of the call, predictor, messages as sent, replies, tokens, price, seconds, whether a cache answered, retries, error.
-Questions without a row (of a run that was stopped) have no calls here; `costs.jsonl` has what they took.
+A line has the `id` of the question, its `repeat` and what `programs.lms.tracing.calls.LMCall.as_record` says: the
+number of the call, predictor, messages as sent, replies, tokens, price, seconds, whether a cache answered, retries,
+error. Questions without a row (of a run that was stopped) have no calls here; `costs.jsonl` has what they took.
 
 What a run has cost in all its sessions, including questions that failed and those that ended without a row.
 

@@ -67,7 +67,7 @@ class Found(NamedTuple):
     passages: list[Passage] = []
 
 
-class Step(NamedTuple):
+class ReplyActions(NamedTuple):
     """What one reply of the LM asks for.
 
     Args:
@@ -191,15 +191,15 @@ class ARAG(dspy.Module):
         """Return the maximum number of LM calls for one question: the turns, the demanded answer, the shared reader."""
         return self.max_turns + 1 + (self.reader != OWN)
 
-    def _choose(self, question: str, lines: Sequence[str]) -> Step:
+    def _choose(self, question: str, lines: Sequence[str]) -> ReplyActions:
         """Return the action that the LM names in fields, or the answer with which it finishes."""
         reply = try_predict(self.acting, question=question, transcript=list(lines))
         # Departure: one action a turn, as the paper describes it; the public code runs all calls of a reply.
         turn = Turn(reply.thought, reply.action, reply.argument.strip()) if reply else Turn()
         finishes = turn.action == "finish" and gives_answer(turn.argument)
-        return Step(reply, [turn], turn.argument if finishes else None, _INVALID)
+        return ReplyActions(reply, [turn], turn.argument if finishes else None, _INVALID)
 
-    def _call(self, question: str, lines: Sequence[str]) -> Step:
+    def _call(self, question: str, lines: Sequence[str]) -> ReplyActions:
         """Return the calls of the LM's reply; without one, its text is the answer, whatever it says.
 
         Departure: what the calls return is shown in the transcript, as in fields, instead of in messages of their own,
@@ -212,12 +212,12 @@ class ARAG(dspy.Module):
             if not gives_answer(reply.answer):
                 drop_from_trace(reply)
             answer = reply.answer if gives_answer(reply.answer) else ""
-            return Step(reply, [Turn(action="finish", argument=reply.answer)], answer, "")
+            return ReplyActions(reply, [Turn(action="finish", argument=reply.answer)], answer, "")
         turns = [
             Turn("", call.tool, call.shown, (call.error,)) if call.error else Turn("", call.tool, call.result)
             for call in calls
         ]
-        return Step(reply, turns or [Turn(results=(_NO_CALL,))], None, _NOTHING_TO_CALL_WITH)
+        return ReplyActions(reply, turns or [Turn(results=(_NO_CALL,))], None, _NOTHING_TO_CALL_WITH)
 
     def _act(self, turn: Turn, seen: list[Passage], lines: Sequence[str], fixed: list[Passage] | None) -> Found | None:
         """Return what the action of a turn gives; None if it is no action, or names nothing to act with."""

@@ -3,15 +3,11 @@
 Both forms start with what calls share (instruction, fields, demos), so that prompts share a cached prefix. `ChatForm`
 asks for fields under `[[ ## name ## ]]` headers; `JsonForm` asks for one JSON object and suits LMs that enforce a
 schema. If the only output of a signature is a bool, both ask for one word; a text that is to be continued is sent alone
-(`continuing.py`), and a reply in plain text may also be calls of tools (`plain_replies.py`).
+(`continuing.py`). A reply in plain text (`signatures.plain_text`) may also be calls of tools, which are no part of the
+prompt, but of the request beside it.
 
 There is no second call if a reply cannot be parsed: the failure is counted and raised, and the strategy continues with
 its documented fallback (`programs.parts.prediction`).
-
-Prompts of signatures whose reply is plain text (`signatures.plain_text`): inputs under headers, a reply as it is.
-
-They are those of an LM that may call tools instead of replying. The tools are no part of the prompt, but of the request
-beside it, and so are the calls of the reply.
 """
 
 import json

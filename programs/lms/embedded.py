@@ -1,10 +1,7 @@
-"""The embedded LM: a small instruct model in this process; one worker decodes for many threads.
+"""The embedded LM: a small instruct model in this process, decoded by one worker thread for many threads.
 
-Why this runtime: `experiments/benchmarks/README.md`, section "Language models".
-
-The worker of the embedded LM: one thread that decodes the requests of many threads in batches.
-
-Concurrent requests are decoded together, and the shared prefix of their prompts is computed once.
+Concurrent requests are decoded together, and the shared prefix of their prompts is computed once. Why this runtime:
+`experiments/benchmarks/README.md`, section "Language models".
 """
 
 import collections

@@ -169,7 +169,7 @@ class FLARE(dspy.Module):
         found = retrieve_passages(self, query, self.k, fixed=fixed) if same_words(query) else []
         again = try_predict(self.writing, passages=found, question=question, reasoning=written) if found else None
         sentence = next_sentence(again.sentence, thought) if again else ""
-        # Departure: an unparseable sentence, or one that is none, leaves the draft.
+        # Departure: an unparseable reply, or one that is not a sentence, leaves the draft.
         drop_from_trace(reply if sentence else again)  # of the two the one that does not count is no demo
         hop = Hop(
             question=query if same_words(query) else question,

@@ -89,7 +89,7 @@ class IterRetGen(dspy.Module):
             predictor = self.reading if last and found and self.reader == DIRECT else self.thinking
             reply = try_predict(predictor, passages=found, question=question)  # step 2
             # Departure: after an unparseable generation the question alone is searched for. The answer is that of the
-            # last generation that has one: "unknown" and refusals are none, and no part of a query.
+            # last generation that has one: "unknown" and refusals are not answers, and no part of a query.
             said = answer_in(reply)
             replies.append(reply)
             answer = said or answer

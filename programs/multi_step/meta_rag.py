@@ -142,7 +142,7 @@ class MetaRAG(dspy.Module):
             attempts.append(_attempt(try_predict(self.advised, question=question, passages=found, advice=advice)))
             if fresh:  # the second reader would repeat itself over the same passages
                 others.append(self._monitor(question, found))
-        # Departure: the last answer is returned, unless it is none: then the latest one before it.
+        # Departure: the last answer is returned, unless it declines: then the latest one before it.
         final = next((attempt for attempt in reversed(attempts) if gives_answer(attempt.answer)), attempts[-1])
         overruled = [other for other in others if not passes(self._agreement(final.answer, other), self.threshold)]
         drop_from_trace(*(each.reply for each in (*attempts, *overruled) if each is not final))
@@ -182,7 +182,7 @@ class MetaRAG(dspy.Module):
         return Attempt(reply.answer.strip(), "", reply) if reply else Attempt("", "", None)
 
     def _agreement(self, answer: str, other: Attempt) -> float | None:
-        """Return the similarity of two answers; None if one of them is none (Departure: it agrees with nothing)."""
+        """Return the similarity of two answers; None if one of them declines (Departure: it agrees with nothing)."""
         if not gives_answer(answer) or not gives_answer(other.answer):
             return None
         if self.similarity is None:

@@ -37,7 +37,7 @@ from programs.parts.prediction import (
     try_predict,
 )
 from programs.parts.probability import YesProbability, calls_per_probability, probability
-from programs.parts.reasoning.chain import Branch, Step, agree, branch_of, may_ask_the_same
+from programs.parts.reasoning.chain import Branch, ChainStep, agree, branch_of, may_ask_the_same
 from signatures.citation_marks import renumber_citations
 from signatures.multi_step.searchain import PlanChain, TrustAnswer
 from signatures.reading import ReadAnswer
@@ -155,7 +155,7 @@ class SearChain(dspy.Module):
                 stop_reason = self._why_it_ended(branch, checks, full=number == rounds and bool(new))
                 break
         if not branches:  # Departure: without a chain, the question is searched for, to have something to read.
-            branches.append(Branch([Step(question)]))
+            branches.append(Branch([ChainStep(question)]))
             checks += self._check_chain(branches[-1], checks, passages, reads=False)
         read = deduplicate(passage for check in checks for passage in check.found)
         response = self._cite(branches[-1], checks, read)  # step 5
@@ -211,7 +211,7 @@ class SearChain(dspy.Module):
                 break
         return new
 
-    def _is_handled(self, step: Step, handled: Sequence[Check]) -> bool:
+    def _is_handled(self, step: ChainStep, handled: Sequence[Check]) -> bool:
         """Return whether a step needs no search.
 
         Departure: in the public code a query that the LM cannot answer is never handled. Here it is if its words are
@@ -222,7 +222,7 @@ class SearChain(dspy.Module):
         again = (check for check in handled if same_words(check.hop.question) == same_words(step.query))
         return any(check.results or check.hop.draft is None for check in again)
 
-    def _same(self, step: Step, handled: Sequence[Check]) -> Check | None:
+    def _same(self, step: ChainStep, handled: Sequence[Check]) -> Check | None:
         """Return the check of the query that a step asks, in the same words or in similar ones; None if there is none.
 
         Departure: a cosine is no cross-encoder for duplicate questions. With the embedder of the default "When was X
@@ -236,7 +236,7 @@ class SearChain(dspy.Module):
         best, score = max(zip(handled, map(float, scores), strict=True), key=lambda pair: pair[1])
         return best if score > self.same_above and may_ask_the_same(step.query, best.hop.question) else None
 
-    def _check(self, step: Step, found: list[Passage]) -> Check:
+    def _check(self, step: ChainStep, found: list[Passage]) -> Check:
         """Read the answer to a query from its passages, and compare it with the LM's (step 3)."""
         if not found or not (self.verification if step.answer else self.completion):
             return _unchecked(step, found)
@@ -300,10 +300,10 @@ class SearChain(dspy.Module):
         return answer or said
 
 
-def _unchecked(step: Step, found: list[Passage]) -> Check:
+def _unchecked(step: ChainStep, found: list[Passage]) -> Check:
     return Check(_hop(step, found, step.answer, UNCHECKED), found, found[0] if found else None)
 
 
-def _hop(step: Step, found: Sequence[Passage], answer: str, verdict: str) -> Hop:
+def _hop(step: ChainStep, found: Sequence[Passage], answer: str, verdict: str) -> Hop:
     ids = [passage.id for passage in found]
     return Hop(question=step.query, answer=answer, draft=step.answer or None, passage_ids=ids, verdict=verdict)

@@ -211,7 +211,7 @@ class Broken(Exception):
 
 
 @dataclass(frozen=True)
-class Result:
+class PointResult:
     """How one point of the contract was kept.
 
     Args:
@@ -288,7 +288,8 @@ def _check_prediction(result: Any) -> None:
     _demand(len(read) == len(set(read)), "passages holds a passage twice")
     _demand(set(result.citations) <= set(read), "citations names passages that are not among passages")
     _demand(
-        result.stop_reason in STOP_REASONS, f"stop_reason {result.stop_reason!r} is none of {', '.join(STOP_REASONS)}"
+        result.stop_reason in STOP_REASONS,
+        f"stop_reason {result.stop_reason!r} is none of {', '.join(STOP_REASONS)}",
     )
     try:
         json.dumps(result.details)
@@ -413,7 +414,7 @@ def points() -> list[str]:
 
 def check_program(
     cls: type[dspy.Module], only: Sequence[str] | None = None, *, seconds: float = _SECONDS
-) -> list[Result]:
+) -> list[PointResult]:
     """Run the checks of the contract on a program's class, up to the first that does not end.
 
     Args:
@@ -422,15 +423,15 @@ def check_program(
         seconds: A check that takes longer does not end; a program may wait or compute for ever.
     """
     subject = _Subject(cls)
-    results: list[Result] = []
+    results: list[PointResult] = []
     for point, check in _POINTS:
         if only is not None and point not in only:
             continue
         ended = ended_within(seconds, partial(_broken, check, subject), name="check")
         if ended is None:  # its thread still takes time from all others
             unended = f"it did not end within {seconds:g} s: what follows was not checked"
-            return [*results, Result(point, unended)]
-        results.append(Result(point, ended.result()))
+            return [*results, PointResult(point, unended)]
+        results.append(PointResult(point, ended.result()))
     return results
 
 

@@ -1,6 +1,4 @@
-"""Find the passage that contains a quote or an answer.
-
-Select evidence: claims that are new, scores that pass a gate, the best scores, and the texts closest to a query.
+"""Find the passage that contains a quote or an answer, and select evidence: new claims, the best scores, nearest texts.
 
 LMs write "None", "No further query is needed" or "Here are the queries:" where a list should be empty or begin; such an
 item (`is_no_item`) is neither a claim nor a query.

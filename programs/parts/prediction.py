@@ -1,8 +1,7 @@
 """The passages a program reads, the hops it settles, what counts as a short answer, and the prediction it returns.
 
-Why a strategy stopped: one word in each prediction, the same words for all strategies.
-
-Tables show how often each occurs: a strategy that mostly ends at its cap is another one than its paper describes.
+A prediction says in one word why the strategy stopped, with the same words for all strategies. Tables show how often
+each occurs: a strategy that mostly ends at its cap is another one than its paper describes.
 """
 
 import contextlib

@@ -385,7 +385,7 @@ def _date_at(words: Words) -> tuple[int, str] | None:
 
 
 def _number_at(words: Words) -> tuple[int, str]:
-    """Return how many words a number has that begins here, and its key; an empty key for a word that is none."""
+    """Return how many words a number has that begins here, and its key; an empty key if it begins none."""
     first, *more = words
     rank = _RANKS.get(first.key)
     if first.kind != NUMBER:

@@ -107,8 +107,8 @@ class RRR(dspy.Module):
         if reply is None:
             return [question]
         written = reply.queries if self.rewrite == "several" else reply.query.strip().splitlines()[:1]
-        # Departure: repeated queries, lines that are none, and those beyond `max_queries` are not searched for; the
-        # paper takes all.
+        # Departure: repeated queries, lines that are not queries, and those beyond `max_queries` are not searched
+        # for; the paper takes all.
         queries = new_items(written, [])[: self.max_queries]
         if not queries:
             drop_from_trace(reply)  # so as not to become a demo; one of which some are used stays whole

@@ -26,7 +26,7 @@ import dspy
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from programs.lms.tracing.calls import Call, calls_heard_by
+from programs.lms.tracing.calls import LMCall, calls_heard_by
 from programs.parts.prediction import original_of
 from programs.parts.threads import daemon
 from signatures.common.errors import UserError, UserNotice, one_line
@@ -34,7 +34,6 @@ from signatures.common.secrets import redact, register
 from signatures.types import Passage
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span
 
 
@@ -45,7 +44,7 @@ _PROVIDERS = {  # prefixes of model strings that the conventions name otherwise
 _REQUESTED = ("temperature", "top_p", "top_k", "max_tokens", "seed")
 
 
-def call_attributes(call: Call, names: Mapping[int, str], *, content: bool) -> dict[str, Any]:
+def call_attributes(call: LMCall, names: Mapping[int, str], *, content: bool) -> dict[str, Any]:
     """Return what the span of an LM call says.
 
     Args:
@@ -171,7 +170,7 @@ class Spans:
         content: Whether texts are sent as well.
     """
 
-    def __init__(self, exporter: "SpanExporter", *, content: bool = False):
+    def __init__(self, exporter: SpanExporter, *, content: bool = False):
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -196,7 +195,6 @@ class Spans:
         self._end(self._provider.shutdown)
 
     def _end(self, send: Callable[[], object]) -> None:
-
         if isinstance(self._exporter, Sender):
             self._exporter.end(send)
         else:
@@ -235,7 +233,7 @@ class Spans:
             self._names[id(program)] = {id(each): name for name, each in program.named_predictors()}
         return self._names[id(program)]
 
-    def _heard(self, call: Call, names: Mapping[int, str]) -> None:
+    def _heard(self, call: LMCall, names: Mapping[int, str]) -> None:
         """Make a span of an LM call that has ended, below what runs in its thread."""
         from opentelemetry.trace import SpanKind
 

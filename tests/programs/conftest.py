@@ -3,7 +3,6 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import dspy
@@ -14,9 +13,8 @@ from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.lms.calls.reply_cache import ReplyCache, ReplyStore
 from programs.lms.connect import Connection
-from tests.conftest import load_module
+from tests import loopback
 
-loopback = load_module(Path(__file__).parents[1] / "loopback.py")
 PATIENCE = 60  # seconds, for a machine that is busy; only what is broken waits that long
 
 

@@ -1,4 +1,4 @@
-"""The cascade: when the dear program is asked, what is returned, and the features of a run."""
+"""The cascade: when the expensive program is asked, what is returned, and the features of a run."""
 
 import math
 
@@ -48,7 +48,7 @@ STATED = [Passage(id="a", title="Quillon", text="The harbour master of Quillon i
 @pytest.mark.parametrize(
     ("answer", "asked"), [("Ansa Merrow", False), ("Bert Oyle", False), ("", True), ("unknown", True)]
 )
-def test_by_default_the_dear_program_is_asked_where_there_is_no_answer(answer, asked):
+def test_by_default_the_expensive_program_is_asked_where_there_is_no_answer(answer, asked):
     cheap, dear = Says(answer, passages=STATED), Says("Cora", calls=5)
     prediction = Cascade(cheap, dear)(question="Who?")
     assert prediction.details["asked"] is asked
@@ -67,7 +67,7 @@ def test_the_threshold_decides_between_never_and_nearly_always():
     assert low(question="Who?").answer == "Cora"
 
 
-def test_an_abstaining_dear_program_leaves_the_cheap_answer():
+def test_an_abstaining_expensive_program_leaves_the_cheap_answer():
     cheap, dear = Says("Bert Oyle", passages=STATED), Says("")
     prediction = Cascade(cheap, dear, threshold=0)(question="Who?")
     assert (prediction.answer, prediction.details["asked"], prediction.details["answered_by"]) == (
@@ -77,7 +77,7 @@ def test_an_abstaining_dear_program_leaves_the_cheap_answer():
     assert Cascade(Says(""), dear, threshold=0)(question="Who?").details["answered_by"] == "dear"
 
 
-def test_all_hops_are_those_of_the_cheap_program_and_then_those_of_the_dear_one(scripted, retriever):
+def test_all_hops_are_those_of_the_cheap_program_and_then_those_of_the_expensive_one(scripted, retriever):
     scripted(lambda system, user: {"reasoning": "", "query": "harbour", "answer": "Ansa"})
     program = Cascade(build("multihop", retriever, max_hops=1), build("multihop", retriever), threshold=0)
     heard = []

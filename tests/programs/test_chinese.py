@@ -11,6 +11,7 @@ from programs.parts.prediction import is_answer
 from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
 from signatures.types import Passage
+from tests.conftest import ListRetriever
 
 QUESTION = "奎隆港的港务长出生在哪个岛上？"
 EVIDENCE = "奎隆港的港务长是安莎·梅罗，她于1888年上任。"
@@ -21,23 +22,9 @@ PASSAGES = [
 ]
 
 
-class Retriever:
-    fingerprint = "chinese"
-
-    def __init__(self):
-        self.queries = []
-
-    def __call__(self, query, k):
-        self.queries.append(query)
-        return PASSAGES[:k]
-
-    def __deepcopy__(self, memo):
-        return self
-
-
 @pytest.fixture
 def retriever():
-    return Retriever()
+    return ListRetriever(PASSAGES)
 
 
 def deductions(*steps):

@@ -1,6 +1,5 @@
 import json
 
-import dspy
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -8,6 +7,7 @@ from hypothesis import strategies as st
 from programs.genground import GenGround
 from signatures.common.errors import UserError
 from signatures.types import Passage
+from tests.programs.fakes import traced
 
 EVIDENCE = "The harbour master of Quillon is Ansa Merrow."
 
@@ -105,9 +105,8 @@ def test_finished_before_any_hop_grounds_the_question_itself_and_the_loop_goes_o
 def test_a_repeated_sub_question_ends_the_loop_and_becomes_no_demonstration(scripted, retriever):
     scripted(story([step(), step(sub_question="who is THE harbour master")]))
     program = GenGround(retriever)
-    with dspy.context(trace=[]):
-        result = program("Question?")
-        deductions = [output for predictor, _, output in dspy.settings.trace if predictor is program.deduction]
+    result, trace = traced(program, "Question?")
+    deductions = [output for predictor, _, output in trace if predictor is program.deduction]
     assert (len(result.hops), result.answer) == (1, "concluded")
     assert [reply.sub_question for reply in deductions] == ["Who is the harbour master?"]
 
@@ -258,9 +257,8 @@ def test_the_verdict_of_the_deduction_counts_without_another_call(scripted, retr
 def test_a_deduction_that_says_neither_yes_nor_no_is_decided_and_no_demonstration(scripted, retriever, truth):
     engine = scripted(truthful([step(), step("", "rather the opposite", finished=True)], truth))
     program = GenGround(retriever, true_false=True)
-    with dspy.context(trace=[]):
-        result = program("Was Ansa Merrow born on land?")
-        outputs = [output for _, _, output in dspy.settings.trace]
+    result, trace = traced(program, "Was Ansa Merrow born on land?")
+    outputs = [output for _, _, output in trace]
     assert (result.answer, len(result.hops)) == (truth, 1)
     assert "Who is the harbour master?" in engine.prompts[-1]
     assert "rather the opposite" not in [output.answer for output in outputs]

@@ -1,9 +1,9 @@
 """Replies of GenGround's LM that are overridden: what the hop becomes, and what must not become a demonstration."""
 
-import dspy
 import pytest
 
 from programs.genground import GenGround
+from tests.programs.fakes import traced
 
 EVIDENCE = "The harbour master of Quillon is Ansa Merrow."
 
@@ -30,43 +30,42 @@ def replies(deductions, *, grounding=None, citing="", truth="yes"):
     return reply
 
 
-def traced(program, predictor):
-    with dspy.context(trace=[]):
-        result = program("In which sea does Quillon lie?")
-        return result, [output for called, _, output in dspy.settings.trace if called is getattr(program, predictor)]
+def outputs_of(program, predictor):
+    result, trace = traced(program, "In which sea does Quillon lie?")
+    return result, [output for called, _, output in trace if called is getattr(program, predictor)]
 
 
 @pytest.mark.parametrize(("answer", "left"), [("Bert Oyle", 1), ("bert oyle.", 1), ("Ansa Merrow", 0), ("", 0)])
 def test_without_evidence_only_an_unchanged_draft_may_become_a_demonstration(scripted, retriever, answer, left):
     scripted(replies([step(), END], grounding={"evidence": "", "answer": answer}))
-    result, outputs = traced(GenGround(retriever, k=3), "grounding")
+    result, outputs = outputs_of(GenGround(retriever, k=3), "grounding")
     assert (result.hops[0].answer, result.hops[0].verdict, len(outputs)) == ("Bert Oyle", "kept", left)
 
 
 @pytest.mark.parametrize(("quote", "left"), [("Nobody ever wrote those invented words", 0), ("", 2)])
 def test_a_quote_that_is_in_no_passage_becomes_no_demonstration(scripted, retriever, quote, left):
     scripted(replies([step(), END], citing=quote))
-    _, outputs = traced(GenGround(retriever, k=9, early_stop=False), "citing")
+    _, outputs = outputs_of(GenGround(retriever, k=9, early_stop=False), "citing")
     assert len(outputs) == left
 
 
 @pytest.mark.parametrize("answer", ["unknown", "Unknown.", ""])
 def test_evidence_without_an_answer_leaves_the_draft_and_the_next_batch_is_read(scripted, retriever, answer):
     scripted(replies([step(), END], grounding={"evidence": EVIDENCE, "answer": answer}))
-    result, outputs = traced(GenGround(retriever, k=9), "grounding")
+    result, outputs = outputs_of(GenGround(retriever, k=9), "grounding")
     assert (result.hops[0].answer, result.hops[0].verdict, result.citations) == ("Bert Oyle", "kept", [])
     assert (len(result.passages), outputs) == (9, [])
 
 
 def test_a_deduction_that_finishes_with_unknown_is_concluded(scripted, retriever):
     scripted(replies([step(), step("", "unknown", finished=True)]))
-    result, outputs = traced(GenGround(retriever, k=3), "deduction")
+    result, outputs = outputs_of(GenGround(retriever, k=3), "deduction")
     assert (result.answer, [output.answer for output in outputs]) == ("concluded", ["Bert Oyle"])
 
 
 def test_the_answer_of_an_unusable_sub_question_is_no_draft_of_the_question(scripted, retriever):
     scripted(replies([step("Merrow's birthplace?", "Quillon"), END]))
-    result, _ = traced(GenGround(retriever, k=3), "deduction")
+    result, _ = outputs_of(GenGround(retriever, k=3), "deduction")
     assert (result.hops[0].question, result.hops[0].draft) == ("In which sea does Quillon lie?", "")
     scripted(replies([step("Who?", "Merrow"), END]))
     assert GenGround(retriever, k=3)("Who?").hops[0].draft == "Merrow"
@@ -74,7 +73,7 @@ def test_the_answer_of_an_unusable_sub_question_is_no_draft_of_the_question(scri
 
 def test_articles_count_as_words_of_a_sub_question(scripted, retriever):
     scripted(replies([step("The Godfather director?", "Coppola"), END]))
-    result, _ = traced(GenGround(retriever, k=3), "deduction")
+    result, _ = outputs_of(GenGround(retriever, k=3), "deduction")
     assert (result.hops[0].question, result.hops[0].draft) == ("The Godfather director?", "Coppola")
 
 

@@ -17,11 +17,8 @@ from programs.inference import Answerer
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
-from tests.conftest import load_module
+from tests.programs.conftest import PATIENCE, question_in
 
-conftest = load_module(Path(__file__).with_name("conftest.py"))
-question_in = conftest.question_in
-PATIENCE = 60  # seconds, for a machine that is busy; only what is broken waits that long
 ROOT = Path(__file__).parents[2]
 
 

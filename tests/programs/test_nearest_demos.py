@@ -4,30 +4,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
 import dspy
-import numpy as np
 import pytest
 
 from programs.catalog import PROGRAMS, build
 from programs.nearest_demos import NearestDemos, PoolQuestion
 from programs.parts.knobs import knob_values, with_knobs
 from signatures.common.errors import UserError
+from tests.programs.fakes import Similar, traced
 
 
-class SharedWords:
-    """The similarity of two texts is the share of words that they have in common; counts its calls."""
-
-    fingerprint = "shared-words"
-
-    def __init__(self):
-        self.calls = 0
-
-    def __call__(self, left, right):
-        self.calls += 1
-        bags = [[set(text.lower().strip("?").split()) for text in texts] for texts in (left, right)]
-        return np.array([[len(one & other) / len(one | other) for other in bags[1]] for one in bags[0]])
-
-    def __deepcopy__(self, memo):
-        return self
+def share_of_words(one, other):
+    """Return the share of words that two texts have in common."""
+    first, second = (set(text.lower().strip("?").split()) for text in (one, other))
+    return len(first & second) / len(first | second)
 
 
 def entry(question, answer, predictor="reading"):
@@ -44,7 +33,7 @@ POOL = [
 
 @pytest.fixture
 def program(retriever):
-    return NearestDemos(build("rag", retriever, k=1), POOL, SharedWords(), k=2)
+    return NearestDemos(build("rag", retriever, k=1), POOL, Similar(share_of_words), k=2)
 
 
 def shown(engine):
@@ -59,7 +48,7 @@ def test_the_demos_are_those_of_the_nearest_questions_nearest_first(program, scr
     first, second = shown(engine)
     assert [("Merrow" in reply, "Ansa" in reply) for reply in first] == [(True, False), (False, True)]
     assert "Grey Sea" in second[0]
-    assert program.similarity.calls == 2
+    assert len(program.similarity.asked) == 2
     assert len(engine.requests) == 2  # nothing is bootstrapped
 
 
@@ -74,15 +63,14 @@ def test_a_predictor_without_nearest_demos_shows_its_own(retriever, scripted):
     child = build("rag", retriever)
     child.reading.demos = [dspy.Example(question="Own?", passages=[], answer="own")]
     engine = scripted(lambda system, user: {"answer": "x"})
-    NearestDemos(child, [PoolQuestion("Who?", {"reading": []})], SharedWords())("What?")
+    NearestDemos(child, [PoolQuestion("Who?", {"reading": []})], Similar(share_of_words))("What?")
     assert "own" in shown(engine)[0][0]
 
 
 def test_the_trace_names_the_predictors_of_the_program(program, scripted):
     scripted(lambda system, user: {"answer": "x"})
-    with dspy.context(trace=[]):
-        program("Who wrote it?")
-        ((predictor, inputs, _),) = dspy.settings.trace
+    _, trace = traced(program, "Who wrote it?")
+    ((predictor, inputs, _),) = trace
     assert predictor is program.program.reading
     assert predictor is program.predictors()[0]
     assert inputs["question"] == "Who wrote it?"
@@ -99,7 +87,7 @@ def test_an_error_leaves_the_trace_in_order_too(retriever, scripted):
             raise UserError("no server")
 
     scripted(lambda system, user: {"answer": "x"})
-    program = NearestDemos(Failing(), POOL, SharedWords())
+    program = NearestDemos(Failing(), POOL, Similar(share_of_words))
     with dspy.context(trace=[]), pytest.raises(UserError, match="no server"):
         program("Who wrote it?")
     with dspy.context(trace=[]):
@@ -120,7 +108,7 @@ def test_every_strategy_shows_them_in_each_predictor_that_has_some_and_stays_as_
         demo = dspy.Example(**{**dict.fromkeys(predictor.signature.fields, "SHOWN"), **outputs})
     before = child.dump_state()
     engine = scripted(lambda system, user: "?")
-    program = NearestDemos(child, [PoolQuestion("Who?", {first: [demo]})], SharedWords())
+    program = NearestDemos(child, [PoolQuestion("Who?", {first: [demo]})], Similar(share_of_words))
     result = program("What?")
     assert any("SHOWN" in reply for replies in shown(engine) for reply in replies)
     assert result.abstained

@@ -1,8 +1,5 @@
 """Replies that name no query or no inference: nothing is searched for, kept or shown as a demonstration."""
 
-from pathlib import Path
-
-import dspy
 import pytest
 
 from programs.genground import GenGround
@@ -10,11 +7,9 @@ from programs.lms.adapter import JsonForm
 from programs.multi_step.multihop import MultiHop
 from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
-from tests.conftest import load_module
-
-HERE = Path(__file__).parent
-completion = load_module(HERE / "self_completion" / "scripted_story.py")
-rounds = load_module(HERE / "retro_rag" / "script.py")
+from tests.programs.fakes import traced
+from tests.programs.retro_rag import script as rounds
+from tests.programs.self_completion import scripted_story as completion
 
 
 @pytest.mark.parametrize("queries", [["None"], ["(none)"], ["None needed"], ["Here are the queries:"], ["N/A", "无"]])
@@ -45,9 +40,8 @@ def test_a_query_of_an_earlier_round_is_not_searched_for_again(scripted):
     scripted(rounds.Story(searching=lambda user: next(said)), JsonForm(probability_mode="verbalised"))
     search = rounds.Batches()
     program = RetroRAG(search, max_rounds=5)
-    with dspy.context(trace=[]):
-        program("Question?")
-        left = [output.query for called, _, output in dspy.settings.trace if called is program.searching]
+    _, trace = traced(program, "Question?")
+    left = [output.query for called, _, output in trace if called is program.searching]
     assert search.queries == ["Question?", "sea of Quillon", "birth of Merrow", "Question?", "last one"]
     assert left == ["sea of Quillon", "birth of Merrow", "last one"]
 
@@ -62,9 +56,8 @@ def test_inferences_that_say_nothing_are_not_weighed(scripted):
 def test_multihop_searches_for_the_question_instead(scripted, retriever):
     scripted(lambda system, user: {"reasoning": "r", "query": "None", "answer": "a"})
     program = MultiHop(retriever)
-    with dspy.context(trace=[]):
-        program("Question?")
-        kept = [output for _, _, output in dspy.settings.trace if "query" in output]
+    _, trace = traced(program, "Question?")
+    kept = [output for _, _, output in trace if "query" in output]
     assert (retriever.queries, kept) == (["Question?"] * 2, [])
 
 

@@ -12,6 +12,7 @@ from programs.multi_step.iter_retgen import IterRetGen
 from programs.multi_step.self_ask import SelfAsk
 from programs.parts.passages import is_no_item
 from programs.parts.reasoning.thought import next_sentence, stated_answer
+from tests.programs.fakes import traced
 
 REFUSALS = ["Not mentioned in the passages.", "Cannot be determined.", "unknown", "文中没有提到。"]
 
@@ -60,19 +61,16 @@ def test_ircot_falls_back_on_its_thought_and_iter_retgen_on_the_generation_befor
 def test_a_thought_that_states_another_answer_than_the_reader_is_no_demonstration(scripted, retriever):
     scripted(lambda system, user: {"sentence": "So the answer is: Tarn.", "answer": "Quillon"})
     program = IRCoT(retriever)
-    with dspy.context(trace=[]):
-        program("Where?")
-        assert [predictor for predictor, *_ in dspy.settings.trace] == [program.reading]
+    _, trace = traced(program, "Where?")
+    assert [predictor for predictor, *_ in trace] == [program.reading]
     program = FLARE(retriever)
-    with dspy.context(trace=[]):
-        program("Where?")
-        assert [predictor for predictor, *_ in dspy.settings.trace] == [program.reading]
+    _, trace = traced(program, "Where?")
+    assert [predictor for predictor, *_ in trace] == [program.reading]
     answers = iter(["Tarn", "Quillon"])
     scripted(lambda system, user: {"reasoning": "so", "answer": next(answers)})
     program = IterRetGen(retriever)
-    with dspy.context(trace=[]):
-        program("Where?")
-        assert [predictor for predictor, *_ in dspy.settings.trace] == [program.reading]
+    _, trace = traced(program, "Where?")
+    assert [predictor for predictor, *_ in trace] == [program.reading]
 
 
 @pytest.mark.parametrize("program", [IRCoT, FLARE])

@@ -8,6 +8,7 @@ from programs.catalog import PROGRAMS, build
 from programs.parts.prediction import hops_heard_by
 from programs.parts.verification import SCORES
 from signatures.types import Passage
+from tests.programs.fakes import Fake
 
 CASES = [(name, preset) for name, cls in PROGRAMS.items() for preset in cls.PRESETS if preset != "few_shot"]
 
@@ -52,16 +53,11 @@ def replies(kind):
     return reply
 
 
-class Endless:
+class Endless(Fake):
     """Returns new passages for every query."""
 
-    fingerprint = "endless"
-
-    def __call__(self, query, k):
+    def find(self, query, k):
         return [Passage(id=f"{query} {n}", title="", text=f"{query} {n}. Ansa Merrow.") for n in range(k)]
-
-    def many(self, queries, k):
-        return [self(query, k) for query in queries]
 
 
 @pytest.mark.parametrize("kind", ["obliging", "reluctant", "unreadable", "half"])

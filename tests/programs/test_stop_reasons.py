@@ -4,26 +4,20 @@ import pytest
 
 from programs.catalog import build
 from programs.parts.verification import SCORES
+from tests.programs.fakes import Fake
 from tests.programs.obliging import obliging
 
 
-class FindsOnce:
+class FindsOnce(Fake):
     """Finds two passages for the first query, and nothing for any other."""
 
-    fingerprint = "once"
-
     def __init__(self, passages):
+        super().__init__()
         self.passages, self.first = passages, None
 
-    def __call__(self, query, k):
+    def find(self, query, k):
         self.first = self.first or query
         return self.passages[:2] if query == self.first else []
-
-    def many(self, queries, k):
-        return [self(query, k) for query in queries]
-
-    def __deepcopy__(self, memo):
-        return self
 
 
 def changed(**fields):

@@ -9,8 +9,7 @@ from programs.catalog import build
 from programs.inference import Answerer
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from signatures.types import Hop
-
-PATIENCE = 60  # seconds, for a machine that is busy; only what is broken waits that long
+from tests.programs.conftest import PATIENCE
 
 
 class Gate:

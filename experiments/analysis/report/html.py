@@ -1,13 +1,10 @@
 """Write one or more runs as a self-contained HTML file.
 
-The summary is plain HTML. The questions are packed (`traces.py`) and shown by the page's script (`page.js.j2`), each
-trace when it is opened. All text of an LM or a corpus is escaped or inserted as text, and the page's content security
-policy forbids every other script and all external resources.
-
-The questions of a report as its page reads them: an index for the table, and compressed blocks of traces.
-
-Both are JSON, compressed with zlib and written as base64, which the page unpacks: the index when it opens, a block when
-one of its questions is opened. Text that runs share (cited passages of a question) is stored once per question.
+The summary is plain HTML. The questions are an index for the table, and compressed blocks of traces: JSON, packed with
+zlib and written as base64, which the page's script (`page.js.j2`) unpacks, the index when the page opens, a block when
+one of its questions is opened. Text that runs share (cited passages of a question) is stored once per question. All
+text of an LM or a corpus is escaped or inserted as text, and the page's content security policy forbids every other
+script and all external resources.
 """
 
 import base64

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from experiments.analysis.statistics import Mean
-
 _COLOURS = ("#2f5fd0", "#d9822b", "#1a7f4b", "#8a4fbf", "#b42318", "#5b6472")
 _MAX_BINS = 40
 
@@ -69,47 +67,6 @@ def token_histogram(groups: Mapping[str, Sequence[int]], path: Path, *, title: s
     panels[-1].set_xlabel("tokens per question (prompt and completion)")
     panels[-1].xaxis.set_major_formatter("{x:,.0f}")
     panels[-1].set_xlim(edges[0], edges[-1])
-    path = Path(path)
-    with writing(path), atomic_write(path, "wb") as file:
-        canvas.print_png(file)
-    return path
-
-
-def curves(lines: Mapping[str, Mapping[int, "Mean"]], path: Path, *, title: str, x_label: str, y_label: str) -> Path:
-    """Plot means with their 95 % intervals against integers, one line per name, and return the path.
-
-    Args:
-        lines: Name of a line -> x value -> mean in [0, 1], plotted in percent. Undefined means are omitted.
-        path: The PNG file, written atomically.
-        title: Title of the plot.
-        x_label: Label of the x axis.
-        y_label: Label of the y axis.
-
-    Raises:
-        UserError: There is nothing to draw, or the file cannot be written.
-    """
-    drawn = {name: [(x, mean) for x, mean in sorted(of.items()) if mean.mean is not None] for name, of in lines.items()}
-    if not any(drawn.values()):
-        raise UserError(f"There are no means to draw for {title!r}. Give runs with scored questions.")
-    figure, canvas = empty_figure(6.4, 4.2)
-    axes = figure.add_subplot()
-    for (name, points), colour in zip(drawn.items(), cycle(_COLOURS), strict=False):
-        xs, ys, below, above = [], [], [], []
-        for x, point in points:
-            value = point.mean or 0.0
-            xs.append(x)
-            ys.append(100 * value)
-            below.append(100 * (value - (value if point.low is None else point.low)))
-            above.append(100 * ((value if point.high is None else point.high) - value))
-        spread = [below, above]
-        axes.errorbar(xs, ys, yerr=spread, color=colour, marker="o", capsize=3, label=_plain(name))
-    axes.set_title(_plain(title), loc="left", fontsize=12)
-    axes.set_xlabel(_plain(x_label))
-    axes.set_ylabel(_plain(y_label))
-    axes.set_xticks(sorted({x for points in drawn.values() for x, _ in points}))
-    axes.set_ylim(0, 100)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(frameon=False, fontsize=9, loc="outside lower left", ncols=min(3, len(drawn)))
     path = Path(path)
     with writing(path), atomic_write(path, "wb") as file:
         canvas.print_png(file)

@@ -5,9 +5,18 @@ from pathlib import Path
 
 from corpora.passages import PassageRecord
 from corpora.questions import Question, read_questions
-from experiments.annotation.review.cards import STEPWISE, Card, Item, Reference, Scale, Step, opaque_id, reference
+from experiments.annotation.review.cards import (
+    STEPWISE,
+    Card,
+    Item,
+    ReasoningStep,
+    Reference,
+    Scale,
+    opaque_id,
+    reference,
+)
 from experiments.annotation.review.keyfact_cards import gold_references, pick_passages
-from experiments.annotation.review.review_folder import Review, Source, start_review
+from experiments.annotation.review.review_folder import Review, ReviewedFile, start_review
 from experiments.runs.calls import evidence_line
 from experiments.runs.files import RUN, Json, Row, read_rows, read_run
 from signatures.citation_marks import citation_numbers, renumber_citations
@@ -117,11 +126,11 @@ def _card(
     )
 
 
-def _step(hop: Json, row: Row) -> Step:
+def _step(hop: Json, row: Row) -> ReasoningStep:
     draft = hop.get("draft")
     changed = draft is not None and draft != hop.get("answer")
     before = f"{draft or 'none'} \N{RIGHTWARDS ARROW} " if changed else ""
-    return Step(question=str(hop["question"]), answer=f"{before}{_hop_answer(hop, row)}")
+    return ReasoningStep(question=str(hop["question"]), answer=f"{before}{_hop_answer(hop, row)}")
 
 
 def _shared_questions(rows: Sequence[Sequence[Row]], limit: int | None, seed: int) -> list[str]:
@@ -192,7 +201,7 @@ def review_answers(
         folder,
         scale,
         cards,
-        [Source(label=label, path=str(run)) for label, run in zip(labels, runs, strict=True)],
+        [ReviewedFile(label=label, path=str(run)) for label, run in zip(labels, runs, strict=True)],
         raters=raters,
         left_out={reason: count for reason, count in left_out.items() if count},
     )

@@ -1,6 +1,6 @@
-"""The content of a review's screens: a card is a question with its references and the items to judge.
+"""The content of a review's screens (a question with its references and the items to judge), and the rating scales.
 
-Rating scales: the tasks and grades of the papers' human evaluations.
+The scales are the tasks and grades of the papers' human evaluations:
 
 - "How Credible Is an Answer From Retrieval-Augmented LLMs?", section 3 (human filtering of key facts) and section 6.2
   (sentences helpful or not; completeness in five grades).
@@ -40,7 +40,7 @@ class Item(_Shown):
     details: list[tuple[str, str]] = []
 
 
-class Step(_Shown):
+class ReasoningStep(_Shown):
     """One hop or sub-question, shown to follow the reasoning."""
 
     question: str
@@ -80,7 +80,7 @@ class Card(_Shown):
     question_id: str
     question: str
     golds: list[str] = []
-    steps: list[Step] = []
+    steps: list[ReasoningStep] = []
     response: str | None = None
     references: list[Reference] = []
     run: str | None = None

@@ -7,8 +7,8 @@ from typing import Any
 
 from corpora.passages import PassageRecord, read_passages
 from corpora.questions import Question, read_questions
-from experiments.annotation.review.cards import KEYFACTS, Card, Item, Reference, Step, opaque_id, reference
-from experiments.annotation.review.review_folder import Review, Source, start_review
+from experiments.annotation.review.cards import KEYFACTS, Card, Item, ReasoningStep, Reference, opaque_id, reference
+from experiments.annotation.review.review_folder import Review, ReviewedFile, start_review
 from signatures.common.files import sha256_file
 
 PASSAGES = "passages.jsonl"
@@ -77,7 +77,7 @@ def _card(question: Question, passages: dict[str, PassageRecord]) -> Card:
         question_id=question.id,
         question=question.question,
         golds=question.answers,
-        steps=[Step(question=hop.question, answer=hop.answer or "") for hop in question.sub_questions],
+        steps=[ReasoningStep(question=hop.question, answer=hop.answer or "") for hop in question.sub_questions],
         references=gold_references(question, passages),
         items=[
             Item(id=opaque_id(KEYFACTS.name, question.id, part, fact), part=part, text=fact, details=checks)
@@ -111,7 +111,7 @@ def review_keyfacts(
         folder,
         KEYFACTS,
         [_card(question, available) for question in chosen],
-        [Source(label="questions", path=str(questions), sha256=sha256_file(questions))],
+        [ReviewedFile(label="questions", path=str(questions), sha256=sha256_file(questions))],
         raters=raters,
         left_out={reason: count for reason, count in left_out.items() if count},
     )

@@ -1,10 +1,8 @@
 """The folder of a review: `review.json` (description), `cards.jsonl` (cards as shown) and `decisions.jsonl`.
 
-The cards are stored, so that a review can be resumed even if its questions and runs were changed or deleted.
-
-`decisions.jsonl`: one line per decision, written to disk before it is reported as saved.
-
-A reviewer's later decision on an item replaces the earlier one; one without a value undoes it.
+The cards are stored, so that a review can be resumed even if its questions and runs were changed or deleted. A decision
+is written to disk before it is reported as saved. A reviewer's later decision on an item replaces the earlier one; one
+without a value undoes it.
 """
 
 import contextlib
@@ -202,7 +200,7 @@ REVIEW, CARDS = "review.json", "cards.jsonl"
 _LOCK = "review.lock"
 
 
-class Source(BaseModel):
+class ReviewedFile(BaseModel):
     """The file of questions, or the run folder, that cards were made from.
 
     Args:
@@ -234,7 +232,7 @@ class Description(BaseModel):
     schema_version: int = SCHEMA
     scale: str
     raters: int
-    sources: list[Source]
+    sources: list[ReviewedFile]
     left_out: dict[str, int] = {}
     cards_sha256: str
 
@@ -270,7 +268,7 @@ def start_review(
     folder: Path,
     scale: Scale,
     cards: Sequence[Card],
-    sources: Sequence[Source],
+    sources: Sequence[ReviewedFile],
     *,
     raters: int | None = None,
     left_out: dict[str, int] | None = None,

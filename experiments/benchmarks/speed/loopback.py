@@ -4,11 +4,10 @@
 
 prints its base URL as the first line and serves until its standard input is closed. `GET /stats` counts what it did.
 
-Replies of the loopback server: they fit what a prompt asks for, and make every program take its usual steps.
-
-A reply depends on the prompt alone. Fields are those of the JSON schema, or those that the end of the prompt names, in
-the form that it asks for: our own adapters and those of DSPy. Their values are made up, except for what GenGround needs
-to go on: new sub-questions until `HOPS` hops are settled, and evidence that stands in a passage, for half of the calls.
+A reply depends on the prompt alone, and makes every program take its usual steps. Fields are those of the JSON schema,
+or those that the end of the prompt names, in the form that it asks for: our own adapters and those of DSPy. Their
+values are made up, except for what GenGround needs to go on: new sub-questions until `HOPS` hops are settled, and
+evidence that stands in a passage, for half of the calls.
 """
 
 import argparse

@@ -2,25 +2,17 @@
 
     python -m experiments.papers.compiling.gains --data ../shared/data --work ../compiling
 
-Each row gets the same number of LM calls for everything that it does, and makes one artifact per seed from the same
-train and dev questions; the test questions are asked once per artifact. Replies are shared between rows, budgets are
-not (`shared_replies.py`). Programs start at their preset for small LMs, as in every command with the embedded LM.
+Each row makes one artifact per seed from the same train and dev questions; the test questions, which nobody trained on
+(HotpotQA's dev questions and the held-back ones of 2WikiMultihopQA and MuSiQue), are asked once per artifact. Programs
+start at their preset for small LMs, as in every command with the embedded LM.
+
+Every row gets the same number of LM calls and pays for each out of its own budget, as if it were alone: its LM has a
+cache of its own. Behind these LMs stands one LM with the common cache, so that a prompt that several rows send is
+computed once.
 
 A finished row is recorded beside the table, with the scores of every test question, and is not made again; so the
 command can be stopped and started again, here or on another machine. `--rows`, `--programs` and `--seeds` choose a
 part; `--only-table` makes table and plot again from the records, without an LM.
-
-Makes the rows of the comparison and asks each the test questions; what is recorded is not made again.
-
-Equal budgets at less than their price: what another row of the comparison has asked is not computed again.
-
-Every row pays for each of its calls out of its own budget, as if it were alone: its LM has a cache of its own. Behind
-these LMs stands one LM with the common cache, so that a prompt that several rows send is computed once.
-
-The questions of the comparison: three real sets over one pooled corpus, split into train, dev (validation) and test.
-
-The embedded LM was trained on the `train` files of these sets, so its answers to them say nothing. All questions here
-are those that nobody trained on: HotpotQA's dev questions and the held-back ones of 2WikiMultihopQA and MuSiQue.
 """
 
 import io
@@ -39,15 +31,7 @@ from dspy.lm15 import Request, Response
 from experiments.analysis.report.plots import empty_figure
 from experiments.analysis.statistics import means_and_differences
 from experiments.papers.command import help_of, names, run_command, say
-from experiments.papers.compiling.records import (
-    COSTS,
-    FAULTS,
-    METRIC,
-    METRICS,
-    Key,
-    Record,
-    Records,
-)
+from experiments.papers.compiling.records import COSTS, FAULTS, METRIC, METRICS, Key, Record, Records
 from experiments.papers.compiling.rows import DEFAULT, PRESET, ROWS, Work, limits_of, make
 from experiments.papers.record_file import as_stored, require_same, rounded
 from optimizers.metrics.scoring import tokens_of
@@ -63,7 +47,6 @@ if TYPE_CHECKING:
 
     from corpora.questions import Question
     from experiments.runs.files import Row
-    from programs.lms.connect import Connection
     from signatures.types import Retriever
 
 
@@ -344,10 +327,6 @@ def _program(lm: str, rows: Mapping[str, Mapping[int, Record]]) -> dict[str, Any
     return {"lm_id": lm, **made_with, "rows": table(rows)}
 
 
-if __name__ == "__main__":
-    run_command(app, "gains")
-
-
 class SharedEngine:
     """An engine that lets another LM answer, with its cache and without its costs.
 
@@ -493,7 +472,6 @@ class Comparison:
 
     def _work(self, seed: int, folder: Path, budgets: list[Any]) -> Work:
         from optimizers.metrics.catalog import get_metric
-        from programs.lms.calls.budget import Budget
 
         name = secrets.token_hex(6)  # an attempt pays for all of its calls
 
@@ -624,3 +602,7 @@ def _sets(data: Path, work: Path) -> "tuple[dict[str, list[Question]], list[Path
         found[name] = held_back_questions(work, name)
         passages += passage_files(SOURCES[name], work)
     return found, passages
+
+
+if __name__ == "__main__":
+    run_command(app, "gains")

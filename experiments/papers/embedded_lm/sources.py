@@ -25,7 +25,7 @@ from signatures.types import Retriever
 
 
 @dataclass(frozen=True)
-class Source:
+class QuestionSource:
     """One source of training questions.
 
     Args:
@@ -55,20 +55,22 @@ _NQ_TEXT = "CC BY-SA 3.0 (text of Natural Questions and Wikipedia)"
 SOURCES = {
     source.name: source
     for source in (
-        Source("hotpotqa", "hotpotqa", "hotpotqa/hotpot_train_100.json", "hotpotqa"),
-        Source("hotpotqa-evidence", "hotpotqa", "hotpotqa/hotpot_train_evidence_500.jsonl", "hotpotqa"),
-        Source(
+        QuestionSource("hotpotqa", "hotpotqa", "hotpotqa/hotpot_train_100.json", "hotpotqa"),
+        QuestionSource("hotpotqa-evidence", "hotpotqa", "hotpotqa/hotpot_train_evidence_500.jsonl", "hotpotqa"),
+        QuestionSource(
             "2wikimultihopqa",
             "2wikimultihopqa",
             "2wikimultihopqa/2wiki_train.json",
             "2wikimultihopqa",
             ("2wikimultihopqa/corpus_6119.json",),
         ),
-        Source("musique", "musique", "musique/musique_ans_train_100.jsonl", "musique"),
-        Source("nq_open", "nq_open", "nq_open/nq_open_oracle_2655.jsonl.gz", "nq_open", stated=f"MIT; {_NQ_TEXT}"),
-        Source("qed", "nq_open", "nq_open/qed_dev_1355.jsonl", "nq_open", stated=_NQ_TEXT),
-        Source("strategyqa", "strategyqa", "strategyqa/strategyqa_train.json", "strategyqa"),
-        Source("world", None, "", "world"),
+        QuestionSource("musique", "musique", "musique/musique_ans_train_100.jsonl", "musique"),
+        QuestionSource(
+            "nq_open", "nq_open", "nq_open/nq_open_oracle_2655.jsonl.gz", "nq_open", stated=f"MIT; {_NQ_TEXT}"
+        ),
+        QuestionSource("qed", "nq_open", "nq_open/qed_dev_1355.jsonl", "nq_open", stated=_NQ_TEXT),
+        QuestionSource("strategyqa", "strategyqa", "strategyqa/strategyqa_train.json", "strategyqa"),
+        QuestionSource("world", None, "", "world"),
     )
 }
 WORLD_SEED, WORLD_QUESTIONS = 11, 400
@@ -95,7 +97,7 @@ class Prepared:
         dropped: Questions left out, by reason.
     """
 
-    source: Source
+    source: QuestionSource
     questions: list[Question]
     corpus: Mapping[str, PassageRecord]
     retrieve: Retriever
@@ -165,7 +167,7 @@ def open_held_back(data: Path, work: Path, name: str) -> tuple[list[Question], l
     return held_back_questions(work, name), passages, index
 
 
-def convert_source(source: Source, data: Path, work: Path) -> None:
+def convert_source(source: QuestionSource, data: Path, work: Path) -> None:
     """Convert a source into `work / source.name`, unless it is there."""
     folder = work / source.name
     if (folder / "questions.jsonl").is_file():
@@ -180,7 +182,7 @@ def convert_source(source: Source, data: Path, work: Path) -> None:
         convert(source.dataset, data / source.file, folder, split="train", overwrite=True)
 
 
-def _convert_statements(source: Source, file: Path, folder: Path) -> None:
+def _convert_statements(source: QuestionSource, file: Path, folder: Path) -> None:
     """Convert questions whose gold is statements without titles: each statement is a passage of its own."""
     questions, passages = [], {}
     for question, answer, statements in _statements(source, file):
@@ -192,7 +194,7 @@ def _convert_statements(source: Source, file: Path, folder: Path) -> None:
     write_questions(folder / "questions.jsonl", {question.id: question for question in questions}.values())
 
 
-def _statements(source: Source, file: Path) -> Iterator[tuple[str, str, list[str]]]:
+def _statements(source: QuestionSource, file: Path) -> Iterator[tuple[str, str, list[str]]]:
     """Yield question, answer and statements: gold sentences of HotpotQA, the facts of StrategyQA's annotators."""
     text = file.read_text(encoding="utf-8")
     if source.dataset == "strategyqa":
@@ -215,7 +217,7 @@ def _index(name: str, work: Path) -> tuple[Retriever, list[PassageRecord]]:
     return open_index(folder / "index"), list(read_passages(folder / "passages.jsonl"))
 
 
-def passage_files(source: Source, work: Path) -> list[Path]:
+def passage_files(source: QuestionSource, work: Path) -> list[Path]:
     """Return the files with the passages of a converted source."""
     found = [work / source.name / "passages.jsonl"]
     return found + sorted((work / source.name).glob("more*/passages.jsonl"))

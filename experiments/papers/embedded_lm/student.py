@@ -5,9 +5,7 @@
 Questions that nobody trained on, retrieved from one pooled corpus per set: HotpotQA's dev questions and the held-back
 ones of 2WikiMultihopQA. `--rows` are the tables: `reading` (`rag` alone, cheap enough for all questions), `targets`
 (the programs with the trained LM, two with the untrained one), `table3` (GenGround's Table 3), `cov_rag` (CoV-RAG with
-and without verification, and what its second search repairs and breaks), `verification_data` (CoV-RAG trained with and
-without verification data, with `--adapters with=FOLDER --adapters without=FOLDER`), `scale` (scores by number of
-training examples, with `--adapters N=FOLDER`). Each table of each set can be run alone;
+and without verification, and what its second search repairs and breaks). Each table of each set can be run alone;
 `experiments/results/student_embedded.json` keeps the others. A run is resumed with `--resume`, and one that another
 table has made is used again.
 """
@@ -20,14 +18,12 @@ import typer
 
 from experiments.papers.command import help_of, names, run_command, say
 from experiments.papers.embedded_lm import student_tables as tables
-from experiments.papers.embedded_lm.student_adapters import EXAMPLES, read_adapters
 from experiments.papers.embedded_lm.student_sets import SETS, EvaluationSet, Runs, open_lms, open_set
-from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
-ROWS = ("reading", "targets", "table3", "cov_rag", "verification_data", "scale")
+ROWS = {"reading": tables.reading, "targets": tables.targets, "table3": tables.table3, "cov_rag": tables.cov_rag}
 RESULTS = Path("experiments/results")
 FILE = "student_embedded.json"
 
@@ -53,46 +49,25 @@ def student(
     sets: Sets = ",".join(SETS),
     questions: Annotated[int, typer.Option(help="Questions of each set.", min=2)] = 200,
     rows: Rows = ",".join(ROWS),
-    adapters: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="An adapter, repeatable: for scale N=FOLDER, N being the examples it has seen; for verification_data "
-            "with=FOLDER and without=FOLDER."
-        ),
-    ] = None,
     results: Results = RESULTS,
     resume: Resume = False,
 ) -> None:
     """Measure the tables."""
-    named_sets, named_rows = names("set", sets, SETS), names("table", rows, ROWS)
-    given = read_adapters(adapters or [])
-    by_table = {"verification_data": given.tasks, "scale": given.sizes}
-    if rows == ",".join(ROWS):
-        named_rows = [row for row in named_rows if by_table.get(row, given)]
-    for row, wanted in by_table.items():
-        if row in named_rows and not wanted:
-            raise UserError(f"The table {row} needs adapters: name them, e.g. --adapters {EXAMPLES[row]}.")
-        if wanted and row not in named_rows:
-            raise UserError(f"Adapters are named for the table {row}, which is not: add it to --rows, or omit them.")
-    sizes = {"0": base} | given.sizes if given.sizes else {}
-    lms = open_lms({"trained": lm, "untrained": base} | given.tasks | sizes)
+    named_sets, named_rows = names("set", sets, SETS), names("table", rows, tuple(ROWS))
+    lms = open_lms({"trained": lm, "untrained": base})
     for name in named_sets:
         of = open_set(name, data, work, questions)
         runs = Runs(of, lms, work / "student", threads=8, resume=resume)
         for table in named_rows:
             say(f"{table}, {name}")
             started = time.monotonic()
-            found = tables.scale(runs, list(sizes)) if table == "scale" else getattr(tables, table)(runs)
-            if table == "verification_data":
-                found["training"] = given.training
+            found = ROWS[table](runs)
             record = {
                 **head("experiments.papers.embedded_lm.student", of, lms, found),
                 "seconds": round(time.monotonic() - started),
                 **found,
             }
-            kept = keep(results / FILE, name, table, record)
-            if table == "scale":
-                _draw(kept, results / f"{Path(FILE).stem}_scale.png")
+            keep(results / FILE, name, table, record)
             typer.echo(tables.as_text(name, table, record))
     say(f"Written: {results / FILE}")
 
@@ -127,19 +102,6 @@ def keep(path: Path, name: str, table: str, record: dict[str, Any]) -> dict[str,
     sets.setdefault(name, {})[table] = portable(record)
     write_json(path, {"sets": sets})
     return sets
-
-
-def _draw(sets: dict[str, Any], path: Path) -> None:
-    """Draw F1 by the number of training examples, a line per program and set."""
-    from experiments.analysis.report.plots import curves
-    from experiments.analysis.statistics import Mean
-
-    lines: dict[str, dict[int, Mean]] = {}
-    for name, of in sets.items():
-        for run in of.get("scale", {}).get("runs", {}).values():
-            line = lines.setdefault(f"{run['program']}, {name}", {})
-            line[int(run["lm"])] = Mean(**run[tables.F1])
-    curves(lines, path, title="F1 by training data", x_label="training examples", y_label=f"{tables.F1}, %")
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ class Asked:
 
     Args:
         program: Name in the catalog.
-        lm: Key of the LM: "trained", "untrained", or the name of an adapter (`student_adapters.py`).
+        lm: Key of the LM: "trained" or "untrained".
         knobs: Those that differ from the program's preset `small`.
         gold: Whether it reads the gold passages alone, in place of retrieved ones.
         rerank: Reranker in front of the retriever; see `corpora.retrievers.rerank.open_reranker`.

@@ -4,12 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.papers.embedded_lm.student_adapters import WITH, WITHOUT
 from experiments.papers.embedded_lm.student_sets import COSTS, HOTPOTQA, METRICS, TWO_WIKI, Asked, Runs
 
 COMPARED = ("em", "f1[hotpot]", "acc[substring]")
 F1 = "f1[hotpot]"
-SCALE_PROGRAMS = ("rag", "genground")
 
 TARGETS = {
     "rag, gold passages": Asked("rag", gold=True),
@@ -75,21 +73,6 @@ COV_RAG = {
 }
 
 
-# Name of the LM -> what it was trained on.
-TASKS = {WITH: "trained on both tasks", WITHOUT: "trained on answers"}
-
-
-def _single(task: str) -> str:
-    return f"{task}, single iteration"
-
-
-VERIFICATION_DATA = {
-    name: Asked("cov_rag", lm, knobs=knobs)
-    for lm, task in TASKS.items()
-    for name, knobs in ((task, ()), (_single(task), _NEVER))
-}
-
-
 def targets(runs: Runs) -> dict[str, Any]:
     """Return the programs with the trained LM, two with the untrained one, and their paired differences."""
     asked = {name: runs.ask(run) for name, run in TARGETS.items()}
@@ -142,55 +125,6 @@ def cov_rag(runs: Runs) -> dict[str, Any]:
     compared["verification, trained against untrained"] = differences(runs, untrained, trained)
     compared["trained answers, verification trained against untrained"] = differences(runs, COV_RAG[_MIXED], trained)
     return {"runs": asked, "second_search": second, "differences": compared, "notes": [_COV_RAG_NOTE]}
-
-
-def verification_data(runs: Runs) -> dict[str, Any]:
-    """Return CoV-RAG trained with and without verification data, each asked with and without verification.
-
-    CoV-RAG (https://arxiv.org/abs/2410.05801), Figure 4: WebGLM is trained on answers, CoV-RAG on both, CoV-RAG-S is
-    the latter in a single iteration.
-
-    Args:
-        runs: Whose LMs have the names of `TASKS`.
-    """
-    asked = {name: runs.ask(run) for name, run in VERIFICATION_DATA.items()}
-    both, answers = TASKS[WITH], TASKS[WITHOUT]
-    pairs = {
-        f"single iteration: {both} against {answers}": (_single(answers), _single(both)),
-        f"{both} against {_single(answers)}": (_single(answers), both),
-        **{f"{task}: verification against single iteration": (_single(task), task) for task in (both, answers)},
-    }
-    return {
-        "runs": asked,
-        "second_search": {
-            task: second_search(runs.folder(VERIFICATION_DATA[_single(task)]), runs.folder(VERIFICATION_DATA[task]))
-            for task in (both, answers)
-        },
-        "differences": {
-            name: differences(runs, VERIFICATION_DATA[old], VERIFICATION_DATA[new])
-            for name, (old, new) in pairs.items()
-        },
-        "notes": [
-            "Of the paper, accuracy of Llama2-13b on four sets of open-domain questions: WebGLM 73.8, CoV-RAG 75.1 "
-            "(means of its Table 2); these are multi-hop questions.",
-        ],
-    }
-
-
-def scale(runs: Runs, sizes: Sequence[str]) -> dict[str, Any]:
-    """Return `rag` and `genground` with each adapter.
-
-    Args:
-        runs: Whose LMs have the sizes as names.
-        sizes: Numbers of examples seen, "0" for the untrained LM.
-    """
-    return {
-        "runs": {
-            f"{program}, {size} examples": runs.ask(Asked(program, size))
-            for program in SCALE_PROGRAMS
-            for size in sizes
-        }
-    }
 
 
 def differences(runs: Runs, old: Asked, new: Asked) -> dict[str, Any]:

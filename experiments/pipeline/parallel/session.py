@@ -17,7 +17,7 @@ from experiments.runs.files import Row, RowKey, key_of
 from programs.inference import warm_up
 from programs.lms.calls.control import GRACE, Control, current_control
 from programs.lms.calls.retry import share_limits
-from programs.lms.tracing.calls import Call, records_of
+from programs.lms.tracing.calls import LMCall, records_of
 from programs.parts.meter import Meter
 from programs.tracing.questions import flush_spans, question_span
 from signatures.common.errors import UserError, user_error_within
@@ -103,7 +103,7 @@ class Session:
         self.prefetch.started(asked.example.question)
         meter, before = Meter(), current_control().answers()
         self._meters[asked.key] = meter
-        calls: list[Call] | None = [] if self.config.calls else None
+        calls: list[LMCall] | None = [] if self.config.calls else None
         example = asked.example
         with (
             self.asking(example),

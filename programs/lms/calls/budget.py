@@ -1,9 +1,8 @@
-"""Limits on the cost of LM calls, enforced across threads.
+"""Limits on the cost of LM calls, enforced across threads and forks: a budget, shares of it, a question's own budget.
 
-Parts of a budget: shares of it, and what earlier sessions of the same work have spent of it.
-
-A session that repeats the work from its start gets the replies that were paid for from the cache. Each is taken over
-when the cache gives it for the first time, so that what was spent until then is what one session would have spent.
+A session that repeats the work of an earlier one from its start gets the replies that were paid for from the cache.
+Each is taken over when the cache gives it for the first time, so that what was spent until then is what one session
+would have spent.
 """
 
 import contextlib
@@ -22,7 +21,7 @@ from typing import IO, Any
 from dspy.clients.call_result import CallResult
 from dspy.clients.execution import PreparedCall
 
-from programs.lms.calls.control import current_control
+from programs.lms.calls.control import SLICE, current_control
 from programs.lms.requests import system_text
 from signatures.common.errors import UserError
 
@@ -142,9 +141,6 @@ class Earlier:
         self.known.add(key)
         for name, value in cost.items():
             self.left[name] = max(0.0, self.left[name] - value)
-
-
-SLICE = 0.2  # seconds between checks of the stop signal
 
 
 class BudgetExceeded(BaseException):  # not an Exception: optimizers catch those and continue

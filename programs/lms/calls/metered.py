@@ -3,10 +3,9 @@
 Calls are counted only here (`programs.parts.meter`), for all engines. Each attempt is a call, even if it fails. An
 engine without cost has `free = True`; for any other, a budget in usd needs a known price.
 
-Record the LM's replies of one question, and answer the same calls from the record.
-
-Unlike the cache of replies, a record holds every reply, also one that could not be parsed, and belongs to one question:
-a program that is run again on the same record takes the same course. A reply from the record is not paid again.
+The replies of one question can be recorded, and the same calls be answered from the record. Unlike the cache, a record
+holds every reply, also one that could not be parsed: a program that is run again on it takes the same course. A reply
+from the record is not paid again.
 """
 
 import asyncio

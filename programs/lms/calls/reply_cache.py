@@ -1,10 +1,8 @@
-"""Which replies of LMs are cached: those that were parsed, so that a bad reply is asked again.
+"""The cache of LM replies, a bounded SQLite file, and which replies it keeps: those that were parsed.
 
 An adapter wraps its call in `cached_if_parsed`: the reply is cached after it was parsed, and a cached reply that cannot
-be parsed is removed. Replies outside of such a block (an optimizer that calls an LM by itself) are cached if they have
-text. A reply that the provider's filter ended is never cached.
-
-A store of LM replies on disk: one SQLite file, JSON values, bounded in bytes, least recently used entries first out.
+be parsed is removed, so that a bad reply is asked again. Replies outside of such a block (an optimizer that calls an LM
+by itself) are cached if they have text. A reply that the provider's filter ended is never cached.
 
 One file and one connection serve all threads of a process, so that the number of open files does not grow with the
 threads. Several processes may use the file at a time (write-ahead log, https://sqlite.org/wal.html).
@@ -235,41 +233,33 @@ class ReplyCache(Cache):
             return None
 
 
-class _Reply:
-    """A reply of the LM, and whether it is cached."""
-
-    def __init__(self, key: dict[str, Any], record: dict[str, Any] | None):
-        self.key, self.record = key, record  # a record of None is cached already
-
-    def keep(self) -> None:
-        if self.record is not None:
-            dspy.cache.put(self.key, self.record, IGNORED_CACHE_KEYS)
-
-    def drop(self) -> None:
-        if self.record is None and isinstance(dspy.cache, ReplyCache):
-            dspy.cache.forget(self.key, IGNORED_CACHE_KEYS)
-
-
 class Unparsed:
-    """The replies received in a block of `cached_if_parsed`."""
+    """The replies received in a block of `cached_if_parsed`, with their keys; a reply of None is cached already."""
 
     def __init__(self) -> None:
-        self._replies: list[_Reply] = []
+        self._replies: list[tuple[dict[str, Any], dict[str, Any] | None]] = []
 
-    def add(self, reply: _Reply) -> None:
+    def add(self, key: dict[str, Any], reply: dict[str, Any] | None) -> None:
         """Hold a reply until the block ends."""
-        self._replies.append(reply)
+        self._replies.append((key, reply))
 
     def keep(self) -> None:
         """Cache the replies."""
-        for reply in self._replies:
-            reply.keep()
+        for key, reply in self._replies:
+            if reply is not None:
+                dspy.cache.put(key, reply, IGNORED_CACHE_KEYS)
 
     def drop(self) -> None:
         """Cache none of the replies, and remove those that were cached."""
-        for reply in self._replies:
-            reply.drop()
+        for key, reply in self._replies:
+            if reply is None:
+                _forget(key)
         self._replies.clear()
+
+
+def _forget(key: dict[str, Any]) -> None:
+    if isinstance(dspy.cache, ReplyCache):
+        dspy.cache.forget(key, IGNORED_CACHE_KEYS)
 
 
 _unparsed: contextvars.ContextVar[Unparsed | None] = contextvars.ContextVar("verihop_unparsed", default=None)
@@ -301,19 +291,17 @@ def look_up(lm: dspy.LM, call: PreparedCall) -> tuple[CallResult, dict[str, Any]
     record = dspy.cache.get(key, IGNORED_CACHE_KEYS)
     if record is None:
         return None
-    reply = _Reply(key, None)
     try:
         result = CallResult.load(record)
         usage = {**(record.get("usage") or usage_of(result))}
         result.cost = None if result.cost is None else float(result.cost)
     except Exception:  # noqa: BLE001 - whatever a damaged or foreign entry contains, the LM is asked
-        reply.drop()
-        return None
-    if _is_empty(result.outputs):
-        reply.drop()
+        result = None
+    if result is None or _is_empty(result.outputs):
+        _forget(key)
         return None
     if (pending := _unparsed.get()) is not None:
-        pending.add(reply)
+        pending.add(key, None)
     return result, usage
 
 
@@ -321,11 +309,10 @@ def keep(lm: dspy.LM, call: PreparedCall, result: CallResult) -> None:
     """Cache a reply, or hold it until it was parsed; an empty or filtered one is not cached."""
     if not call.cache or _is_empty(result.outputs) or FILTERED in _finish_reasons(result):
         return
-    reply = _Reply(key_of(lm, call), result.dump())
     if (pending := _unparsed.get()) is None:
-        reply.keep()
+        dspy.cache.put(key_of(lm, call), result.dump(), IGNORED_CACHE_KEYS)
     else:
-        pending.add(reply)
+        pending.add(key_of(lm, call), result.dump())
 
 
 def usage_of(result: CallResult) -> dict[str, Any]:
@@ -418,7 +405,5 @@ def use_reply_cache() -> None:
     with _lock:
         if wanted == _configured:
             return
-        import dspy
-
         dspy.cache = ReplyCache(ReplyStore(wanted[0], max_bytes=wanted[1]))
         _configured = wanted

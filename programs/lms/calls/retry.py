@@ -1,13 +1,12 @@
-"""When a failed call is repeated, and how long it waits before that.
+"""When a failed call is repeated, how long it waits before that, and how many calls a server gets at a time.
 
 A server that limits the rate (429, 503), or that answered before and cannot be reached now, is waited for up to the
 retry timeout. Other transient failures are repeated a few times; all others, such as a wrong key, never.
 
-How many calls a server gets at a time: halved when it refuses one, and grown again with each reply.
-
-Additive increase and multiplicative decrease, as in TCP's congestion avoidance (Chiu and Jain, "Analysis of the
-Increase and Decrease Algorithms for Congestion Avoidance", 1989, https://doi.org/10.1016/0169-7552(89)90019-6). A
-server whose replies are quick can refuse even one call at a time, so at a limit of 1 calls are also spaced out in time.
+The calls at a time are halved when the server refuses one, and grow again with each reply: additive increase and
+multiplicative decrease, as in TCP's congestion avoidance (Chiu and Jain, "Analysis of the Increase and Decrease
+Algorithms for Congestion Avoidance", 1989, https://doi.org/10.1016/0169-7552(89)90019-6). A server whose replies are
+quick can refuse even one call at a time, so at a limit of 1 calls are also spaced out in time.
 """
 
 import contextlib
@@ -279,12 +278,8 @@ def failure_of(error: LMError, *, remote: bool, answered: bool) -> Failure:
         return "refused"
     if isinstance(error, LMTransportError) and answered and not _timed_out(error):
         return "outage"
-    unreadable = remote and (isinstance(error, LMUnexpectedError) or (_is_provider_error(error) and status == 200))
+    unreadable = remote and (isinstance(error, LMUnexpectedError) or (type(error) is LMProviderError and status == 200))
     return "transient" if is_retryable_lm_error(error) or unreadable else "permanent"
-
-
-def _is_provider_error(error: LMError) -> bool:
-    return type(error) is LMProviderError
 
 
 def _timed_out(error: BaseException | None) -> bool:

@@ -1,6 +1,4 @@
-"""Chat models on an OpenAI-compatible server, one POST per call, in the dialect of the server.
-
-Tools in requests to a chat server, and the calls in its replies.
+"""Chat models on an OpenAI-compatible server, one POST per call, in the dialect of the server; with tools.
 
 https://platform.openai.com/docs/guides/function-calling; vLLM needs --enable-auto-tool-choice and a parser
 (https://docs.vllm.ai/en/stable/features/tool_calling/), llama.cpp --jinja.

@@ -46,7 +46,7 @@ def checked_base(api_base: str) -> str:
     try:
         parts = urlsplit(api_base)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # brackets or a port that are none; a "/" in a password makes it one
+    except ValueError:  # invalid brackets or port; a "/" in a password makes it one
         usable = False
     if not usable or "?" in api_base or "#" in api_base:
         shown = secrets.without_secrets(api_base)

@@ -1,8 +1,7 @@
-"""Ask a server which dialect it speaks, its version, the context size of a model and its slots.
+"""Ask a server which dialect it speaks, and a model what it can: context, slots, thinking, log-probabilities.
 
-Find out by one yes/no question whether a model thinks before it answers, and whether its log-probabilities count.
-
-How a setting of reasoning decides the yes/no questions:
+One yes/no question finds out whether the model thinks before it answers, and whether its log-probabilities count. How a
+setting of reasoning decides the yes/no questions:
 
 - `auto`: replies think if the model does. Yes/no questions are asked with thinking turned off where the server can:
   P(yes) then comes from the log-probabilities of the first token, as with a model that does not think, and costs one

@@ -1,6 +1,6 @@
 """What OpenAI-compatible servers do differently, as data: one `Dialect` a server, each deviation with its source.
 
-`detect` reads the fields listed here, `chat` writes requests accordingly, and `probe` explains results with them.
+`detect` reads the fields listed here and explains results with them, and `chat` writes requests accordingly.
 """
 
 import dataclasses

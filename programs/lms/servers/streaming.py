@@ -17,7 +17,7 @@ from dspy.lm15 import (
 
 from programs.lms.servers.thinking import FIELDS, NOT_SHOWN, TAGS, split_text
 from programs.lms.servers.usage import stated_usage
-from programs.parts.replies.sources import SOURCES, Source, stated_sources
+from programs.parts.replies.sources import SOURCES, StatedSource, stated_sources
 from signatures.common.errors import one_line
 from signatures.common.secrets import redact
 
@@ -78,7 +78,7 @@ class ReplyStream:
         self._finish: str | None = None
         self._done = self._said = False
         self._usage: Any = None
-        self._sources: list[Source] = []
+        self._sources: list[StatedSource] = []
         self._scores: list[Any] = []  # tokens with log-probabilities as the server sends them
 
     @property

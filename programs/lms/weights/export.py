@@ -18,7 +18,7 @@ from programs.lms.weights import choice
 from programs.lms.weights.choice import DESCRIPTION, folder_of, load, parse, run_folder
 from programs.lms.weights.gguf_files import FileType, read_metadata, write_gguf
 from programs.lms.weights.llama import Shape
-from programs.lms.weights.sources import Source
+from programs.lms.weights.sources import ModelTensors
 from signatures.common.errors import UserError
 from signatures.common.work import new_folder
 
@@ -182,7 +182,7 @@ def _config(shape: Shape, dtype: Float) -> dict[str, Any]:
     }
 
 
-def _write_safetensors(path: Path, source: Source, dtype: Float) -> None:
+def _write_safetensors(path: Path, source: ModelTensors, dtype: Float) -> None:
     import safetensors
 
     stored = {name: _rounded(source.read(name), dtype) for name in source.shape.tensors()}

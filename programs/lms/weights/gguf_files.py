@@ -11,13 +11,13 @@ from typing import Any, Literal
 import numpy as np
 
 from programs.lms.weights.llama import gguf_name, to_gguf
-from programs.lms.weights.sources import Source, gguf_header
+from programs.lms.weights.sources import ModelTensors, gguf_header
 from signatures.common.errors import UserError
 
 FileType = Literal["q8_0", "f16"]
 
 
-def write_gguf(path: Path, source: Source, template: Path, file_type: FileType, **metadata: str) -> None:
+def write_gguf(path: Path, source: ModelTensors, template: Path, file_type: FileType, **metadata: str) -> None:
     """Write a model as a GGUF file; norms stay in float32.
 
     Args:
@@ -63,7 +63,7 @@ def read_metadata(path: Path, *names: str) -> list[Any]:
     return [values.get(name) for name in names]
 
 
-def _sizes(source: Source) -> dict[str, Any]:
+def _sizes(source: ModelTensors) -> dict[str, Any]:
     shape = source.shape
     return {
         "llama.block_count": shape.layers,

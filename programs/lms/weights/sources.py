@@ -19,7 +19,7 @@ Read = Callable[[str], NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelTensors:
     """A model whose tensors are read one at a time.
 
     Args:
@@ -30,17 +30,17 @@ class Source:
     shape: Shape
     read: Read
 
-    def with_adapter(self, adapter: Adapter) -> "Source":
+    def with_adapter(self, adapter: Adapter) -> "ModelTensors":
         """Return the model with an adapter merged.
 
         Raises:
             UserError: The adapter does not fit.
         """
         adapter.check(self.shape)
-        return Source(self.shape, lambda name: adapter.merge(name, self.read(name)))
+        return ModelTensors(self.shape, lambda name: adapter.merge(name, self.read(name)))
 
 
-def gguf_source(path: Path) -> Source:
+def gguf_source(path: Path) -> ModelTensors:
     """Return the model in a GGUF file, dequantised.
 
     Raises:
@@ -78,7 +78,7 @@ def gguf_source(path: Path) -> Source:
             ) from error
         return from_gguf(name, array.reshape(size).astype(np.float32), shape)
 
-    return Source(shape, read)
+    return ModelTensors(shape, read)
 
 
 def gguf_header(path: Path) -> Header:
@@ -128,7 +128,7 @@ def _gguf_shape(path: Path, values: Mapping[str, Any], *, tied: bool) -> Shape:
     )
 
 
-def folder_source(folder: Path) -> Source:
+def folder_source(folder: Path) -> ModelTensors:
     """Return the model in a folder that transformers saved: `config.json` and safetensors.
 
     Raises:
@@ -148,4 +148,4 @@ def folder_source(folder: Path) -> Source:
             raise UserError(
                 f"{str(folder)!r}: {name} has the shape {actual}, its config.json says {wanted}. Save or copy it again."
             )
-    return Source(shape, lambda name: owners[name].read(name))
+    return ModelTensors(shape, lambda name: owners[name].read(name))

@@ -278,7 +278,7 @@ _LONGEST_ERROR = 300  # characters
 _UNNAMED = "(unnamed)"
 
 
-class Call(NamedTuple):
+class ToolRun(NamedTuple):
     """One call of a tool.
 
     Args:
@@ -301,7 +301,7 @@ def calls_tools(predictor: dspy.Predict) -> bool:
 
 def try_call_tools(
     predictor: dspy.Predict, tools: Sequence[Callable[..., Any]], **inputs: Any
-) -> tuple[dspy.Prediction | None, list[Call]]:
+) -> tuple[dspy.Prediction | None, list[ToolRun]]:
     """Ask an LM that may call tools; return its reply, None if it is neither a text nor a call, and its calls, run.
 
     The trace gets replies without calls only, and no tools: calls are no demonstrations, since no prompt shows them.
@@ -328,18 +328,18 @@ def try_call_tools(
     return plain, calls
 
 
-def _run(call: dspy.ToolCalls.ToolCall, tools: Sequence[dspy.Tool]) -> Call:
+def _run(call: dspy.ToolCalls.ToolCall, tools: Sequence[dspy.Tool]) -> ToolRun:
     """Run a call; whatever is wrong with it becomes a text, since names and arguments are the LM's."""
     shown = ", ".join(text if isinstance(text := value, str) else _json(value) for value in call.args.values())
     tool = next((tool for tool in tools if tool.name == call.name), None)
     if tool is None:
         names = ", ".join(str(tool.name) for tool in tools)
-        return Call(call.name or _UNNAMED, None, f"There is no such tool. There are: {names}.", shown)
+        return ToolRun(call.name or _UNNAMED, None, f"There is no such tool. There are: {names}.", shown)
     try:
-        return Call(call.name, tool(**call.args), "", shown)
+        return ToolRun(call.name, tool(**call.args), "", shown)
     except (ValueError, TypeError) as error:  # as DSPy checks arguments by their schema
         reason = " ".join(str(error).split())[:_LONGEST_ERROR]
-        return Call(call.name, None, f"It cannot be called like this: {reason}", shown)
+        return ToolRun(call.name, None, f"It cannot be called like this: {reason}", shown)
 
 
 def _json(value: Any) -> str:

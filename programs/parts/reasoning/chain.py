@@ -30,7 +30,7 @@ _ASKED = {"whom": "who", "whose": "who", "which": "what"} | {
 }
 
 
-class Step(NamedTuple):
+class ChainStep(NamedTuple):
     """One step of a chain.
 
     Args:
@@ -55,7 +55,7 @@ class Branch(NamedTuple):
         results: The feedback, as lines of the transcript.
     """
 
-    steps: list[Step]
+    steps: list[ChainStep]
     content: str = ""
     reply: dspy.Prediction | None = None
     results: tuple[str, ...] = ()
@@ -73,25 +73,25 @@ class Branch(NamedTuple):
 
 
 def branch_of(question: str, reply: dspy.Prediction) -> Branch:
-    """Return the chain of a reply with `chain` and `response`; a content that declines is none.
+    """Return the chain of a reply with `chain` and `response`; a content that declines does not count.
 
     Of a chain without steps the question itself is the only query, with the answer that the content states.
     """
     plain = strip_citations(reply.response)
     stated = stated_answer(plain) or ""
     content = "" if _is_open(plain) or (stated and _is_open(stated)) else reply.response.strip()
-    steps = parse_chain(reply.chain) or [Step(question, stated if content else "")]
+    steps = parse_chain(reply.chain) or [ChainStep(question, stated if content else "")]
     return Branch(steps, content, reply)
 
 
-def parse_chain(texts: Iterable[str]) -> list[Step]:
+def parse_chain(texts: Iterable[str]) -> list[ChainStep]:
     """Return the steps of a chain in order, without labels such as "Query 1:" and what is no step ("None", a heading).
 
     A text without an arrow is a query up to its first question mark, and behind that its answer. "unknown", a refusal,
     "None" and nothing at all are no answer. As in the paper's format, an answer may be a text of its own, and an open
     query be repeated as an unsolved one. The final content is no step.
     """
-    steps: list[Step] = []
+    steps: list[ChainStep] = []
     for text in texts:
         if label := _ANSWER_LABEL.match(text):
             if steps and not steps[-1].answer:
@@ -103,12 +103,12 @@ def parse_chain(texts: Iterable[str]) -> list[Step]:
     return steps
 
 
-def _step(text: str) -> Step:
+def _step(text: str) -> ChainStep:
     text = _LABEL.sub("", text.strip())
     query, *rest = _ARROW.split(text, maxsplit=1)
     if not rest and (asked := _QUESTION.fullmatch(text)):
         query, rest = asked["query"], [asked["answer"]]
-    return Step(query.strip(), _given(_ANSWER_LABEL.sub("", rest[0])) if rest else "")
+    return ChainStep(query.strip(), _given(_ANSWER_LABEL.sub("", rest[0])) if rest else "")
 
 
 def _given(answer: str) -> str:
@@ -116,7 +116,7 @@ def _given(answer: str) -> str:
 
 
 def _is_open(text: str) -> bool:
-    """Return whether an answer or a final content is none, as "unknown (to be searched for)" or "(empty)"."""
+    """Return whether an answer or a final content declines, as "unknown (to be searched for)" or "(empty)"."""
     return not gives_answer(text) or is_no_item(same_words(text)) or _OPEN.fullmatch(text) is not None
 
 

@@ -1,6 +1,4 @@
-"""A thought that grows sentence by sentence, and the answer that it gives behind a cue such as "the answer is".
-
-The probabilities of the tokens of free text, as the log-probabilities of a reply give them.
+"""A thought that grows sentence by sentence, the answer behind its cue ("the answer is"), its tokens' probabilities.
 
 Only LMs whose P(yes) is computed from log-probabilities are asked for them (`programs.parts.probability`); from others
 there are none. Every LM has its own tokens, so that a threshold holds for one LM alone.

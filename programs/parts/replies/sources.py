@@ -1,9 +1,8 @@
 """The sources of a reply: pages that an engine with a search of its own names beside its text.
 
 A program listens for them while it asks; the LM tells them whether it was asked or the cache answered. Prompts,
-predictions of predictors and demonstrations never contain them. They are untrusted text.
-
-Read the sources that an engine with a search of its own names beside a reply.
+predictions of predictors and demonstrations never contain them. They are untrusted: whatever has another form than the
+following is no source, or an empty text.
 
 - Perplexity lists `citations` (URLs) and `search_results` (`url`, `title`, `date`, `snippet`) beside the choices; the
   marks `[n]` of its text count the former. https://docs.perplexity.ai/docs/sonar/openai-compatibility
@@ -12,8 +11,6 @@ Read the sources that an engine with a search of its own names beside a reply.
 - LiteLLM hands both on beside the choices, some providers' under `provider_specific_fields` of the message.
   https://docs.litellm.ai/docs/providers/perplexity
 - Engines of DSPy turn annotations into `CitationPart`s.
-
-All that a reply contains is untrusted: whatever has another form than that is no source, or an empty text.
 """
 
 import contextlib
@@ -31,7 +28,7 @@ from signatures.citation_marks import find_marks
 from signatures.types import Passage
 
 
-class Source(TypedDict):
+class StatedSource(TypedDict):
     """A source as an engine states it; each text may be empty, and none is checked."""
 
     url: str
@@ -43,13 +40,13 @@ MOST_SOURCES = 200
 _LONGEST_URL, _LONGEST_TITLE, _LONGEST_TEXT = 2000, 300, 10_000  # characters
 _NO_URL = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff<>\"`\\]|[\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 
-_heard: contextvars.ContextVar[list[Source] | None] = contextvars.ContextVar("verihop_sources", default=None)
+_heard: contextvars.ContextVar[list[StatedSource] | None] = contextvars.ContextVar("verihop_sources", default=None)
 
 
 @contextlib.contextmanager
-def sources_heard() -> Iterator[list[Source]]:
+def sources_heard() -> Iterator[list[StatedSource]]:
     """Yield a list to which the replies in the block add their sources, in the order in which marks count them."""
-    heard: list[Source] = []
+    heard: list[StatedSource] = []
     token = _heard.set(heard)
     try:
         yield heard
@@ -57,14 +54,14 @@ def sources_heard() -> Iterator[list[Source]]:
         _heard.reset(token)
 
 
-def tell_sources(read: Callable[[], Sequence[Source]]) -> None:
+def tell_sources(read: Callable[[], Sequence[StatedSource]]) -> None:
     """Add the sources of a reply, which are read only if a program listens."""
     heard = _heard.get()
     if heard is not None:
         heard += read()
 
 
-def with_sources(response: str, sources: Sequence[Source]) -> tuple[str, list[Passage], list[str]]:
+def with_sources(response: str, sources: Sequence[StatedSource]) -> tuple[str, list[Passage], list[str]]:
     """Return a response, the pages it was written from as passages, and the ids of those that it cites.
 
     The id of a passage is its URL. Sources that are no web address are left out, and repeats of one. Marks of the
@@ -90,12 +87,12 @@ def with_sources(response: str, sources: Sequence[Source]) -> tuple[str, list[Pa
     return text, passages, list(dict.fromkeys(cited)) or list(positions)
 
 
-def _page(source: Source) -> Passage | None:
+def _page(source: StatedSource) -> Passage | None:
     """Return a source as a passage; None if its URL is not that of a web page."""
     url = source["url"].strip()
     try:
         parts = urlsplit(url)
-    except ValueError:  # brackets that are none
+    except ValueError:  # brackets that are not an address
         return None
     if len(url) > _LONGEST_URL or parts.scheme not in ("http", "https") or not parts.netloc or _NO_URL.search(url):
         return None
@@ -127,7 +124,7 @@ def select_citations(text: str, number_of: Callable[[int], int | None]) -> str:
 SOURCES = "sources"  # under this name a response of our own engines has them among its provider data
 
 
-def sources_of(result: CallResult) -> list[Source]:
+def sources_of(result: CallResult) -> list[StatedSource]:
     """Return the sources of a call's first reply, as it was sent or as the cache has it; often none."""
     if result.responses:
         response = result.responses[0]
@@ -136,7 +133,7 @@ def sources_of(result: CallResult) -> list[Source]:
     return stated_sources(plain(result.raw))
 
 
-def stated_sources(reply: Any) -> list[Source]:
+def stated_sources(reply: Any) -> list[StatedSource]:
     """Return the sources that the JSON of a chat completion states, in the order in which marks count them."""
     if not isinstance(reply, Mapping):
         return []
@@ -153,7 +150,7 @@ def stated_sources(reply: Any) -> list[Source]:
     return _listed([each.get("url_citation") for each in _items(message.get("annotations"))])
 
 
-def _described(cited: Sequence[Source], results: Sequence[Source]) -> list[Source]:
+def _described(cited: Sequence[StatedSource], results: Sequence[StatedSource]) -> list[StatedSource]:
     """Return sources with titles and texts of the results with the same URL, where they have none."""
     known = {result["url"]: result for result in reversed(results)}
     return [
@@ -163,7 +160,7 @@ def _described(cited: Sequence[Source], results: Sequence[Source]) -> list[Sourc
     ]
 
 
-def _listed(values: Any) -> list[Source]:
+def _listed(values: Any) -> list[StatedSource]:
     """Return one source for each value of a list, a URL or a mapping; anything else has its place without a URL."""
     if not isinstance(values, list | tuple):
         return []
@@ -177,9 +174,9 @@ def _listed(values: Any) -> list[Source]:
     return listed
 
 
-def _source(url: Any, title: Any, text: Any) -> Source:
+def _source(url: Any, title: Any, text: Any) -> StatedSource:
     named = {"url": url, "title": title, "text": text}
-    return Source(**{name: value if isinstance(value, str) else "" for name, value in named.items()})  # type: ignore[typeddict-item]
+    return StatedSource(**{name: value if isinstance(value, str) else "" for name, value in named.items()})  # type: ignore[typeddict-item]
 
 
 def _items(values: Any) -> list[Mapping[str, Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +19,10 @@ def unpack() -> Callable[[str, str], Any]:
         return json.loads(zlib.decompress(base64.b64decode(found[1])))
 
     return of
+
+
+def shown(table: Any) -> str:
+    """Return what a terminal of 200 columns shows."""
+    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(table)
+    return console.export_text()

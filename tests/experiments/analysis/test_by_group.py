@@ -4,12 +4,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from experiments.analysis.by_group import compare_by, field_value
 from experiments.analysis.compare import compare_runs
 from experiments.analysis.traces import traces
 from signatures.common.errors import UserError
+from tests.experiments.analysis.conftest import shown
 
 
 def asked(toy: ModuleType, n: int) -> list[Any]:
@@ -48,12 +48,6 @@ def run(toy: ModuleType, folder: Path, program: Any = None, *, n: int = 8, fail:
     return folder
 
 
-def shown(value: Any) -> str:
-    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(value.as_table())
-    return console.export_text()
-
-
 def test_groups_have_their_own_means_intervals_and_differences(toy: ModuleType, tmp_path: Path) -> None:
     folders = [run(toy, tmp_path / "a"), run(toy, tmp_path / "b", fail="q0")]
     groups = compare_by(compare_runs(folders), "type")
@@ -64,7 +58,7 @@ def test_groups_have_their_own_means_intervals_and_differences(toy: ModuleType, 
     assert second.against_first.difference == -0.25
     assert second.against_first.low < -0.25 < second.against_first.high
     assert groups.scores["bridge"]["em"][1].against_first.identical
-    text = shown(groups)
+    text = shown(groups.as_table())
     assert "type = bridge: 4 questions" in text
     assert "not corrected for several groups" in text
     assert "Fewer than 30 questions in bridge, comparison" in text
@@ -145,12 +139,12 @@ def test_a_question_is_shown_side_by_side(toy: ModuleType, tmp_path: Path) -> No
     found = traces(folders, "id1")
     assert (found.text, found.golds) == ("q1", ["odd"])
     assert found.rows["short"] is None
-    text = shown(found)
+    text = shown(found.as_table())
     for part in ("lost", "hop 2", "quoted", "inferential_evidence: true", "not answered in this run"):
         assert part in text
     assert "x" * 400 not in text.replace("\n", "").replace(" ", "")
     assert json.loads(json.dumps(found.as_dict()))["runs"]["retro"]["id"] == "id1"
-    assert "hop 1" in shown(traces(folders[2:], "id0"))
+    assert "hop 1" in shown(traces(folders[2:], "id0").as_table())
 
 
 def test_a_question_of_no_run_is_refused(toy: ModuleType, tmp_path: Path) -> None:

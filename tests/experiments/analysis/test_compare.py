@@ -4,10 +4,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from experiments.analysis.compare import compare_runs
 from signatures.common.errors import UserError, UserNotice
+from tests.experiments.analysis.conftest import shown
 
 
 def run(toy: ModuleType, folder: Path, *, n: int = 40, fail: tuple[str, ...] = (), **options: Any) -> Path:
@@ -19,12 +19,6 @@ def run(toy: ModuleType, folder: Path, *, n: int = 40, fail: tuple[str, ...] = (
     connection = toy.link(toy.Engine(before))
     toy.run(toy.Toy(), toy.questions(n), connection=connection, folder=folder, progress=False, **options)
     return folder
-
-
-def shown(comparison: Any) -> str:
-    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(comparison.as_table())
-    return console.export_text()
 
 
 def test_a_worse_run_is_paired_with_the_first_and_tested(toy: ModuleType, tmp_path: Path) -> None:
@@ -47,11 +41,11 @@ def test_the_same_run_twice_under_two_names_is_identical(toy: ModuleType, tmp_pa
     line = comparison.metrics["f1[hotpot]"][1].against_first
     assert line is not None
     assert (line.identical, line.p) == (True, 1.0)
-    assert "1 (same)" in shown(comparison)
+    assert "1 (same)" in shown(comparison.as_table())
 
 
 def test_the_table_names_definitions_costs_and_faults(toy: ModuleType, tmp_path: Path) -> None:
-    text = shown(compare_runs([run(toy, tmp_path / "a"), run(toy, tmp_path / "b")]))
+    text = shown(compare_runs([run(toy, tmp_path / "a"), run(toy, tmp_path / "b")]).as_table())
     for word in ("f1[hotpot]", "95 % interval", "difference", "lm calls", "tokens", "seconds", "errors", "abstentions"):
         assert word in text
 
@@ -102,8 +96,8 @@ def test_several_comparisons_with_the_first_are_corrected(toy: ModuleType, tmp_p
     assert [line.p_holm for line in two.metrics["em"]] == [None, pytest.approx(2 * 0.5**7)]
     corrected = [line.p_holm for line in three.metrics["em"]]
     assert corrected == [None, pytest.approx(2 * 0.5**7), pytest.approx(2 * 2 * 0.5**9)]
-    assert "corrected for 2 comparisons (Holm)" in shown(three)
-    assert "Holm" not in shown(two)
+    assert "corrected for 2 comparisons (Holm)" in shown(three.as_table())
+    assert "Holm" not in shown(two.as_table())
     said = three.as_dict()["metrics"]["em"]["bad9"]["against_first"]
     assert (said["p"], said["p_holm"]) == (pytest.approx(2 * 0.5**9), pytest.approx(4 * 0.5**9))
 

@@ -5,18 +5,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from experiments.analysis.compare import compare_runs
 from experiments.analysis.report.html import write_report
 from experiments.analysis.summary import all_reasons, stop_reasons, summarise
 from experiments.runs.files import read_rows
-
-
-def shown(table: Any) -> str:
-    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(table)
-    return console.export_text()
+from tests.experiments.analysis.conftest import shown
 
 
 @pytest.fixture

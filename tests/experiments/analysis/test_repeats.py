@@ -1,6 +1,5 @@
 """Questions asked several times: fresh samples, resumed, averaged per question before over questions."""
 
-import io
 import threading
 import uuid
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from experiments.runs.files import read_json, read_rows
 from programs.lms.calls.metered import metered_lm
 from programs.lms.sampling import fresh_samples, rollout_in_repeat
 from signatures.common.errors import UserError
+from tests.experiments.analysis.conftest import shown
 
 
 class Sampler:
@@ -215,11 +215,7 @@ def test_a_run_with_repeats_has_pass_at_k_and_the_majoritys_score(toy: ModuleTyp
         "pass@3[em]": (1.0, 4),
         "majority[em]": (0.5, 4),
     }
-    from rich.console import Console
-
-    console = Console(width=120, record=True, file=io.StringIO())
-    console.print(summary.as_table())
-    assert "majority[em]" in console.export_text()
+    assert "majority[em]" in shown(summary.as_table())
     assert read_json(tmp_path / "run" / "summary.json")["repeated"]["majority[em]"]["mean"] == 0.5
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.analysis.statistics import (
-    bootstrap_interval,
+    bootstrap_intervals,
     f1_of_means,
     mcnemar,
     mean_of,
@@ -42,12 +42,12 @@ def test_the_interval_holds_the_mean_and_stays_within_the_values(values: list[fl
 
 def test_the_same_seed_draws_the_same_interval() -> None:
     values = [0.0, 0.3, 1.0, 0.7, 0.2]
-    assert bootstrap_interval(values, seed=3) == bootstrap_interval(values, seed=3)
-    assert bootstrap_interval(values, seed=3) != bootstrap_interval(values, seed=4)
+    assert bootstrap_intervals([values], seed=3) == bootstrap_intervals([values], seed=3)
+    assert bootstrap_intervals([values], seed=3) != bootstrap_intervals([values], seed=4)
 
 
 def test_the_interval_of_a_large_sample_is_the_normal_one() -> None:
-    low, high = bootstrap_interval([0.0, 1.0] * 500, resamples=4000)
+    ((low, high),) = bootstrap_intervals([[0.0, 1.0] * 500], resamples=4000)
     half = 1.96 * 0.5 / math.sqrt(1000)
     assert low == pytest.approx(0.5 - half, abs=0.004)
     assert high == pytest.approx(0.5 + half, abs=0.004)

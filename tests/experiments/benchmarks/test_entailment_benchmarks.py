@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.benchmarks.entailment_agreement import agreement, table
+from experiments.benchmarks.entailment_agreement import Half, agreement, table, token_containment
 from experiments.benchmarks.entailment_contradictions import KINDS, PASSAGES, measure_contradictions
 from experiments.benchmarks.entailment_figures import auc_difference, by_set, measures
-from experiments.benchmarks.entailment_offline import Half, other_splits, token_containment, transfer
 from experiments.benchmarks.entailment_pairs import JudgedPair, read_judged_pairs, sample
 from optimizers.metrics.entailment.calibrated import FEATURES, WeightedOracle
 from optimizers.metrics.entailment.catalog import DEFAULT, open_oracle
@@ -70,9 +69,6 @@ def test_offline_figures_come_from_the_features_of_each_half() -> None:
     half = Half(pairs, {"lexical": rows[:, :4], "semantic": rows[:, 4:], "calibrated": rows})
     assert half.of("wice").features["lexical"].shape == (200, 4)
     assert token_containment(half, half, RESAMPLES)["pooled"]["auc"]["value"] == pytest.approx(0.5, abs=0.1)
-    assert transfer(half, half, RESAMPLES)["calibrated, wice -> expertqa"]["auc"]["value"] > 0.8
-    figures = other_splits(half)
-    assert figures["calibrated"]["wice"]["auc"] > figures["token containment"]["wice"]["auc"] + 0.2
 
 
 def test_a_line_gives_each_set_and_all_and_an_oracle_reports_each_set() -> None:

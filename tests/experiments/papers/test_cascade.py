@@ -20,9 +20,9 @@ from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection
 from signatures.types import Passage
-from tests.conftest import ListRetriever, ScriptedEngine, load_module
+from tests.conftest import ListRetriever, ScriptedEngine
+from tests.experiments import toy
 
-toy = load_module(Path(__file__).parents[1] / "toy.py")
 ROOT = Path(__file__).parents[3]
 F1 = "f1[hotpot]"
 WEIGHTS, THRESHOLD = "bias=0.3 refused=2 best=-1 stated=-1.5 question_length=2", 0.6

@@ -1,12 +1,8 @@
 """Scripted agents: a library that finds by query, and replies that are taken in order."""
 
-from pathlib import Path
-
 import pytest
 
-from tests.conftest import load_module
-
-story = load_module(Path(__file__).with_name("library.py"))
+from tests.programs.agents import library as story
 
 
 @pytest.fixture

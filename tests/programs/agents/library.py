@@ -1,30 +1,22 @@
 """A library that finds by query, and the actions of scripted agents."""
 
 from signatures.types import Passage
+from tests.programs.fakes import Fake, block
 
 
 def act(action, argument, thought=""):
     return {"thought": thought, "action": action, "argument": argument}
 
 
-class Library:
-    """Finds passages by query, nothing for others, and remembers what was asked."""
-
-    fingerprint = "library"
+class Library(Fake):
+    """Finds passages by query, nothing for others."""
 
     def __init__(self, **found):
+        super().__init__()
         self.found = {query.replace("_", " "): passages for query, passages in found.items()}
-        self.asked = []
 
-    def __call__(self, query, k):
-        self.asked.append((query, k))
-        return self.found.get(query, [])[:k]
-
-    def many(self, queries, k):
-        return [self(query, k) for query in queries]
-
-    def __deepcopy__(self, memo):
-        return self
+    def find(self, query, k):
+        return self.found.get(query, [])
 
 
 def page(id, title, text):
@@ -37,4 +29,4 @@ MERROW = page("m", "Ansa Merrow", "Ansa Merrow was born on Tren.")
 
 def field(prompt, name):
     """Return the lines of an input field as a prompt shows them."""
-    return prompt.partition(f"[[ ## {name} ## ]]\n")[2].partition("\n\n")[0].split("\n")
+    return block(prompt, name).split("\n")

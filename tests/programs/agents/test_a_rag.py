@@ -1,13 +1,10 @@
-from pathlib import Path
-
-import dspy
 import pytest
 
 from programs.agents.a_rag import ARAG
 from signatures.types import Passage
-from tests.conftest import load_module
+from tests.programs.agents import library as story
+from tests.programs.fakes import Fake, traced
 
-story = load_module(Path(__file__).with_name("library.py"))
 act, field = story.act, story.field
 INVALID = "This was no valid action: keywords, search, read with numbers of passages, or finish with the answer."
 FORCED = {"The search has ended": {"reasoning": "r", "answer": "Tren"}}
@@ -20,10 +17,9 @@ PAGES = [
 ]
 
 
-class Pages(story.Library):
-    def __call__(self, query, k):
-        self.asked.append((query, k))
-        return PAGES[:k]
+class Pages(Fake):
+    def find(self, query, k):
+        return PAGES
 
 
 def test_snippets_are_found_and_passages_read_whole(replies):
@@ -97,9 +93,8 @@ def test_a_passage_that_was_left_out_can_be_read_again(replies):
 def test_what_cannot_be_done_gets_a_notice(replies, invalid):
     engine = replies(invalid, act("finish", "x"))
     program = ARAG(Pages())
-    with dspy.context(trace=[]):
-        result = program("Question?")
-        assert [output.argument for _, _, output in dspy.settings.trace] == ["x"]
+    result, trace = traced(program, "Question?")
+    assert [output.argument for _, _, output in trace] == ["x"]
     assert field(engine.prompts[1], "transcript")[-1] == f"- Result 1: {INVALID}"
     assert (result.answer, result.details["invalid"], result.hops) == ("x", 1, [])
 

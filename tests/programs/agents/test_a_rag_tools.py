@@ -1,7 +1,6 @@
 """A-RAG with the tools of the LM's server: a fake OpenAI-compatible server replies with calls."""
 
 import json
-from pathlib import Path
 
 import dspy
 import pytest
@@ -11,10 +10,10 @@ from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.lms.servers.chat import ChatEngine
 from signatures.types import Passage
-from tests.conftest import load_module
+from tests import loopback
+from tests.programs.agents import library as story
+from tests.programs.fakes import Fake, traced
 
-story = load_module(Path(__file__).with_name("library.py"))
-loopback = load_module(Path(__file__).parents[2] / "loopback.py")
 PAGES = [
     story.page("fog", "Fog", "Fog is wet."),
     story.page("q", "Quillon", "Quillon is an island. It has a harbour. Its harbour master is Ansa Merrow."),
@@ -22,10 +21,9 @@ PAGES = [
 ]
 
 
-class Pages(story.Library):
-    def __call__(self, query, k):
-        self.asked.append((query, k))
-        return PAGES[:k]
+class Pages(Fake):
+    def find(self, query, k):
+        return PAGES
 
 
 def call(name, arguments, id="c1"):
@@ -160,9 +158,8 @@ def test_calls_without_a_name_are_none(start, odd):
 
 def test_an_empty_reply_is_no_answer_and_one_that_declines_ends_it(start):
     server = start(says(""), says("unknown"))
-    with dspy.context(trace=[]):
-        result = native(Pages())("Question?")
-        assert dspy.settings.trace == []
+    result, trace = traced(native(Pages()), "Question?")
+    assert trace == []
     assert server.transcript(1) == ["- Result 1: This was neither a call nor an answer."]
     assert (result.answer, result.abstained, result.stop_reason, result.details["invalid"]) == ("", True, "finished", 1)
 
@@ -176,9 +173,8 @@ def test_thinking_beside_calls_is_no_empty_reply(start):
 def test_answers_can_become_demonstrations_and_calls_cannot(start):
     start(calls(call("search", {"query": "fog"})), says("Tren"))
     program = native(Pages())
-    with dspy.context(trace=[]):
-        program("Question?")
-        ((predictor, inputs, reply),) = dspy.settings.trace
+    _, trace = traced(program, "Question?")
+    ((predictor, inputs, reply),) = trace
     assert predictor is program.calling
     assert set(inputs) == {"question", "transcript"}
     assert dict(reply) == {"answer": "Tren"}

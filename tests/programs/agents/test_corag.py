@@ -1,6 +1,5 @@
 import threading
 from collections import Counter
-from pathlib import Path
 
 import dspy
 import pytest
@@ -9,9 +8,9 @@ from programs.agents.corag import CoRAG
 from programs.catalog import build
 from programs.lms.adapter import JsonForm
 from signatures.types import Passage
-from tests.conftest import load_module
+from tests.programs.agents import library as story
+from tests.programs.fakes import traced
 
-story = load_module(Path(__file__).with_name("library.py"))
 field = story.field
 ANSWERS, CONCLUDES, JUDGES = "and nothing else", "Answer the question from the hops", "Decide whether the hops"
 WHO, WHERE = {"sub_question": "Who is the harbour master?"}, {"sub_question": "Where was Merrow born?"}
@@ -63,9 +62,8 @@ def temperatures(engine, name):
 def test_a_repeat_is_discarded_and_asked_for_again_at_a_higher_temperature(replies, shelves, repeat):
     engine = replies(WHO, repeat, repeat, WHERE, other=readers())
     program = CoRAG(shelves, max_hops=2)
-    with dspy.context(trace=[]):
-        result = program("Question?")
-        kept = [output.sub_question for _, _, output in dspy.settings.trace if "sub_question" in output]
+    result, trace = traced(program, "Question?")
+    kept = [output.sub_question for _, _, output in trace if "sub_question" in output]
     asked = temperatures(engine, "sub_question")
     assert asked[0] == asked[1]
     assert asked[2:] == [0.7, 0.7]
@@ -152,9 +150,8 @@ def test_the_chain_of_the_highest_probability_is_concluded(replies, shelves, sco
     said = {**readers(), "Ask one simple": asks, JUDGES: judged}
     engine = replies("??", other=said, adapter=JsonForm(probability_mode="verbalised"))
     program = CoRAG(shelves, max_hops=1, chains=3)
-    with dspy.context(trace=[]):
-        result = program("Question?")
-        kept = [output for _, _, output in dspy.settings.trace if "sub_question" in output]
+    result, trace = traced(program, "Question?")
+    kept = [output for _, _, output in trace if "sub_question" in output]
     found = result.details["scores"]
     assert result.details["chosen"] == found.index(max(scores.values()))  # of equal ones the first
     assert best in result.hops[0].question

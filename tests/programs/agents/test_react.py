@@ -1,14 +1,11 @@
-from pathlib import Path
-
-import dspy
 import pytest
 
 from programs.agents.react import ReAct
 from programs.catalog import build
 from signatures.types import Passage
-from tests.conftest import load_module
+from tests.programs.agents import library as story
+from tests.programs.fakes import traced
 
-story = load_module(Path(__file__).with_name("library.py"))
 act, field = story.act, story.field
 INVALID = "This was no valid action: search, lookup or finish, each with its argument."
 
@@ -82,9 +79,8 @@ def test_a_lookup_before_any_search_finds_nothing(replies, library):
 def test_a_malformed_action_uses_a_step_and_is_told_so(replies, library, malformed):
     engine = replies(malformed, act("finish", "x"))
     program = ReAct(library)
-    with dspy.context(trace=[]):
-        result = program("Question?")
-        assert [output.action for _, _, output in dspy.settings.trace] == ["finish"]
+    result, trace = traced(program, "Question?")
+    assert [output.action for _, _, output in trace] == ["finish"]
     assert field(engine.prompts[1], "transcript")[-1] == f"- Result 1: {INVALID}"
     assert (result.details, result.hops, library.asked) == ({"steps": 2, "invalid": 1}, [], [])
 

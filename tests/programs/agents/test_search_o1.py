@@ -1,13 +1,10 @@
-from pathlib import Path
-
-import dspy
 import pytest
 
 from programs.agents.search_o1 import SearchO1
 from signatures.types import Passage
-from tests.conftest import load_module
+from tests.programs.agents import library as story
+from tests.programs.fakes import traced
 
-story = load_module(Path(__file__).with_name("library.py"))
 act, field = story.act, story.field
 READS = "extract what helps"
 BORN = {"information": "She was born on Tren."}
@@ -47,9 +44,8 @@ def test_a_repeated_query_gets_a_notice_and_the_reasoning_goes_on(replies, libra
         act("search", "Ansa Merrow"), act("search", "ANSA, Merrow!"), act("finish", "Tren"), other={READS: BORN}
     )
     program = SearchO1(library)
-    with dspy.context(trace=[]):
-        result = program("Question?")
-        kept = [output.argument for _, _, output in dspy.settings.trace if "argument" in output]
+    result, trace = traced(program, "Question?")
+    kept = [output.argument for _, _, output in trace if "argument" in output]
     assert kept == ["Ansa Merrow", "Tren"]
     assert field(engine.prompts[-1], "transcript")[-1] == (
         "- Result 2: This was searched for before: go by the earlier result."
@@ -78,8 +74,7 @@ def test_an_invalid_reply_gets_a_notice(replies, library, invalid):
 
 
 class Endless(story.Library):
-    def __call__(self, query, k):
-        self.asked.append((query, k))
+    def find(self, query, k):
         return [Passage(id=query, text=query)]
 
 

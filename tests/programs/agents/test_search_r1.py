@@ -1,13 +1,10 @@
-from pathlib import Path
-
-import dspy
 import pytest
 
 from programs.agents.search_r1 import SearchR1
 from signatures.types import Passage
-from tests.conftest import load_module
+from tests.programs.agents import library as story
+from tests.programs.fakes import traced
 
-story = load_module(Path(__file__).with_name("library.py"))
 act, field = story.act, story.field
 INVALID = "This was no valid action. Search with a query if something is missing, or finish with the answer."
 
@@ -56,10 +53,9 @@ def test_the_last_generation_may_answer(replies, library):
 def test_an_invalid_reply_gets_a_notice_and_uses_a_turn(replies, library, invalid):
     engine = replies(invalid, act("search", "Quillon"))
     program = SearchR1(library)
-    with dspy.context(trace=[]):
-        result = program("Question?")
-        # The search that was not run leaves the trace, too.
-        assert [output.argument for _, _, output in dspy.settings.trace] == ["Quillon"] * 3
+    result, trace = traced(program, "Question?")
+    # The search that was not run leaves the trace, too.
+    assert [output.argument for _, _, output in trace] == ["Quillon"] * 3
     assert field(engine.prompts[1], "transcript")[-1] == f"- Result 1: {INVALID}"
     assert (len(engine.requests), len(library.asked)) == (5, 3)
     assert result.details == {"turns": 5, "invalid": 1}

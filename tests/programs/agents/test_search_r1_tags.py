@@ -1,17 +1,14 @@
 """Search-R1 with the tags of its checkpoints: one growing text."""
 
-from pathlib import Path
-
-import dspy
 import pytest
 
 from programs.agents.search_r1 import SearchR1
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.parts.agents.transcript import acted
 from signatures.types import Passage
-from tests.conftest import load_module
+from tests.programs.agents import library as story
+from tests.programs.fakes import traced
 
-story = load_module(Path(__file__).with_name("library.py"))
 NOTICE = (
     "That was no valid action. To search, I write the query between <search> and </search>; to finish, I write the "
     "answer between <answer> and </answer>. I try again."
@@ -75,9 +72,8 @@ def test_the_first_complete_pair_of_tags_is_the_action(reply, action, argument, 
 def test_an_invalid_reply_gets_a_notice_and_uses_a_turn(replies, library, invalid):
     engine = replies(invalid, "<search>Quillon</search>")
     program = tags(library)
-    with dspy.context(trace=[]):
-        result = program("Question?")
-        assert [output.continuation for _, _, output in dspy.settings.trace] == ["<search>Quillon</search>"] * 3
+    result, trace = traced(program, "Question?")
+    assert [output.continuation for _, _, output in trace] == ["<search>Quillon</search>"] * 3
     assert engine.requests[1].messages[-1].text == f"{invalid}\n{NOTICE}\n"
     assert (len(engine.requests), len(library.asked)) == (program.max_calls(), 3) == (5, 3)
     assert result.details == {"turns": 5, "invalid": 1}

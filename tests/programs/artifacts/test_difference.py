@@ -12,6 +12,7 @@ from programs.ensemble import Ensemble
 from programs.nearest_demos import NearestDemos, PoolQuestion
 from signatures.common.errors import UserError
 from signatures.types import Passage
+from tests.programs.fakes import Similar
 
 
 def demo(question, answer):
@@ -93,19 +94,12 @@ def test_the_parts_of_combinations_are_compared_by_their_place(between):
     assert list(found.predictors) == ["2/reading"]
 
 
-class Zero:
-    fingerprint = "zero"
-
-    def __call__(self, left, right):
-        return [[0.0] * len(right) for _ in left]
-
-
 def test_pools_are_compared_by_question(between):
     pools = [
         [PoolQuestion(text, {"reading": [demo(text, answer)]}) for text, answer in pairs]
         for pairs in ([("A?", "a"), ("B?", "b")], [("B?", "c"), ("C?", "c")])
     ]
-    found = between(*(NearestDemos(rag(), pool, Zero()) for pool in pools)).pool
+    found = between(*(NearestDemos(rag(), pool, Similar(lambda one, other: 0.0)) for pool in pools)).pool
     assert [one["question"] for one in found.added] == ["C?"]
     assert [one["question"] for one in found.removed] == ["A?"]
     assert [(one["demos"][0]["answer"], other["demos"][0]["answer"]) for one, other in found.changed] == [("b", "c")]

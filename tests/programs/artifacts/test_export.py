@@ -17,6 +17,7 @@ from programs.lms.rendering import render
 from programs.nearest_demos import NearestDemos, PoolQuestion
 from programs.parts.verification import SCORES
 from signatures.plain_text import continues_text
+from tests.programs.fakes import Similar
 
 SWITCHES = {  # to have every predictor of a program asked at least once
     "meta_rag": [{"threshold": 1.0}],
@@ -170,7 +171,8 @@ def chatting(reply):
 def test_the_prompts_of_a_question_are_those_that_were_sent_with_the_predictors_named(scripted, retriever):
     engine = scripted(hesitant)
     demo = dspy.Example(question="Q?", passages=[], answer="near")
-    near = NearestDemos(build("rag", retriever, k=1), [PoolQuestion("Who?", {"reading": [demo]})], Ones())
+    alike = Similar(lambda one, other: 1.0)
+    near = NearestDemos(build("rag", retriever, k=1), [PoolQuestion("Who?", {"reading": [demo]})], alike)
     prompts, prediction = sent(Ensemble([build("multihop", retriever, k=1), near]), "Who is it?")
     assert prediction.answer == "Ansa Merrow"
     expected = sorted(as_received(request) for request in engine.requests)
@@ -180,13 +182,6 @@ def test_the_prompts_of_a_question_are_those_that_were_sent_with_the_predictors_
     assert "near" in reading.messages[2]["content"]
     assert reading.settings["response_format"]["required"] == ["answer"]
     json.dumps([prompt.as_dict() for prompt in prompts])
-
-
-class Ones:
-    fingerprint = "ones"
-
-    def __call__(self, left, right):
-        return [[1.0] * len(right) for _ in left]
 
 
 def test_a_call_that_no_predictor_of_the_program_makes_is_named_as_such(scripted):

@@ -16,18 +16,12 @@ from programs.nearest_demos import NearestDemos, PoolQuestion
 from signatures.common.errors import UserError, UserNotice
 from signatures.common.files import sha256_bytes
 from signatures.types import Hop, Passage
+from tests.programs.fakes import Similar
 
 
-class Lengths:
+def lengths():
     """Texts are alike if their lengths are."""
-
-    fingerprint = "lengths"
-
-    def __call__(self, left, right):
-        return [[1 / (1 + abs(len(one) - len(other))) for other in right] for one in left]
-
-    def __deepcopy__(self, memo):
-        return self
+    return Similar(lambda one, other: 1 / (1 + abs(len(one) - len(other))), "lengths")
 
 
 def reply(system, user):
@@ -51,7 +45,7 @@ def nearest(retriever, similarity=None):
         PoolQuestion("Who wrote the novel of the sea?", {"deduction": [second]}),
         PoolQuestion("Nothing was accepted here", {}),
     ]
-    return NearestDemos(build("genground", retriever, k=3), pool, similarity or Lengths(), k=1)
+    return NearestDemos(build("genground", retriever, k=3), pool, similarity or lengths(), k=1)
 
 
 def composites(retriever):
@@ -82,7 +76,7 @@ def test_a_loaded_combination_sends_the_prompts_of_the_frozen_one(combined, retr
     engine = scripted(reply)
     expected, prompts = combined("Where does the island lie?").toDict(), asked(engine)
     record = freeze(combined, tmp_path / "a", corpus="list", optimizer={"name": "x"})
-    loaded = load(tmp_path / "a", retriever, similarity=Lengths())
+    loaded = load(tmp_path / "a", retriever, similarity=lengths())
     assert type(loaded) is type(combined)
     assert loaded("Where does the island lie?").toDict() == expected
     assert asked(engine) == prompts
@@ -128,7 +122,7 @@ def reseal(folder, change=lambda record: None):
 
 
 def refusal(folder):
-    for check in (lambda: load(folder, similarity=Lengths()), lambda: verify(folder)):
+    for check in (lambda: load(folder, similarity=lengths()), lambda: verify(folder)):
         with pytest.raises(UserError) as caught:
             check()
         assert "\n" not in str(caught.value)
@@ -223,7 +217,7 @@ def test_artifacts_within_artifacts_without_end_are_refused(retriever, tmp_path)
 def test_the_similarity_is_needed_and_another_one_warns(knn, retriever):
     with pytest.raises(UserError, match=r"demonstrations by a similarity: pass the one it was made with \(lengths\)"):
         load(knn, retriever)
-    other = Lengths()
+    other = lengths()
     other.fingerprint = "other"
     with pytest.warns(UserNotice, match="chooses demonstrations by similarity lengths, this one is other"):
         load(knn, retriever, similarity=other)
@@ -244,7 +238,7 @@ def test_what_cannot_be_rebuilt_is_not_frozen(retriever):
 
 def test_a_demo_of_the_pool_of_another_type_cannot_be_frozen(retriever, tmp_path):
     program = NearestDemos(
-        build("rag", retriever), [PoolQuestion("Q?", {"reading": [dspy.Example(passages="none")]})], Lengths()
+        build("rag", retriever), [PoolQuestion("Q?", {"reading": [dspy.Example(passages="none")]})], lengths()
     )
     with pytest.raises(UserError, match="question 1, predictor reading, demo 1, field 'passages'"):
         freeze(program, tmp_path / "a")

@@ -26,20 +26,20 @@ def seal(folder):
     path.write_text(json.dumps(record))
 
 
-def edit_state(folder, change):
-    path = folder / "program.json"
-    state = json.loads(path.read_text())
-    change(state)
-    path.write_text(json.dumps(state))
+def edit(folder, name, change):
+    path = folder / name
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
     seal(folder)
+
+
+def edit_state(folder, change):
+    edit(folder, "program.json", change)
 
 
 def edit_record(folder, change):
-    path = folder / "artifact.json"
-    record = json.loads(path.read_text())
-    change(record)
-    path.write_text(json.dumps(record))
-    seal(folder)
+    edit(folder, "artifact.json", change)
 
 
 @pytest.fixture

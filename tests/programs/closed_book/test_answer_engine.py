@@ -1,7 +1,6 @@
 """A hosted answer engine: its sources over every route, from the cache, and in the prediction."""
 
 import json
-from pathlib import Path
 
 import dspy
 import pytest
@@ -10,9 +9,9 @@ from programs.closed_book.answer_engine import AnswerEngine
 from programs.lms.calls.metered import calls_recorded, metered_lm
 from programs.lms.calls.reply_cache import ReplyCache, ReplyStore
 from programs.lms.connect import ModelTraits, connect
-from tests.conftest import load_module
+from tests import loopback
+from tests.programs.fakes import traced
 
-loopback = load_module(Path(__file__).parents[2] / "loopback.py")
 QUESTION = "Who is the harbour master of Quillon?"
 TEXT = "The harbour master is Ansa Merrow [3][1]. Fog is rare [2, 9]."
 URLS = ["https://a.example/merrow", "javascript:alert(1)", "https://b.example/港"]
@@ -161,18 +160,16 @@ def test_the_short_answer_is_a_second_call_without_marks(start):
 
 def test_sources_are_no_part_of_demonstrations(start):
     start(text=json_of(TEXT))
-    with dspy.context(trace=[]):
-        AnswerEngine(short=False)(QUESTION)
-        ((_, inputs, reply),) = dspy.settings.trace
+    _, trace = traced(AnswerEngine(short=False), QUESTION)
+    ((_, inputs, reply),) = trace
     assert (inputs, dict(reply)) == ({"question": QUESTION}, {"response": TEXT})
 
 
 @pytest.mark.parametrize(("reply", "stop_reason"), [({"response": "I cannot answer."}, "done"), ("?", "unparseable")])
 def test_declining_and_unreadable_replies_give_no_answer(scripted, reply, stop_reason):
     engine = scripted(lambda system, user: reply)
-    with dspy.context(trace=[]):
-        result = AnswerEngine()(QUESTION)
-        assert dspy.settings.trace == []
+    result, trace = traced(AnswerEngine(), QUESTION)
+    assert trace == []
     assert (result.answer, result.citations, result.abstained, result.stop_reason) == ("", [], True, stop_reason)
     assert len(engine.requests) == 1
 

@@ -5,6 +5,7 @@ import pytest
 
 from programs.catalog import build
 from programs.closed_book.genread import GenRead
+from tests.programs.fakes import traced
 
 
 def story(*steps, document=lambda question: f"A document about {question}", answer="Ansa Merrow"):
@@ -133,9 +134,8 @@ def test_the_bound_is_reached(scripted, knobs, calls, document):
 def test_documents_and_readings_can_become_demonstrations(scripted):
     scripted(story())
     program = GenRead()
-    with dspy.context(trace=[]):
-        program("Question?")
-        assert [predictor for predictor, _, _ in dspy.settings.trace] == [program.writing, program.reading]
+    _, trace = traced(program, "Question?")
+    assert [predictor for predictor, _, _ in trace] == [program.writing, program.reading]
 
 
 def pairs(*numbers):

@@ -5,29 +5,20 @@ from collections.abc import Callable
 import pytest
 
 from signatures.types import Passage
+from tests.programs.fakes import Fake
 
 QUESTION = "Who is the harbour master?"
 
 
-class Library:
+class Library(Fake):
     """Finds the filler for what was asked at first, and the harbour master for any other query."""
 
-    fingerprint = "library"
-
     def __init__(self, passages: list[Passage]):
+        super().__init__()
         self.passages = passages
-        self.queries: list[tuple[str, int]] = []
 
-    def __call__(self, query: str, k: int) -> list[Passage]:
-        self.queries.append((query, k))
-        found = self.passages[:4] if query == QUESTION else self.passages[3:]
-        return found[:k]
-
-    def many(self, queries, k):
-        return [self(query, k) for query in queries]
-
-    def __deepcopy__(self, memo):
-        return self
+    def find(self, query: str, k: int) -> list[Passage]:
+        return self.passages[:4] if query == QUESTION else self.passages[3:]
 
 
 def tell(*verifications, responses=("Bert Oyle is [1].", "Ansa Merrow is [2].", "Third [1].", "Fourth [1].")):

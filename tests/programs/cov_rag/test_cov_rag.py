@@ -16,7 +16,7 @@ def test_a_missed_search_is_repaired(scripted, library, story, kinds):
     engine = scripted(story(BAD))
     result = CoVRAG(library)(QUESTION)
     assert kinds(engine) == "AVAR"
-    assert library.queries == [(QUESTION, 5), (BETTER, 5)]
+    assert library.asked == [(QUESTION, 5), (BETTER, 5)]
     assert (result.answer, result.response) == ("Ansa Merrow", "Ansa Merrow is [5].")
     assert result.citations == ["p4"]
     assert result.passages[5 - 1].id == "p4"  # marks count the passages of all rounds
@@ -129,7 +129,7 @@ def test_given_references_are_verified_and_without_a_retriever_never_revised(scr
 def test_given_references_replace_the_first_search_alone(scripted, library, passages, story):
     scripted(story(BAD))
     result = CoVRAG(library)(QUESTION, passages=passages[8:])
-    assert library.queries == [(BETTER, 5)]
+    assert library.asked == [(BETTER, 5)]
     assert result.hops[0].passage_ids == ["p8", "p9"]
 
 
@@ -166,7 +166,7 @@ def test_revising_at_the_start_searches_with_the_rewriting_and_answers_the_origi
     engine = scripted(story())
     result = CoVRAG(library, revise="start")(QUESTION)
     assert kinds(engine) == "WAR"
-    assert library.queries == [("Master of the harbour of Quillon?", 5)]
+    assert library.asked == [("Master of the harbour of Quillon?", 5)]
     assert f"[[ ## question ## ]]\n{QUESTION}\n" in engine.prompts[1]
     assert [(hop.question, hop.verdict) for hop in result.hops] == [("Master of the harbour of Quillon?", "unverified")]
     assert result.details["verifications"] == []
@@ -177,7 +177,7 @@ def test_revising_at_the_start_falls_back_on_the_question(scripted, library, rew
     rest = story()
     scripted(lambda system, user: rewritten if "Rewrite" in system else rest(system, user))
     CoVRAG(library, revise="start")(QUESTION)
-    assert library.queries == [(QUESTION, 5)]
+    assert library.asked == [(QUESTION, 5)]
 
 
 def test_given_references_need_no_rewriting(scripted, passages, story, kinds):

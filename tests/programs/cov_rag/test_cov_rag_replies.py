@@ -7,6 +7,7 @@ from programs.cov_rag import CoVRAG
 from programs.lms.adapter import ChatForm
 from programs.parts.longform import cited_passages
 from programs.parts.verification import SCORES
+from tests.programs.fakes import traced
 
 BETTER = "Who runs Quillon's harbour?"
 GOOD = dict.fromkeys(SCORES, 1.0) | {"bias": 0.0, "judgement": "true", "revised_question": ""}
@@ -146,9 +147,8 @@ def test_an_overridden_verification_is_no_example_to_follow(scripted, library, o
 def test_only_the_answer_that_stands_is_an_example_to_follow(scripted, library, second, followed, story):
     scripted(story(BAD, responses=("Bert Oyle is [1].", second)))
     program = CoVRAG(library)
-    with dspy.context(trace=[]):
-        program(QUESTION)
-        said = [reply.response for predictor, _, reply in dspy.settings.trace if predictor is program.answering]
+    _, trace = traced(program, QUESTION)
+    said = [reply.response for predictor, _, reply in trace if predictor is program.answering]
     assert said == [followed]
 
 
@@ -157,6 +157,5 @@ def test_a_rewriting_that_asks_nothing_is_no_example_to_follow(scripted, library
     rest = story()
     scripted(lambda system, user: {"revised_question": rewritten} if "Rewrite" in system else rest(system, user))
     program = CoVRAG(library, revise="start")
-    with dspy.context(trace=[]):
-        program(QUESTION)
-        assert [predictor for predictor, *_ in dspy.settings.trace].count(program.rewriting) == left
+    _, trace = traced(program, QUESTION)
+    assert [predictor for predictor, *_ in trace].count(program.rewriting) == left

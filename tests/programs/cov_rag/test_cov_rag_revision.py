@@ -7,6 +7,7 @@ from programs.cov_rag import CoVRAG
 from programs.parts.verification import SCORES, Verification
 from signatures.cov_rag import BIAS, VerifyAnswer
 from signatures.dimensions import CompareAnswers, CompareCitations
+from tests.programs.fakes import traced
 
 BETTER = "Who runs Quillon's harbour?"
 GOOD = dict.fromkeys(SCORES, 1.0) | {"bias": 0.0, "judgement": "true", "revised_question": ""}
@@ -23,21 +24,16 @@ def test_what_is_no_question_is_not_searched_for(scripted, library, nothing, ver
     engine = scripted(story(verdict | {"revised_question": nothing}))
     result = CoVRAG(library)(QUESTION)
     assert kinds(engine) == "AVR"
-    assert library.queries == [(QUESTION, 5)]
+    assert library.asked == [(QUESTION, 5)]
     assert (result.answer, result.hops[0].verdict) == ("Bert Oyle", "kept")
     assert result.details["verifications"][0]["revised_question"] == ""
 
 
 @pytest.mark.parametrize("judgement", ["true", "false", "unclear"])
-def test_a_question_is_searched_for_whatever_the_judgement(scripted, library, judgement, story):
-    scripted(story(BAD | {"judgement": judgement}))
-    CoVRAG(library)(QUESTION)
-    assert library.queries[1:] == [(BETTER, 5)]
-
-
 @pytest.mark.parametrize(
     ("written", "query"),
     [
+        (BETTER, BETTER),
         ("Who runs Quillon's harbour", "Who runs Quillon's harbour"),
         (f"Revised question: {BETTER}", BETTER),
         (f"**{BETTER}**", BETTER),
@@ -45,10 +41,12 @@ def test_a_question_is_searched_for_whatever_the_judgement(scripted, library, ju
         ("奎龙港的港务长是谁", "奎龙港的港务长是谁"),
     ],
 )
-def test_a_question_is_found_without_its_mark_and_behind_a_label(scripted, library, written, query, story):
-    scripted(story(BAD | {"revised_question": written}))
+def test_a_question_is_found_whatever_is_around_it_and_the_judgement(
+    scripted, library, written, query, judgement, story
+):
+    scripted(story(BAD | {"revised_question": written, "judgement": judgement}))
     CoVRAG(library)(QUESTION)
-    assert library.queries[1:] == [(query, 5)]
+    assert library.asked[1:] == [(query, 5)]
 
 
 def test_a_chinese_question_that_was_searched_for_is_no_revision(scripted, library, story, kinds):
@@ -68,16 +66,15 @@ def test_a_rewriting_that_is_no_question_is_not_searched_for(scripted, library, 
     rest = story()
     scripted(lambda system, user: {"revised_question": rewritten} if "Rewrite" in system else rest(system, user))
     CoVRAG(library, revise="start")(QUESTION)
-    assert library.queries == [(QUESTION, 5)]
+    assert library.asked == [(QUESTION, 5)]
 
 
 @pytest.mark.parametrize(("written", "left"), [("No revision is needed.", 0), ("", 1), (BETTER, 1)])
 def test_a_refusal_in_place_of_an_empty_revision_is_no_example_to_follow(scripted, library, written, left, story):
     scripted(story(BAD | {"revised_question": written}))
     program = CoVRAG(library)
-    with dspy.context(trace=[]):
-        program(QUESTION)
-        assert [predictor for predictor, *_ in dspy.settings.trace].count(program.verifying) == left
+    _, trace = traced(program, QUESTION)
+    assert [predictor for predictor, *_ in trace].count(program.verifying) == left
 
 
 def desc(signature: type[dspy.Signature], field: str) -> str:

@@ -13,15 +13,9 @@ from signatures.genground import DeduceAnswer, GroundAnswer
 from signatures.multi_step.searchain import PlanChain
 from signatures.reading import ReadAnswer
 from signatures.types import Hop, Passage
+from tests.programs.fakes import Supported
 
 FORMS = [ChatForm, JsonForm]
-
-
-class Supported(dspy.Signature):
-    """Does the passage support the claim?"""
-
-    claim: str = dspy.InputField()
-    supported: bool = dspy.OutputField()
 
 
 def test_passages_are_numbered_lines():

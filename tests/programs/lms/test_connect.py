@@ -87,16 +87,12 @@ def test_an_address_that_is_none_is_refused(base: str) -> None:
         connect("m", api_base=base)
 
 
-def test_a_missing_file_is_named() -> None:
+def test_a_missing_file_is_named_and_one_of_another_kind_is_refused(tmp_path) -> None:
     with pytest.raises(UserError, match=r"nowhere\.gguf"):
         connect("gguf:nowhere.gguf")
-
-
-def test_a_file_of_another_kind_is_refused(tmp_path) -> None:
-    path = tmp_path / "x.gguf"
-    path.write_bytes(b"text")
+    (tmp_path / "x.gguf").write_bytes(b"text")
     with pytest.raises(UserError, match="not a GGUF file"):
-        connect(f"gguf:{path}")
+        connect(f"gguf:{tmp_path / 'x.gguf'}")
 
 
 def test_weights_are_hashed_once_until_the_file_changes(tmp_path, monkeypatch) -> None:
@@ -161,21 +157,15 @@ def test_a_server_with_logprobs_is_detected(server) -> None:
     assert isinstance(connection.adapter, JsonForm)
 
 
-def test_a_server_without_logprobs_is_sampled(server) -> None:
-    server.top = None
-    assert connect("m", api_base=server.base).probability_mode == "samples"
-
-
-def test_a_server_that_refuses_logprobs_is_sampled(server) -> None:
-    server.failures = [400]
+@pytest.mark.parametrize("change", [{"top": None}, {"failures": [400]}])
+def test_a_server_without_logprobs_or_that_refuses_them_is_sampled(server, change) -> None:
+    vars(server).update(change)
     assert connect("m", api_base=server.base).probability_mode == "samples"
 
 
 def test_a_given_mode_asks_nothing(server) -> None:
-    assert (
-        connect("m", api_base=server.base, traits=ModelTraits(probability_mode="verbalised")).probability_mode
-        == "verbalised"
-    )
+    traits = ModelTraits(probability_mode="verbalised")
+    assert connect("m", api_base=server.base, traits=traits).probability_mode == "verbalised"
     assert server.seen == []
 
 

@@ -2,6 +2,7 @@
 
 from programs.lms.adapter import JsonForm
 from signatures.types import Passage
+from tests.programs.fakes import Fake, block
 
 QUESTION = "In which sea lies the island where the harbour master of Quillon was born?"
 WHO, BORN, SEA = "Who is the harbour master of Quillon?", "Where was Ansa Merrow born?", "In which sea lies Tren?"
@@ -14,21 +15,16 @@ SHELVES = {
 }
 
 
-class Shelves:
-    """Finds the passage of a query, nothing for others, and remembers what was asked."""
-
-    fingerprint = "shelves"
+class Shelves(Fake):
+    """Finds the passage of a query, nothing for others."""
 
     def __init__(self, shelves=SHELVES):
-        self.shelves, self.asked = shelves, []
+        super().__init__()
+        self.shelves = shelves
 
-    def __call__(self, query, k):
-        self.asked.append((query, k))
+    def find(self, query, k):
         found = [self.shelves[query]] if query in self.shelves else []
-        return [Passage(id=id, title=id.title(), text=text) for id, text in found][:k]
-
-    def __deepcopy__(self, memo):
-        return self
+        return [Passage(id=id, title=id.title(), text=text) for id, text in found]
 
 
 def chain(*steps, content=""):
@@ -41,7 +37,7 @@ KNOWN = chain((WHO, "Ansa Merrow"), (BORN, "Tren"), (SEA, "the Amber Sea"), cont
 
 def field(prompt, name):
     """Return the lines of an input field as a prompt shows them."""
-    return prompt.partition(f"[[ ## {name} ## ]]\n")[2].partition("\n\n")[0].split("\n")
+    return block(prompt, name).split("\n")
 
 
 def teller(scripted):

@@ -1,6 +1,5 @@
 """Adaptive-RAG: which route a reply leads to, and what each route asks, reads and returns."""
 
-import dspy
 import pytest
 
 from programs.lms.adapter import ChatForm
@@ -9,26 +8,22 @@ from programs.multi_step.ircot import IRCoT
 from programs.single_step.rag import RAG
 from signatures.multi_step.adaptive_rag import JudgeComplexity
 from signatures.types import Passage
+from tests.programs.fakes import Fake, traced
 
 QUESTION = "In which sea was Ansa Merrow born?"
 BIRTH, END = "Ansa Merrow was born on Quillon.", "So the answer is: the Amber Sea."
 
 
-class Shelves:
-    """Returns new passages for any query, and remembers what was asked."""
-
-    fingerprint = "shelves"
+class Shelves(Fake):
+    """Returns new passages for any query."""
 
     def __init__(self, empty=False):
-        self.asked, self.empty = [], empty
+        super().__init__()
+        self.empty = empty
 
-    def __call__(self, query, k):
-        self.asked.append((query, k))
+    def find(self, query, k):
         names = [f"{query[:12]} {number}" for number in range(k)]
         return [] if self.empty else [Passage(id=name, text=f"Amber Sea, {name}.") for name in names]
-
-    def __deepcopy__(self, memo):
-        return self
 
 
 KINDS = {
@@ -192,7 +187,6 @@ def test_a_chinese_question_takes_each_route(scripted):
 def test_the_classification_can_become_a_demonstration_of_the_router(scripted):
     scripted(judging("moderate"))
     program = AdaptiveRAG(Shelves())
-    with dspy.context(trace=[]):
-        program(QUESTION)
-        called = [predictor for predictor, *_ in dspy.settings.trace]
+    _, trace = traced(program, QUESTION)
+    called = [predictor for predictor, *_ in trace]
     assert called == [program.routing, program.reading]

@@ -10,6 +10,7 @@ from programs.lms.calls.metered import metered_lm
 from programs.multi_step.flare import FLARE
 from signatures.types import Passage
 from tests.conftest import ScriptedEngine
+from tests.programs.fakes import Fake, block, traced
 
 QUESTION = "In which sea was Ansa Merrow born?"
 BIRTH, END = "Ansa Merrow was born on Quillon.", "So the answer is: Amber Sea."
@@ -56,21 +57,16 @@ def scored():
         context.__exit__(None, None, None)
 
 
-class Shelves:
-    """Returns new passages for every query, and remembers the queries."""
-
-    fingerprint = "shelves"
+class Shelves(Fake):
+    """Returns new passages for every query."""
 
     def __init__(self, nothing=()):
-        self.queries, self.nothing = [], nothing
+        super().__init__()
+        self.nothing = nothing
 
-    def __call__(self, query, k):
-        self.queries.append(query)
-        number = len(self.queries)
+    def find(self, query, k):
+        number = len(self.asked)
         return [] if query in self.nothing else [Passage(id=f"{number}.{n}", text=f"Shelf {number}.") for n in range(k)]
-
-    def __deepcopy__(self, memo):
-        return self
 
 
 def story(drafts, written, read="the Amber Sea"):
@@ -87,10 +83,6 @@ def story(drafts, written, read="the Amber Sea"):
 def kinds(engine):
     names = {"as you remember it": "draft", "as the passages state it": "write", "what the passages say": "read"}
     return [name for request in engine.requests for words, name in names.items() if words in str(request.system)]
-
-
-def block(prompt, name):
-    return prompt.partition(f"[[ ## {name} ## ]]\n")[2].partition("\n\n")[0]
 
 
 UNSURE = [("Quillon lies", 0.9), (" in the", 0.5), (" Grey", 0.39), (" Sea.", 0.85)]
@@ -151,9 +143,8 @@ def test_a_draft_is_kept_if_nothing_is_found_for_it(scored):
 def test_a_sentence_that_is_none_leaves_the_draft_and_is_no_demonstration(scored, again):
     scored(story([UNSURE, END], [BIRTH, again]))
     program = flare(Shelves())
-    with dspy.context(trace=[]):
-        result = program(QUESTION)
-        kept = [(called is program.drafting, output.sentence) for called, _, output in dspy.settings.trace]
+    result, trace = traced(program, QUESTION)
+    kept = [(called is program.drafting, output.sentence) for called, _, output in trace]
     assert (result.hops[1].verdict, result.hops[1].answer) == ("kept", "Quillon lies in the Grey Sea.")
     assert kept == [(False, BIRTH), (True, "Quillon lies in the Grey Sea."), (True, END)]
 
@@ -161,9 +152,8 @@ def test_a_sentence_that_is_none_leaves_the_draft_and_is_no_demonstration(scored
 def test_a_draft_that_was_written_again_is_no_demonstration_and_none_has_log_probabilities(scored):
     scored(story([UNSURE, END], [BIRTH, SEA]))
     program = flare(Shelves())
-    with dspy.context(trace=[]):
-        program(QUESTION)
-        outputs = [dict(output) for _, _, output in dspy.settings.trace]
+    _, trace = traced(program, QUESTION)
+    outputs = [dict(output) for _, _, output in trace]
     assert outputs == [{"sentence": BIRTH}, {"sentence": SEA}, {"sentence": END}]
 
 

@@ -1,28 +1,23 @@
-import dspy
 import pytest
 
 from programs.multi_step.ircot import IRCoT
 from signatures.types import Passage
+from tests.programs.fakes import Fake, block, traced
 
 BIRTH, SEA, END = "Ansa Merrow was born on Quillon.", "Quillon lies in the Amber Sea.", "So the answer is: Amber Sea."
 QUESTION = "In which sea was Ansa Merrow born?"
 
 
-class Shelves:
+class Shelves(Fake):
     """Returns what was put under a query, and new passages for any other."""
 
-    fingerprint = "shelves"
-
     def __init__(self, **shelves):
-        self.shelves, self.asked = shelves, []
+        super().__init__()
+        self.shelves = shelves
 
-    def __call__(self, query, k):
-        self.asked.append((query, k))
+    def find(self, query, k):
         names = self.shelves.get(query.split()[0], [f"{query[:8]} {number}" for number in range(k)])
-        return [Passage(id=name, text=f"Text of {name}.") for name in names][:k]
-
-    def __deepcopy__(self, memo):
-        return self
+        return [Passage(id=name, text=f"Text of {name}.") for name in names]
 
 
 def thinking(*sentences, answer="the Amber Sea"):
@@ -36,10 +31,6 @@ def thinking(*sentences, answer="the Amber Sea"):
 
 def ids(*passages):
     return [passage.id for passage in passages]
-
-
-def block(prompt, name):
-    return prompt.partition(f"[[ ## {name} ## ]]\n")[2].partition("\n\n")[0]
 
 
 def test_each_sentence_is_searched_for_and_the_next_one_reads_what_it_found(scripted):
@@ -115,9 +106,8 @@ def test_an_unusable_sentence_ends_the_thought_and_the_reader_answers(scripted, 
 def test_a_thought_that_repeats_itself_ends_and_becomes_no_demonstration(scripted):
     scripted(thinking(BIRTH, "ansa merrow was born on Quillon"))
     program = IRCoT(Shelves())
-    with dspy.context(trace=[]):
-        result = program(QUESTION)
-        kept = [output for called, _, output in dspy.settings.trace if called is program.thinking]
+    result, trace = traced(program, QUESTION)
+    kept = [output for called, _, output in trace if called is program.thinking]
     assert [output.sentence for output in kept] == [BIRTH]
     assert result.stop_reason == "repeated"
 

@@ -2,28 +2,20 @@ import pytest
 
 from programs.multi_step.iter_retgen import IterRetGen
 from signatures.types import Passage
+from tests.programs.fakes import Fake
 
 QUESTION = "In which sea was Ansa Merrow born?"
 
 
-class Numbered:
-    """Returns passages named after the number of the search, and remembers the queries."""
+class Numbered(Fake):
+    """Returns passages named after the number of the search."""
 
-    fingerprint = "numbered"
-
-    def __init__(self):
-        self.queries = []
-
-    def __call__(self, query, k):
-        self.queries.append(query)
-        number = len(self.queries)
+    def find(self, query, k):
+        number = len(self.asked)
         return [
             Passage(id=f"{number}{letter}", text=f"Search {number}, {letter}. Found sea{number}.")
             for letter in "abcdefg"
-        ][:k]
-
-    def __deepcopy__(self, memo):
-        return self
+        ]
 
 
 def generating(*generations, read="read"):

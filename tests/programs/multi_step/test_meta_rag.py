@@ -2,12 +2,12 @@
 
 import re
 
-import dspy
 import pytest
 
 from programs.lms.adapter import JsonForm
 from programs.multi_step.meta_rag import MetaRAG
 from signatures.types import Passage
+from tests.programs.fakes import Fake, Similar, traced
 
 KINDS = {
     "Answer the question with what the passages say, and follow": "advised",
@@ -59,22 +59,13 @@ class Story:
         return [user for asked, user in self.asked if asked == kind]
 
 
-class Shelves:
+class Shelves(Fake):
     """Finds two passages of its own for each query, and one that it has found before."""
 
-    fingerprint = "shelves"
-
-    def __init__(self):
-        self.queries = []
-
-    def __call__(self, query, k):
-        self.queries.append(query)
-        number = len(self.queries)
+    def find(self, query, k):
+        number = len(self.asked)
         found = [Passage(id=f"p{number}{letter}", title=query, text=f"Text {number}{letter}") for letter in "ab"]
-        return [*found, Passage(id="p1a", title="", text="again")][:k]
-
-    def __deepcopy__(self, memo):
-        return self
+        return [*found, Passage(id="p1a", title="", text="again")]
 
 
 @pytest.fixture
@@ -172,9 +163,8 @@ def test_without_a_query_nothing_is_added_and_the_reply_is_no_demonstration(tell
     tell(searching=query)
     search = Shelves()
     program = MetaRAG(search, max_rounds=1)
-    with dspy.context(trace=[]):
-        program("Where?")
-        called = [predictor for predictor, *_ in dspy.settings.trace]
+    _, trace = traced(program, "Where?")
+    called = [predictor for predictor, *_ in trace]
     assert search.queries == ["Where?"]
     assert program.searching not in called
     assert program.answering.predict not in called  # its answer was replaced
@@ -182,16 +172,11 @@ def test_without_a_query_nothing_is_added_and_the_reply_is_no_demonstration(tell
 
 
 def test_a_similarity_decides_instead_of_words(tell):
-    class Alike:
-        fingerprint = "alike"
-
-        def __call__(self, left, right):
-            return [[0.41 if (left, right) == (["Quillon"], ["Tarn"]) else 0.0]]
-
+    alike = Similar(lambda one, other: 0.41 if (one, other) == ("Quillon", "Tarn") else 0.0)
     tell()
-    assert MetaRAG(Shelves(), similarity=Alike())("Where?").stop_reason == "finished"
+    assert MetaRAG(Shelves(), similarity=alike)("Where?").stop_reason == "finished"
     tell()
-    assert MetaRAG(Shelves(), similarity=Alike(), threshold=0.41, max_rounds=1)("Where?").hops[0].verdict == "revised"
+    assert MetaRAG(Shelves(), similarity=alike, threshold=0.41, max_rounds=1)("Where?").hops[0].verdict == "revised"
 
 
 @pytest.mark.parametrize(
@@ -215,9 +200,8 @@ def test_two_refusals_do_not_agree_and_the_search_goes_on(tell, refusal):
 def test_overruled_second_readings_and_empty_feedback_are_no_demonstrations_and_no_advice(tell):
     story = tell(evaluating={"feedback": "None.", "correct": False}, monitoring=["Tarn", "Veld"])
     program = MetaRAG(Shelves())
-    with dspy.context(trace=[]):
-        program("Where?")
-        read = [reply.answer for predictor, _, reply in dspy.settings.trace if predictor is program.monitoring]
+    _, trace = traced(program, "Where?")
+    read = [reply.answer for predictor, _, reply in trace if predictor is program.monitoring]
     assert read == ["Veld"]
     assert shown(story.prompts("advised")[0], "advice").endswith("Think step by step.")
 

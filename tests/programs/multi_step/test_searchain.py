@@ -1,15 +1,12 @@
 """SearChain: what is searched for and fed back, which branch follows, when it ends, and what the response cites."""
 
-from pathlib import Path
-
-import dspy
 import pytest
 
 from programs.multi_step.searchain import SearChain
 from signatures.types import Passage
-from tests.conftest import load_module
+from tests.programs.fakes import Similar, traced
+from tests.programs.multi_step import searchain_story as story
 
-story = load_module(Path(__file__).with_name("searchain_story.py"))
 QUESTION, WHO, BORN, SEA, CONTENT, KNOWN = (
     story.QUESTION, story.WHO, story.BORN, story.SEA, story.CONTENT, story.KNOWN
 )  # fmt: skip
@@ -61,9 +58,8 @@ def test_a_confident_reader_that_disagrees_corrects_and_the_wrong_chain_is_no_de
     wrong = chain((WHO, "Bert Oyle"), ("Where was Bert Oyle born?", "Sund"), content="So the answer is: fog.")
     engine, shelves = tell(wrong, KNOWN), Shelves()
     program = SearChain(shelves)
-    with dspy.context(trace=[]):
-        result = program(QUESTION)
-        planned = [output.chain for predictor, _, output in dspy.settings.trace if predictor is program.planning]
+    result, trace = traced(program, QUESTION)
+    planned = [output.chain for predictor, _, output in trace if predictor is program.planning]
     assert planned == [KNOWN["chain"]]
     assert kinds(engine) == ["plan", "read", "trust", "plan", "read", "read", "read"]
     assert field(engine.prompts[2], "answer") == ["Ansa Merrow"]
@@ -146,8 +142,7 @@ def test_a_mark_without_a_passage_stays_out_of_range(tell):
 
 
 class Many(Shelves):
-    def __call__(self, query, k):
-        self.asked.append((query, k))
+    def find(self, query, k):
         texts = ["Fog.", "More fog.", "The harbour master of Quillon is Ansa Merrow."]
         return [Passage(id=f"p{number}", text=text) for number, text in enumerate(texts)][:k]
 
@@ -160,19 +155,6 @@ def test_of_several_passages_the_one_that_states_the_answer_is_fed_back_and_cite
     assert field(plans(engine)[1], "transcript")[2] == "- Result 1: The harbour master of Quillon is Ansa Merrow."
     assert (result.response, result.citations) == ("She is Ansa Merrow [3].", ["p2"])
     assert result.hops[0].passage_ids == ["p0", "p1", "p2"]
-
-
-class Alike:
-    """Finds every two texts this similar."""
-
-    fingerprint = "alike"
-
-    def __init__(self, value):
-        self.value, self.asked = value, []
-
-    def __call__(self, left, right):
-        self.asked.append((list(left), list(right)))
-        return [[self.value] * len(right) for _ in left]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +170,7 @@ class Alike:
 def test_queries_in_similar_words_are_searched_for_once(tell, value, query, searched):
     tell(chain((WHO, "unknown")), chain((query, "Ansa Merrow"), content="She is Ansa Merrow [1]."))
     shelves = Shelves({**SHELVES, query: SHELVES[WHO]})
-    result = SearChain(shelves, similarity=Alike(value))(QUESTION)
+    result = SearChain(shelves, similarity=Similar(lambda one, other: value))(QUESTION)
     assert len(shelves.asked) == searched
     assert result.citations == ["who"]
 

@@ -1,7 +1,6 @@
 """SearChain on any reply: its readers, its bound on calls, unparseable and empty replies, nothing found, Chinese."""
 
 import itertools
-from pathlib import Path
 
 import dspy
 import pytest
@@ -11,9 +10,9 @@ from programs.multi_step.searchain import SearChain
 from programs.parts.meter import metered
 from programs.parts.threads import sequential_calls
 from signatures.types import Passage
-from tests.conftest import load_module
+from tests.programs.fakes import traced
+from tests.programs.multi_step import searchain_story as story
 
-story = load_module(Path(__file__).with_name("searchain_story.py"))
 QUESTION, WHO, KNOWN, Shelves, chain = story.QUESTION, story.WHO, story.KNOWN, story.Shelves, story.chain
 
 
@@ -23,8 +22,7 @@ def tell(scripted):
 
 
 class Endless(Shelves):
-    def __call__(self, query, k):
-        self.asked.append((query, k))
+    def find(self, query, k):
         return [Passage(id=query, text=f"Text of {query}")]
 
 
@@ -100,9 +98,8 @@ def test_three_readers_give_the_short_answer(scripted, reader, answer, calls):
 def test_a_chain_that_ends_with_another_answer_than_the_reader_is_no_demonstration(tell):
     tell({**KNOWN, "response": "So the answer is: the Grey Sea."})
     program = SearChain(Shelves())
-    with dspy.context(trace=[]):
-        result = program(QUESTION)
-        called = [predictor for predictor, *_ in dspy.settings.trace]
+    result, trace = traced(program, QUESTION)
+    called = [predictor for predictor, *_ in trace]
     assert result.answer == "Amber Sea"
     assert program.planning not in called
     assert called.count(program.checking) == 3

@@ -1,8 +1,8 @@
-import dspy
 import pytest
 
 from programs.multi_step.self_ask import SelfAsk
 from signatures.types import Passage
+from tests.programs.fakes import block, traced
 
 QUESTION = "In which sea was the harbour master born?"
 WHO, WHERE = "Who is the harbour master?", "Where was Ansa Merrow born?"
@@ -30,10 +30,6 @@ def story(*steps, read="Ansa Merrow", memory="from memory", conclusion="conclude
         return read if read == "?" else {"answer": read}
 
     return reply
-
-
-def block(prompt, name):
-    return prompt.partition(f"[[ ## {name} ## ]]\n")[2].partition("\n\n")[0]
 
 
 def test_follow_ups_are_searched_for_and_their_answers_lead_to_the_final_one(scripted, retriever):
@@ -72,9 +68,8 @@ def test_the_call_bound_is_reached_and_the_final_answer_forced(scripted, retriev
 def test_without_a_follow_up_at_first_the_question_is_its_own(scripted, retriever, first):
     scripted(story(first, ends()))
     program = SelfAsk(retriever)
-    with dspy.context(trace=[]):
-        result = program(QUESTION)
-        kept = [output for called, _, output in dspy.settings.trace if called is program.asking]
+    result, trace = traced(program, QUESTION)
+    kept = [output for called, _, output in trace if called is program.asking]
     assert (retriever.queries, result.hops[0].answer, result.answer) == ([QUESTION], "Ansa Merrow", "the Amber Sea")
     assert [reply.answer for reply in kept] == ["the Amber Sea"]
 
@@ -86,9 +81,8 @@ def test_without_a_follow_up_at_first_the_question_is_its_own(scripted, retrieve
 def test_a_step_without_a_new_follow_up_forces_the_final_answer(scripted, retriever, second, reason):
     engine = scripted(story(asks(WHO), second))
     program = SelfAsk(retriever)
-    with dspy.context(trace=[]):
-        result = program(QUESTION)
-        kept = [output for called, _, output in dspy.settings.trace if called is program.asking]
+    result, trace = traced(program, QUESTION)
+    kept = [output for called, _, output in trace if called is program.asking]
     assert (result.answer, result.stop_reason, len(result.hops)) == ("concluded", reason, 1)
     assert [reply.sub_question for reply in kept] == [WHO]
     assert block(engine.prompts[-1], "hops") == f"1. {WHO} -> Ansa Merrow"

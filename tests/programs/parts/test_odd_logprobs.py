@@ -1,4 +1,4 @@
-"""Log-probabilities that are none: P(yes) is None and counted, or right, but never above 1 and never a traceback."""
+"""Invalid log-probabilities: P(yes) is None and counted, or right, but never above 1 and never a traceback."""
 
 import math
 
@@ -12,13 +12,7 @@ from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.connect import ModelTraits, connect
 from programs.parts.meter import metered
 from programs.parts.probability import probability, yes_no_by_logprobs, yes_share
-
-
-class Supported(dspy.Signature):
-    """Does the passage support the claim?"""
-
-    claim: str = dspy.InputField()
-    supported: bool = dspy.OutputField()
+from tests.programs.fakes import Supported
 
 
 def token(word, logprob, **more):

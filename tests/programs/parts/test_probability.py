@@ -13,13 +13,7 @@ from programs.lms.connect import ModelTraits, connect
 from programs.parts.meter import metered
 from programs.parts.probability import probability, yes_no_by_logprobs, yes_share
 from signatures.yes_no import parse_yes_no
-
-
-class Supported(dspy.Signature):
-    """Does the passage support the claim?"""
-
-    claim: str = dspy.InputField()
-    supported: bool = dspy.OutputField()
+from tests.programs.fakes import Supported
 
 
 @pytest.fixture
@@ -48,17 +42,10 @@ def test_logprobs_of_a_server_are_summed_over_spellings(server) -> None:
     assert dict(entry[2]) == {"supported": True}  # no log-probabilities in traces, hence none in demos
 
 
-def test_a_server_that_forgets_its_logprobs_is_a_failure_and_no_half(server) -> None:
+@pytest.mark.parametrize(("text", "top"), [("yes", None), ("Perhaps", {"Perhaps": -0.1})])
+def test_a_server_without_logprobs_or_yes_and_no_is_a_failure_and_no_half(server, text, top) -> None:
     connection = connect("m", api_base=server.base, traits=ModelTraits(probability_mode="logprobs"))
-    server.top = None
-    with connection.use(), metered() as meter:
-        assert probability(dspy.Predict(Supported), claim="c") is None
-    assert meter.parse_failures == 1
-
-
-def test_neither_yes_nor_no_is_a_failure(server) -> None:
-    connection = connect("m", api_base=server.base, traits=ModelTraits(probability_mode="logprobs"))
-    server.text, server.top = "Perhaps", {"Perhaps": -0.1}
+    server.text, server.top = text, top
     with connection.use(), metered() as meter:
         assert probability(dspy.Predict(Supported), claim="c") is None
     assert meter.parse_failures == 1
@@ -120,19 +107,13 @@ def content(top: dict[str, float], *, chosen: str | None = None) -> list[dict]:
     return [{"token": chosen, "logprob": math.log(top[chosen]), "top_logprobs": alternatives}]
 
 
-@pytest.mark.parametrize("token", ["yes", " Yes", "YES", "**Yes", "▁yes", "Ġtrue", "是", "是的", "__yes__"])
-def test_yes_in_many_spellings(token: str) -> None:
-    assert parse_yes_no(token) is True
+YES, NO = ["yes", " Yes", "YES", "**Yes", "▁yes", "Ġtrue", "是", "是的", "__yes__"], ["no", " No.", "否", "不", "False"]
+WORDS = {**dict.fromkeys(YES, True), **dict.fromkeys(NO, False), **dict.fromkeys(["", "not", "yesterday", "The"])}
 
 
-@pytest.mark.parametrize("token", ["no", " No.", "否", "不", "False"])
-def test_no_in_many_spellings(token: str) -> None:
-    assert parse_yes_no(token) is False
-
-
-@pytest.mark.parametrize("token", ["", "not", "yesterday", "The"])
-def test_other_words_are_neither(token: str) -> None:
-    assert parse_yes_no(token) is None
+@pytest.mark.parametrize("token", WORDS)
+def test_yes_and_no_in_many_spellings_and_other_words_are_neither(token: str) -> None:
+    assert parse_yes_no(token) is WORDS[token]
 
 
 def test_all_spellings_are_summed_and_normalised() -> None:

@@ -7,6 +7,7 @@ import dspy
 
 from programs.lms.calls.metered import metered_lm
 from signatures.types import Passage
+from tests.programs.fakes import Fake
 
 KINDS = {
     "Name the key entities": "naming",
@@ -100,24 +101,12 @@ class Story:
         return len(self.prompts(kind))
 
 
-class Batches:
+class Batches(Fake):
     """Finds other passages each time it is asked."""
 
-    fingerprint = "batches"
-
-    def __init__(self):
-        self.queries: list[str] = []
-
-    def __call__(self, query: str, k: int) -> list[Passage]:
-        self.queries.append(query)
-        number = len(self.queries)
+    def find(self, query: str, k: int) -> list[Passage]:
+        number = len(self.asked)
         return [Passage(id=f"r{number}.{rank}", text=f"Passage {rank} of search {number}.") for rank in range(k)]
-
-    def many(self, queries, k):
-        return [self(query, k) for query in queries]
-
-    def __deepcopy__(self, memo):
-        return self
 
 
 def by_text(**scores: float):

@@ -7,6 +7,7 @@ from programs.parts.meter import metered
 from programs.retro_rag import RetroRAG
 from signatures.common.errors import UserError
 from signatures.types import Passage
+from tests.programs.fakes import traced
 
 
 def listed(**scores: float):
@@ -94,13 +95,11 @@ def test_a_marker_or_a_line_break_in_a_piece_makes_no_other_piece(tell, script):
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_list_becomes_a_demo_only_if_it_was_used_whole(tell, passages, whole):
-    import dspy
 
     tell(together=[[0.9, 0.1]] if whole else [[0.9]], agreement=1.0)
     program = RetroRAG(batch_weighing=2)
-    with dspy.context(trace=[]):
-        program("Question?", passages=passages[:2])
-        used = [entry for entry in dspy.settings.trace if entry[0] is program.weighing_together]
+    _, trace = traced(program, "Question?", passages=passages[:2])
+    used = [entry for entry in trace if entry[0] is program.weighing_together]
     assert len(used) == whole
 
 

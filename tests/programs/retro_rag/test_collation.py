@@ -55,10 +55,9 @@ def test_an_unparseable_score_is_not_a_tie(tell, script):
 
 def test_of_equal_passages_those_not_held_come_first_then_those_found_again(tell, script):
     class Overlapping(script.Batches):
-        def __call__(self, query, k):
-            names = "abc" if not self.queries else "cbd"
-            self.queries.append(query)
-            return [Passage(id=name, text=f"Passage {name}.") for name in names[:k]]
+        def find(self, query, k):
+            names = "abc" if len(self.asked) == 1 else "cbd"
+            return [Passage(id=name, text=f"Passage {name}.") for name in names]
 
     story = tell(weighing=1.0)
     result = RetroRAG(Overlapping(), k=3, source_size=3, max_rounds=2)("Question?")

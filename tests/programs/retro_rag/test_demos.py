@@ -7,14 +7,14 @@ from programs.lms.adapter import JsonForm
 from programs.parts.knobs import with_knobs
 from programs.retro_rag import RetroRAG
 from signatures.common.errors import UserError
+from tests.programs.fakes import traced
 
 
 def test_demonstrations_are_made_of_what_was_followed(tell, retriever):
     tell(answering=["Bert Oyle", "Ansa Merrow"], agreement=[0.0, 1.0], inferring=[["Aa is so."]], relevance=0.0)
     program = RetroRAG(retriever)
-    with dspy.context(trace=[]):
-        program("Question?")
-        trace = list(dspy.settings.trace)
+    _, trace = traced(program, "Question?")
+    trace = list(trace)
     by_predictor = {name: [] for name, _ in program.named_predictors()}
     names = {id(predictor): name for name, predictor in program.named_predictors()}
     for predictor, _, reply in trace:
@@ -30,9 +30,8 @@ def test_demonstrations_are_made_of_what_was_followed(tell, retriever):
 def test_a_query_that_asks_nothing_new_is_no_example_to_follow(tell, retriever, query, left):
     tell(searching=query)
     program = RetroRAG(retriever, max_rounds=2)
-    with dspy.context(trace=[]):
-        program("Question?")
-        assert [predictor for predictor, *_ in dspy.settings.trace].count(program.searching) == left
+    _, trace = traced(program, "Question?")
+    assert [predictor for predictor, *_ in trace].count(program.searching) == left
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -71,8 +70,7 @@ def test_knobs_change_on_a_new_program_only(retriever):
 def test_a_direct_answer_is_an_example_to_follow_only_if_it_agreed(tell, retriever, agreement, left):
     tell(agreement=agreement)
     program = RetroRAG(retriever, max_rounds=1)
-    with dspy.context(trace=[]):
-        program("Question?")
-        predictors = [predictor for predictor, *_ in dspy.settings.trace]
+    _, trace = traced(program, "Question?")
+    predictors = [predictor for predictor, *_ in trace]
     assert predictors.count(program.concluding.predict) == 1
     assert predictors.count(program.monitoring) == left

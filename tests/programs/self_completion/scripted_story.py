@@ -1,6 +1,7 @@
 """An LM that reflects and searches as a test tells it to, and a retriever with shelves."""
 
 from signatures.types import Passage
+from tests.programs.fakes import Fake
 
 REFUSAL = "I'm sorry, I cannot answer the question based on the provided references."
 KNOWS = "Ansa Merrow is the harbour master of Quillon [1]."
@@ -32,25 +33,20 @@ def replies(reflections=(), queries=(), forced="Forced, but said [1].", short="A
     return reply
 
 
-class Shelves:
+class Shelves(Fake):
     """Finds what stands under a query; under any other query, `rest`."""
 
-    fingerprint = "shelves"
-
     def __init__(self, rest=(), **shelves):
-        self.rest, self.shelves, self.asked, self.batches = rest, shelves, [], []
+        super().__init__()
+        self.rest, self.shelves, self.batches = rest, shelves, []
 
-    def __call__(self, query, k):
-        self.asked.append((query, k))
+    def find(self, query, k):
         ids = self.shelves.get(query, self.rest)
-        return [Passage(id=id, title=id, text=f"Text of {id}.") for id in ids][:k]
+        return [Passage(id=id, title=id, text=f"Text of {id}.") for id in ids]
 
     def many(self, queries, k):
         self.batches.append(list(queries))
         return [self(query, k) for query in queries]
-
-    def __deepcopy__(self, memo):
-        return self
 
 
 def ids(count, letter="a"):

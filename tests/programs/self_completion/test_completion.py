@@ -1,17 +1,14 @@
 """What completion adds to the references, and what becomes of a response beside "insufficient"."""
 
-from pathlib import Path
-
-import dspy
 import pytest
 
 from programs.self_completion import SelfCompletion
 from signatures.refusals import REFUSAL
 from signatures.self_completion import AnswerOrAbstain
 from signatures.types import Passage
-from tests.conftest import load_module
+from tests.programs.fakes import traced
+from tests.programs.self_completion import scripted_story as story
 
-story = load_module(Path(__file__).parent / "scripted_story.py")
 GAP, KNOWS, Shelves = story.GAP, story.KNOWS, story.Shelves
 ids, reflection, replies = story.ids, story.reflection, story.replies
 PARTLY = reflection(False, "Ansa Merrow leads the harbour [1]; the sea is not named.")
@@ -142,6 +139,5 @@ def test_without_references_a_forced_answer_comes_from_memory(scripted):
 def test_the_predictor_that_answered_is_in_the_trace(scripted, passages, predictor):
     scripted(replies())
     program = SelfCompletion(reflection=False, short=False)
-    with dspy.context(trace=[]):
-        program("Question?", passages=passages)
-        assert [entry[0] for entry in dspy.settings.trace] == [getattr(program, predictor)]
+    _, trace = traced(program, "Question?", passages=passages)
+    assert [entry[0] for entry in trace] == [getattr(program, predictor)]

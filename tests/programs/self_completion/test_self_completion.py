@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import dspy
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,9 +6,9 @@ from hypothesis import strategies as st
 from programs.self_completion import SelfCompletion
 from signatures.citation_marks import strip_citations
 from signatures.types import Passage
-from tests.conftest import load_module
+from tests.programs.fakes import Fake, traced
+from tests.programs.self_completion import scripted_story as story
 
-story = load_module(Path(__file__).parent / "scripted_story.py")
 GAP, KNOWS, REFUSAL, Shelves = story.GAP, story.KNOWS, story.REFUSAL, story.Shelves
 ids, reflection, replies = story.ids, story.reflection, story.replies
 
@@ -94,9 +92,8 @@ def test_the_control_reads_as_many_references_at_once_and_never_reflects(scripte
 )
 def test_what_contradicts_itself_is_an_abstention_and_leaves_the_trace(scripted, retriever, contradiction):
     scripted(replies([contradiction]))
-    with dspy.context(trace=[]):
-        result = SelfCompletion(retriever, completion=False)("Question?")
-        assert dspy.settings.trace == []
+    result, trace = traced(SelfCompletion(retriever, completion=False), "Question?")
+    assert trace == []
     assert (result.abstained, result.hops[0].verdict) == (True, "abstained")
     assert result.details["first_decision"] == "insufficient"
 
@@ -119,9 +116,8 @@ def test_an_unparseable_reflection_counts_as_an_abstention(scripted):
 def test_a_query_that_asks_nothing_new_forces_the_answer(scripted, query):
     scripted(replies([GAP], [query]))
     retrieve = Shelves(ids(5))
-    with dspy.context(trace=[]):
-        result = SelfCompletion(retrieve)("Question?")
-        assert len(dspy.settings.trace) == 3  # reflection, forced answer, reading
+    result, trace = traced(SelfCompletion(retrieve), "Question?")
+    assert len(trace) == 3  # reflection, forced answer, reading
     assert len(retrieve.asked) == 1
     assert [hop.verdict for hop in result.hops] == ["forced"]
     assert result.details == {"turns": 0, "first_decision": "insufficient", "forced": True}
@@ -181,15 +177,14 @@ def test_marks_that_point_nowhere_are_no_citations(scripted, retriever):
     assert (result.response, result.citations) == ("It is so [9][2].", ["p1"])
 
 
-class Drip:
+class Drip(Fake):
     """Finds `first` passages for the question, and one new passage for every other query."""
 
-    fingerprint = "drip"
-
     def __init__(self, first):
+        super().__init__()
         self.first, self.found = first, 0
 
-    def __call__(self, query, k):
+    def find(self, query, k):
         if query == "Question?":
             return [Passage(id=id, text="x") for id in ids(min(self.first, k))]
         self.found += 1

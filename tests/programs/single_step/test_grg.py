@@ -6,6 +6,7 @@ import pytest
 from programs.catalog import build
 from programs.parts.knobs import with_knobs
 from programs.single_step.grg import GRG
+from tests.programs.fakes import Fake
 
 DOCUMENT = "Ansa Merrow is said to be harbour master."
 
@@ -47,13 +48,6 @@ class Cosines:
 
     def __deepcopy__(self, memo):
         return self
-
-
-class FindsNothing:
-    fingerprint = "nothing"
-
-    def __call__(self, query, k):
-        return []
 
 
 def test_passages_and_then_the_document_are_read(scripted, retriever):
@@ -112,7 +106,7 @@ def test_several_documents_are_samples(scripted, retriever):
 @pytest.mark.parametrize(("document", "answer"), [(DOCUMENT, "Ansa Merrow"), ("?", "recalled")])
 def test_without_passages_the_document_is_read_and_without_both_memory_answers(scripted, given, document, answer):
     scripted(story(document=document))
-    result = GRG(FindsNothing(), similarity=Cosines())("Question?", passages=given)
+    result = GRG(Fake(), similarity=Cosines())("Question?", passages=given)
     assert (result.answer, result.passages, result.citations) == (answer, [], [])
 
 

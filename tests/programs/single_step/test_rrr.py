@@ -1,30 +1,25 @@
 """Rewrite-retrieve-read: the queries that are searched for, what is read, and LangChain's form."""
 
-import dspy
 import pytest
 
 from programs.catalog import build
 from programs.single_step.rrr import RRR
 from signatures.types import Passage
+from tests.programs.fakes import Fake, traced
 
 QUESTION = "In which sea lies the birthplace of the harbour master?"
 
 
-class Shelves:
-    """Finds for each query the passages of its shelf, and remembers queries and depths."""
-
-    fingerprint = "shelves"
+class Shelves(Fake):
+    """Finds for each query the passages of its shelf."""
 
     def __init__(self, **shelves):
-        self.shelves, self.asked = shelves, []
+        super().__init__()
+        self.shelves = shelves
 
-    def __call__(self, query, k):
-        self.asked.append((query, k))
+    def find(self, query, k):
         words = [word for word in self.shelves if word in query]
-        return [Passage(id=id, text=f"Text of {id}.") for word in words for id in self.shelves[word].split()][:k]
-
-    def many(self, queries, k):
-        return [self(query, k) for query in queries]
+        return [Passage(id=id, text=f"Text of {id}.") for word in words for id in self.shelves[word].split()]
 
 
 def story(queries=("harbour master", "island sea"), answer="Grey Sea"):
@@ -70,9 +65,8 @@ def test_without_a_query_the_question_is_searched_for_and_the_reply_is_no_demons
     scripted(story(queries or [""]))
     shelves = Shelves(sea="a")
     program = RRR(shelves, rewrite=rewrite)
-    with dspy.context(trace=[]):
-        result = program(QUESTION)
-        assert [predictor for predictor, *_ in dspy.settings.trace] == [program.reading]
+    result, trace = traced(program, QUESTION)
+    assert [predictor for predictor, *_ in trace] == [program.reading]
     assert result.details["queries"] == [QUESTION]
     assert [passage.id for passage in result.passages] == ["a"]
 

@@ -2,13 +2,13 @@
 
 import re
 
-import dspy
 import pytest
 
 from programs.catalog import build
 from programs.lms.adapter import JsonForm
 from programs.single_step.self_rag import SelfRAG
 from signatures.types import Passage
+from tests.programs.fakes import Fake, traced
 
 QUESTION = "Who is the harbour master of Quillon?"
 NEED, RELEVANT, SUPPORTED, USEFUL = "takes facts from", "the passage is about", "the passage states", "a good response"
@@ -19,17 +19,15 @@ def passage(name):
     return Passage(id=name, text=f"Text of {name}.")
 
 
-class Finds:
-    """Finds the passages named, and remembers the queries."""
-
-    fingerprint = "finds"
+class Finds(Fake):
+    """Finds the passages named."""
 
     def __init__(self, names):
-        self.found, self.queries = [passage(name) for name in names], []
+        super().__init__()
+        self.found = [passage(name) for name in names]
 
-    def __call__(self, query, k):
-        self.queries.append((query, k))
-        return self.found[:k]
+    def find(self, query, k):
+        return self.found
 
 
 @pytest.fixture
@@ -67,7 +65,7 @@ def test_it_retrieves_above_the_threshold_and_else_answers_from_memory(asked, ne
     engine = asked({(NEED, None): need})
     retrieve = Finds("ab")
     result = SelfRAG(retrieve, k=1)(QUESTION)
-    assert retrieve.queries == ([(QUESTION, 1)] if retrieves else [])
+    assert retrieve.asked == ([(QUESTION, 1)] if retrieves else [])
     assert result.answer == ("Answer of a" if retrieves else "Answer of memory")
     assert result.citations == (["a"] if retrieves else [])
     assert (result.details["need"], result.stop_reason) == (need, "done")
@@ -124,9 +122,8 @@ def test_the_details_record_all_candidates(asked):
 def test_answers_that_lose_are_no_demonstrations(asked):
     asked({(RELEVANT, "b"): 0.9})
     program = SelfRAG(Finds("abc"), closed_book=True)
-    with dspy.context(trace=[]):
-        program(QUESTION)
-        kept = [reply.answer for predictor, _, reply in dspy.settings.trace if "answer" in reply]
+    _, trace = traced(program, QUESTION)
+    kept = [reply.answer for predictor, _, reply in trace if "answer" in reply]
     assert kept == ["Answer of b"]
 
 

@@ -5,13 +5,13 @@ Samples are asked for in parallel, so that no test knows which of them gives whi
 
 import re
 
-import dspy
 import pytest
 
 from programs.catalog import build
 from programs.parts.steps.voting import answer_key
 from programs.single_step.verify_and_edit import VerifyAndEdit
 from signatures.types import Passage
+from tests.programs.fakes import Fake, traced
 
 QUESTION = "In which sea was the harbour master born?"
 RATIONALE = "The harbour master is Bert Oyle. He was born on Fogholm."
@@ -22,20 +22,11 @@ CORPUS = {
 ANSWERS = {"master": "The harbour master is Ansa Merrow. [1]", "born": "Ansa Merrow was born on Quillon."}
 
 
-class Corpus:
-    """Finds the passages whose word is in the query; remembers queries and depths."""
+class Corpus(Fake):
+    """Finds the passages whose word is in the query."""
 
-    fingerprint = "corpus"
-
-    def __init__(self):
-        self.asked = []
-
-    def __call__(self, query, k):
-        self.asked.append((query, k))
-        return [passage for word, passage in CORPUS.items() if word in query][:k]
-
-    def many(self, queries, k):
-        return [self(query, k) for query in queries]
+    def find(self, query, k):
+        return [passage for word, passage in CORPUS.items() if word in query]
 
 
 def fields(prompt):
@@ -136,10 +127,9 @@ def test_a_sentence_is_kept_where_nothing_answers_it_and_no_such_reply_is_a_demo
     verified = {"master": "The passages do not say who it is.", "born": ANSWERS["born"]}
     engine = scripted(story("ABCDE", verified=verified))
     program = VerifyAndEdit(Corpus())
-    with dspy.context(trace=[]):
-        result = program(QUESTION)
-        kept = [output for predictor, _, output in dspy.settings.trace if predictor is program.verifying]
-        samples = [output for predictor, _, output in dspy.settings.trace if "reasoning" in output]
+    result, trace = traced(program, QUESTION)
+    kept = [output for predictor, _, output in trace if predictor is program.verifying]
+    samples = [output for predictor, _, output in trace if "reasoning" in output]
     assert [hop.verdict for hop in result.hops] == ["kept", "edited"]
     assert [output.response for output in kept] == [ANSWERS["born"]]
     assert samples == []  # the edited rationale led to another answer

@@ -1,11 +1,11 @@
 """WebGLM: the references, the marks of the response, and the short answer."""
 
-import dspy
 import pytest
 
 from programs.catalog import build
 from programs.single_step.webglm import WebGLM
 from signatures.types import Passage
+from tests.programs.fakes import Fake, traced
 
 QUESTION = "Who is the harbour master of Quillon?"
 RESPONSE = "The harbour master is Ansa Merrow [2]. Fog is common [1][9]."
@@ -15,17 +15,15 @@ def story(response=RESPONSE, short="Ansa Merrow"):
     return lambda system, user: {"response": response} if "numbers of the passages" in system else {"answer": short}
 
 
-class Depths:
-    """Returns the first k passages and remembers k."""
-
-    fingerprint = "depths"
+class Depths(Fake):
+    """Returns the first k passages."""
 
     def __init__(self, passages):
-        self.passages, self.depths = passages, []
+        super().__init__()
+        self.passages = passages
 
-    def __call__(self, query, k):
-        self.depths.append((query, k))
-        return self.passages[:k]
+    def find(self, query, k):
+        return self.passages
 
 
 def last_first(left, right):
@@ -38,7 +36,7 @@ def test_the_first_k_of_the_retriever_are_read_and_marks_are_positions_in_them(s
     engine = scripted(story())
     retrieve = Depths(passages[3:])
     result = WebGLM(retrieve, k=2)(QUESTION)
-    assert retrieve.depths == [(QUESTION, 2)]
+    assert retrieve.asked == [(QUESTION, 2)]
     assert [passage.id for passage in result.passages] == ["p3", "p4"]
     assert (result.answer, result.response, result.citations) == ("Ansa Merrow", RESPONSE, ["p4", "p3"])
     assert (result.hops, result.stop_reason) == ([], "done")
@@ -53,7 +51,7 @@ def test_a_similarity_ranks_many_and_keeps_the_best(scripted, passages, given):
     retrieve = Depths(passages)
     program = WebGLM(retrieve, similarity=last_first, k=2, candidates=6)
     result = program(QUESTION, passages=passages[:6] if given else None)
-    assert retrieve.depths == ([] if given else [(QUESTION, 6)])
+    assert retrieve.asked == ([] if given else [(QUESTION, 6)])
     assert [passage.id for passage in result.passages] == ["p5", "p4"]
     assert engine.prompts[0].index("Title 5") < engine.prompts[0].index("Title 4")
     assert result.citations == ["p4", "p5"]
@@ -83,9 +81,8 @@ def test_without_references_nobody_is_asked(scripted, similarity, fixed):
 def test_a_response_that_declines_is_an_abstention_and_no_demonstration(scripted, passages):
     scripted(story("The passages do not say who it is."))
     program = WebGLM(Depths(passages))
-    with dspy.context(trace=[]):
-        result = program(QUESTION)
-        assert dspy.settings.trace == []
+    result, trace = traced(program, QUESTION)
+    assert trace == []
     assert (result.answer, result.abstained) == ("", True)
 
 

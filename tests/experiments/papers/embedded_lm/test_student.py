@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 from corpora.passages import read_passages
 from corpora.questions import read_questions
 from experiments.papers.embedded_lm import student, student_sets, student_tables
-from experiments.papers.embedded_lm.student_adapters import read_adapters
 from experiments.pipeline import setup
 from experiments.world.generate import generate
 from signatures.common.errors import UserError
@@ -88,70 +87,6 @@ def test_reading_is_the_part_of_the_targets_that_is_cheap(start):
     assert set(table["differences"]) == {"rag, trained against untrained", "rag, reranker own against none"}
 
 
-def test_the_scale_is_drawn(start):
-    options = ("--sets", "hotpotqa", "--rows", "scale", "--adapters", "100=simulated")
-    _, sets = start(*options)
-    runs = sets["hotpotqa"]["scale"]["runs"]
-    assert set(runs) == {f"{name}, {size} examples" for name in ("rag", "genground") for size in (0, 100)}
-    picture = start.folder / "results" / "student_embedded_scale.png"
-    assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-TASKS = ("--adapters", "without=simulated:2", "--adapters", "with=simulated")
-
-
-def test_verification_data_is_ablated(start):
-    output, sets = start("--sets", "hotpotqa", "--rows", "verification_data", *TASKS)
-    table = sets["hotpotqa"]["verification_data"]
-    assert {name: (run["lm"], run["knobs"].get("revise")) for name, run in table["runs"].items()} == {
-        "trained on both tasks": ("with", None),
-        "trained on both tasks, single iteration": ("with", "never"),
-        "trained on answers": ("without", None),
-        "trained on answers, single iteration": ("without", "never"),
-    }
-    assert set(table["second_search"]) == {"trained on both tasks", "trained on answers"}
-    em = {name: run["em"]["mean"] for name, run in table["runs"].items()}
-    both, both_once, answers, answers_once = em.values()
-    assert [each["em"]["difference"] for each in table["differences"].values()] == pytest.approx(
-        [both_once - answers_once, both - answers_once, both - both_once, answers - answers_once]
-    )
-    assert "trained on both tasks against trained on answers, single iteration: em " in output
-
-
-def trained(folder, **said):
-    description = {"base": "embedded", "examples": {"long_form": 9}, "settings": {"weights": {}, "epochs": 1}, **said}
-    folder.mkdir()
-    (folder / "training.json").write_text(json.dumps(description))
-    return str(folder)
-
-
-def test_what_adapters_were_trained_on_is_recorded_and_checked(tmp_path):
-    both = trained(tmp_path / "a", examples={"long_form": 9, "verification": 3})
-    answers = trained(tmp_path / "b")
-    other = trained(tmp_path / "c", base="gguf:other.gguf")
-    found = read_adapters([f"without={answers}", f"with={both}", f"30={both}", f"9={answers}"])
-    assert list(found.sizes) == ["9", "30"]
-    assert found.tasks == {"with": f"embedded:{both}", "without": f"embedded:{answers}"}
-    assert found.training["with"]["examples"] == {"long_form": 9, "verification": 3}
-    for given, text in (
-        ([f"with={answers}", f"without={both}"], "'with' was trained on no examples of verification"),
-        ([f"with={both}", f"without={both}"], "'without' was trained on examples of verification"),
-        ([f"with={both}", f"without={other}"], "different bases: embedded, gguf:other.gguf"),
-        ([f"with={both}"], "Both adapters are needed"),
-        ([f"with={both}", f"with={both}"], "names with twice"),
-        (["²=simulated"], "NAME=FOLDER"),
-    ):
-        with pytest.raises(UserError, match=text):
-            read_adapters(given)
-
-
-def test_one_lm_may_have_several_names(start):
-    options = ("--sets", "hotpotqa", "--rows", "targets,scale", "--adapters", "100=simulated")
-    _, sets = start(*options)
-    assert {run["lm"] for run in sets["hotpotqa"]["scale"]["runs"].values()} == {"0", "100"}
-    assert {run["lm"] for run in sets["hotpotqa"]["targets"]["runs"].values()} == {"trained", "untrained"}
-
-
 def test_the_second_search_repairs_and_breaks(tmp_path):
     def row(id, em, revised):
         scores = {"em": em, "f1[hotpot]": em / 2}
@@ -187,11 +122,6 @@ def test_contexts_of_gold_contain_nothing_else(tmp_path):
 
 def test_options_that_are_wrong_name_the_cure(start):
     for options, text in (
-        (("--rows", "scale"), "needs adapters"),
-        (("--rows", "scale", "--adapters", "folder"), "NAME=FOLDER"),
-        (("--rows", "scale,verification_data", *TASKS), "The table scale needs adapters"),
-        (("--rows", "scale", "--adapters", "9=simulated", *TASKS), "named for the table verification_data"),
-        (("--rows", "reading", *TASKS), "named for the table verification_data, which is not"),
         (("--rows", ""), "No table is named"),
         (("--rows", "table4"), "table4"),
     ):

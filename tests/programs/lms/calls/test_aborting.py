@@ -1,6 +1,5 @@
 """Calls that wait for a server end when the work is stopped or a budget is spent."""
 
-import os
 import threading
 from contextvars import copy_context
 
@@ -9,6 +8,7 @@ import pytest
 from programs.lms.calls import control
 from programs.lms.calls.budget import BudgetExceeded
 from programs.lms.calls.control import Stopped, abortable, checked_calls, controlled
+from tests.programs.fakes import forks, in_forks
 
 
 class Blocked:
@@ -39,7 +39,7 @@ def test_stopped_work_ends_all_its_calls_and_no_others(monkeypatch):
     def ask(call):
         try:
             call()
-        except BaseException as error:  # noqa: BLE001 - what ends a call is none
+        except BaseException as error:  # noqa: BLE001 - what ends a call is not an Exception
             with lock:
                 ended.append(type(error))
 
@@ -71,17 +71,12 @@ def test_an_error_of_the_call_itself_stays_and_nothing_is_watched_afterwards():
         pass
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+@forks
 def test_a_fork_watches_its_own_calls():
+    def work():
+        with pytest.raises(Stopped), checked_calls(lambda: (_ for _ in ()).throw(Stopped("now"))):
+            Blocked()()
+        return 0
+
     with checked_calls(lambda: None), abortable(lambda: None):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                with checked_calls(lambda: (_ for _ in ()).throw(Stopped("now"))):
-                    Blocked()()
-            except Stopped:
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
+        assert in_forks(work, 1) == [0]

@@ -2,29 +2,10 @@
 
 import gc
 import math
-import os
 import threading
 
-import pytest
-
 from programs.lms.calls.budget import Budget, BudgetExceeded, Ledger
-
-forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
-
-
-def in_forks(work, count=2):
-    """Run `work` in forks, which exit with what it returns; return the exit codes."""
-    children = []
-    for _ in range(count):
-        child = os.fork()
-        if child == 0:
-            code = 255
-            try:
-                code = work()
-            finally:
-                os._exit(code)
-        children.append(child)
-    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+from tests.programs.fakes import forks, in_forks
 
 
 def test_unknown_numbers_are_nan_and_sharing_keeps_all():

@@ -3,16 +3,13 @@
 import copy
 import random
 from collections import deque
-from pathlib import Path
 
 import pytest
 from dspy.lm15 import RateLimitError, ServerError, TransportError
 
 from programs.lms.calls.metered import LMUnavailable, metered_lm
 from programs.lms.calls.retry import LONGEST_BACK_OFF, ConcurrencyLimit, Transport, back_off
-from tests.conftest import load_module
-
-virtual_time = load_module(Path(__file__).with_name("virtual_time.py"))
+from tests.programs.lms.calls import virtual_time
 
 
 class Limited:

@@ -79,16 +79,11 @@ def test_a_reply_that_cannot_be_parsed_is_asked_again(bad: str | None) -> None:
     assert engine.asked == 2
 
 
-def test_a_filtered_reply_is_asked_again_even_if_it_can_be_parsed() -> None:
-    engine = Replies(GOOD, finish="content_filter")
+@pytest.mark.parametrize(("finish", "asked"), [("content_filter", 2), ("length", 1)])
+def test_a_filtered_reply_is_asked_again_even_if_it_can_be_parsed_and_a_truncated_one_is_not(finish, asked) -> None:
+    engine = Replies(GOOD, finish=finish)
     assert ask(engine).count == ask(engine).count == 7
-    assert engine.asked == 2
-
-
-def test_a_truncated_reply_that_can_be_parsed_is_cached() -> None:
-    engine = Replies(GOOD, finish="length")
-    assert ask(engine).count == ask(engine).count == 7
-    assert engine.asked == 1
+    assert engine.asked == asked
 
 
 def test_a_cached_reply_that_cannot_be_parsed_is_removed() -> None:
@@ -154,15 +149,9 @@ def test_usable_log_probabilities_are_cached_whatever_the_text_is(text: str) -> 
     assert engine.asked == 1
 
 
-@pytest.mark.parametrize("unusable", [None, {"The": -0.1, "A": -2.5}])
-def test_a_reply_without_p_yes_is_asked_again(unusable: dict[str, float] | None) -> None:
-    engine = Replies("The", tops=[unusable, {"Yes": -0.1, "No": -2.5}])
-    assert p_yes(engine) is None
-    assert p_yes(engine) == 0.917
-
-
-def test_a_yes_without_the_log_probabilities_it_was_asked_for_is_asked_again() -> None:
-    engine = Replies("yes", tops=[None, {"Yes": -0.1, "No": -2.5}])
+@pytest.mark.parametrize(("text", "unusable"), [("The", None), ("The", {"The": -0.1, "A": -2.5}), ("yes", None)])
+def test_a_reply_without_p_yes_is_asked_again(text: str, unusable: dict[str, float] | None) -> None:
+    engine = Replies(text, tops=[unusable, {"Yes": -0.1, "No": -2.5}])
     assert p_yes(engine) is None
     assert p_yes(engine) == 0.917
 

@@ -2,16 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import dspy.lm15
 import pytest
 
 from programs.lms.calls.metered import LMUnavailable, MeteredLM
 from programs.lms.calls.retry import Transport
-from tests.conftest import load_module
-
-loopback = load_module(Path(__file__).parents[3] / "loopback.py")
+from tests import loopback
 
 GOOD = {
     "model": "m",

@@ -1,10 +1,13 @@
 """The quirks of each stand-in; sources beside the same facts in `programs/lms/servers/dialects.py`."""
 
-from pathlib import Path
+from typing import Any
 
-from tests.conftest import load_module
+import dspy
 
-standin = load_module(Path(__file__).with_name("standin.py"))
+from experiments.world.generate import records
+from signatures.types import Passage
+from tests.programs.lms.servers import standin
+
 Quirks, MODEL = standin.Quirks, standin.MODEL
 
 _TEMPLATE_OFF = {"chat_template_kwargs.enable_thinking": False}
@@ -86,3 +89,20 @@ SERVERS = {
     ),
     "ignores what it does not know": ("openai", Quirks(ignores_schema=True, logprobs="none")),
 }  # fmt: skip
+
+
+class IsRelevant(dspy.Signature):
+    """Decide whether the passages help to answer the question."""
+
+    question: str = dspy.InputField()
+    passages: list[Passage] = dspy.InputField()
+    relevant: bool = dspy.OutputField()
+
+
+def question_and_passages(most: int | None = None) -> dict[str, Any]:
+    """Return a question of the simulated world and the passages it needs, or the first of them."""
+    passages, questions = records(8, seed=0)
+    question = next(item for item in questions if item["type"] == "bridge-2")
+    named = {item["id"]: item for item in passages}
+    found = [Passage(id=key, title=named[key]["title"], text=named[key]["text"]) for key in question["gold_ids"]]
+    return {"question": question["question"], "passages": found[:most]}

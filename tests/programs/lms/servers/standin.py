@@ -3,16 +3,13 @@
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from dspy.lm15 import Config, Message, Request, Response
 
 from experiments.world.dials import Dials, read_dials
 from experiments.world.simulated import SimulatedEngine
-from tests.conftest import load_module
-
-loopback = load_module(Path(__file__).parents[3] / "loopback.py")
+from tests import loopback
 
 MODEL = "lab/model"
 THOUGHT = "Let me see what the passages say about this before I answer the question . " * 4  # 60 tokens

@@ -1,14 +1,11 @@
 """Settings that change what is sent to a server change the key of the cached reply."""
 
-from pathlib import Path
 from typing import Any
 
 from programs.lms.calls.metered import metered_lm
 from programs.lms.calls.reply_cache import use_reply_cache
 from programs.lms.servers.chat import ChatEngine
-from tests.conftest import load_module
-
-standin = load_module(Path(__file__).with_name("standin.py"))
+from tests.programs.lms.servers import standin
 
 
 def test_a_reply_in_another_dialect_is_not_taken_from_the_cache(tmp_path, monkeypatch) -> None:

@@ -3,12 +3,10 @@
 import contextlib
 import gzip
 import json
-import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -19,31 +17,25 @@ from dspy.utils.exceptions import ContextWindowExceededError, is_retryable_lm_er
 
 from programs.lms.calls.retry import Transport
 from programs.lms.servers.chat import ChatEngine, retry_after
+from tests import loopback
+from tests.programs.fakes import forks, in_forks
 
 Answer = tuple[int, dict[str, str], bytes]
 GOOD = {"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}], "usage": {"completion_tokens": 1}}
 
 
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256  # connections that are opened together
-
-
-class Loopback:
+class Server(loopback.Loopback):
     """A server whose answer to a body is what `reply` returns; `seen` holds the bodies and headers."""
 
     def __init__(self, reply: Callable[[dict[str, Any]], Answer]):
         self.seen: list[tuple[dict[str, Any], dict[str, str], int]] = []
-        outer = self
+        outer, slow = self, threading.Event()
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(loopback.JsonHandler):
             protocol_version = "HTTP/1.1"
 
-            def log_message(self, *args: Any) -> None:
-                pass
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            def post(self) -> None:
+                body = self.body()
                 outer.seen.append((body, dict(self.headers), self.client_address[1]))
                 status, headers, content = reply(body)
                 self.send_response(status)
@@ -55,21 +47,17 @@ class Loopback:
                         self.wfile.write(byte)
                         slow.wait(0.02 if "Slow" in headers else 0)
 
-        slow = threading.Event()
-        self.http = _Http(("127.0.0.1", 0), Handler)
-        self.base = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
-        threading.Thread(target=self.http.serve_forever, daemon=True, kwargs={"poll_interval": 0.01}).start()
+        super().__init__(Handler)
 
 
 @pytest.fixture
-def engine() -> Iterator[Callable[..., tuple[Loopback, ChatEngine]]]:
+def engine() -> Iterator[Callable[..., tuple[Server, ChatEngine]]]:
     """Return a function that starts a server and returns it with an engine for it."""
     with contextlib.ExitStack() as opened:
 
-        def start(reply: Any, key: str | None = None, **settings: Any) -> tuple[Loopback, ChatEngine]:
-            server = Loopback(reply if callable(reply) else lambda body: reply)
-            opened.callback(server.http.server_close)
-            opened.callback(server.http.shutdown)
+        def start(reply: Any, key: str | None = None, **settings: Any) -> tuple[Server, ChatEngine]:
+            server = Server(reply if callable(reply) else lambda body: reply)
+            opened.callback(server.close)
             made = ChatEngine(server.base, "m", key, **settings)
             opened.callback(made.close)
             return server, made
@@ -283,17 +271,11 @@ def test_odd_log_probabilities_are_left_out_and_a_word_without_one_leaves_no_sha
     assert [other.token for other in token.top] == kept
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@forks
 def test_a_forked_process_opens_connections_of_its_own(engine) -> None:
     server, lm = engine(sent(GOOD))
     ask(lm)
-    child = os.fork()
-    if child == 0:
-        try:
-            ask(lm)
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
+    assert in_forks(lambda: ask(lm) is None, 1) == [0]
     ask(lm)
     before, forked, after = (port for _, _, port in server.seen)
     assert before == after != forked

@@ -15,9 +15,8 @@ from programs.lms.servers import detect, dialects
 from programs.lms.servers.detect import _address, describe, loaded_context, name_in_list, value_at
 from programs.lms.servers.dialects import DIALECTS
 from programs.lms.spec import Reasoning, Server
-from tests.conftest import load_module
+from tests.programs.lms.servers import quirks
 
-quirks = load_module(Path(__file__).with_name("quirks.py"))
 MODEL, Quirks, StandIn = quirks.MODEL, quirks.Quirks, quirks.standin.StandIn
 
 SAMPLED = ModelTraits(probability_mode="samples")

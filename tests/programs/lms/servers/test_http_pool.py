@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -15,9 +14,8 @@ from programs.lms.servers import http_connection, http_pool
 from programs.lms.servers.http_connection import NoReply, NoReplyInTime
 from programs.lms.servers.http_pool import HttpPool, UnreadableReply
 from signatures.common.errors import UserError
-from tests.conftest import load_module
+from tests.programs.lms.servers import scripted
 
-scripted = load_module(Path(__file__).with_name("scripted.py"))
 OK = scripted.OK
 CUT = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{"
 
@@ -296,3 +294,29 @@ def test_an_unusable_proxy_is_one_line(monkeypatch, proxy) -> None:
     with pytest.raises(UserError, match=r"proxy settings cannot be used .*check HTTP_PROXY") as error:
         ask(HttpPool("http://lab.invalid/v1"), "http://lab.invalid/v1")
     assert "\n" not in str(error.value)
+
+
+def test_a_request_over_a_connection_that_was_opened_again_is_not_repeated(opened) -> None:
+    closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
+    server, pool = serve(opened, [closing], [b""], [OK], connections=1)
+    assert ask(pool, server.base) == (200, b"{}")
+    with pytest.raises(NoReply):
+        ask(pool, server.base)
+    assert [number for number, _ in server.requests] == [0, 1]
+
+
+@pytest.mark.parametrize(("seconds", "error"), [(20.0, "no connection within 0.05 s"), (0.04, None)])
+def test_a_host_that_accepts_no_connection_is_given_up_soon(opened, seconds, error, monkeypatch) -> None:
+    monkeypatch.setattr(http_connection, "CONNECT_SECONDS", 0.05)
+    listening = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+    address = listening.getsockname()
+    for _ in range(4):  # fills the queue of connections that nobody accepts
+        other = opened.enter_context(socket.socket())
+        other.setblocking(False)
+        other.connect_ex(address)
+    base = f"http://127.0.0.1:{address[1]}/v1"
+    pool = HttpPool(base, None, 1)
+    opened.callback(pool.close)
+    with pytest.raises(NoReply, match=error) as raised:
+        ask(pool, base, seconds)
+    assert isinstance(raised.value, NoReplyInTime) is (error is None)

@@ -3,44 +3,21 @@
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import dspy
 import pytest
 
-from experiments.world.generate import records
 from programs.catalog import build
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection, connect
 from programs.parts.meter import metered
 from programs.parts.probability import probability
 from signatures.common.errors import UserNotice
-from signatures.types import Passage
-from tests.conftest import load_module
+from tests.programs.lms.servers import quirks
 
-quirks = load_module(Path(__file__).with_name("quirks.py"))
 MODEL, brain, StandIn = quirks.MODEL, quirks.standin.brain, quirks.standin.StandIn
 pytestmark = pytest.mark.filterwarnings("always::signatures.common.errors.UserNotice")
 PROGRAMS = ("rag", "genground", "cov_rag", "retro_rag")
-
-
-class IsRelevant(dspy.Signature):
-    """Decide whether the passages help to answer the question."""
-
-    question: str = dspy.InputField()
-    passages: list[Passage] = dspy.InputField()
-    relevant: bool = dspy.OutputField()
-
-
-@pytest.fixture(scope="module")
-def world() -> tuple[str, list[Passage]]:
-    """Return a question and the passages it needs."""
-    passages, questions = records(8, seed=0)
-    question = next(item for item in questions if item["type"] == "bridge-2")
-    named = {item["id"]: item for item in passages}
-    return question["question"], [
-        Passage(id=key, title=named[key]["title"], text=named[key]["text"]) for key in question["gold_ids"]
-    ]
 
 
 @pytest.fixture
@@ -61,19 +38,19 @@ def connected() -> Iterator[Callable[[str], tuple[Connection, list[str]]]]:
 
 
 @pytest.mark.parametrize("name", quirks.SERVERS)
-def test_every_program_answers_on_every_server(name: str, connected, world) -> None:
-    question, passages = world
+def test_every_program_answers_on_every_server(name: str, connected) -> None:
+    asked = quirks.question_and_passages()
     connection, _ = connected(name)
     for program in PROGRAMS:
         with connection.use(), metered() as meter:
-            prediction = build(program)(question=question, passages=passages)
+            prediction = build(program)(**asked)
         assert prediction.answer, program
         assert (meter.parse_failures, meter.thinking_only) == (0, 0), program
         assert "passages say" not in repr(prediction), "thinking is in the prediction"
 
 
 @pytest.mark.parametrize("name", quirks.SERVERS)
-def test_the_probability_of_yes_is_that_of_the_model_or_says_why_not(name: str, connected, world) -> None:
+def test_the_probability_of_yes_is_that_of_the_model_or_says_why_not(name: str, connected) -> None:
     dialect, expected = quirks.SERVERS[name]
     connection, notices = connected(name)
     assert connection.server.dialect == dialect
@@ -84,8 +61,8 @@ def test_the_probability_of_yes_is_that_of_the_model_or_says_why_not(name: str, 
         f"P(yes) is computed from samples: {connection.server.no_logprobs}."
     ] * without
 
-    predict = dspy.Predict(IsRelevant)
-    inputs = {"question": world[0], "passages": world[1][:1]}
+    predict = dspy.Predict(quirks.IsRelevant)
+    inputs = quirks.question_and_passages(most=1)
     with connection.use():
         found = probability(predict, **inputs)
     adapter = type(connection.adapter)(probability_mode=connection.probability_mode)  # samples have the same seeds

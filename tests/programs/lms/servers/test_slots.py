@@ -2,16 +2,14 @@
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from programs.lms.calls.retry import Transport
 from programs.lms.connect import ModelTraits, connect
 from signatures.common.errors import UserNotice
-from tests.conftest import load_module
+from tests.programs.lms.servers import quirks
 
-quirks = load_module(Path(__file__).with_name("quirks.py"))
 SLOTS = 4
 
 

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import dspy
@@ -18,10 +17,8 @@ from programs.lms.connect import ModelTraits, connect
 from programs.lms.servers.chat import ChatEngine
 from programs.lms.servers.streaming import event_values
 from signatures.common.errors import UserNotice
-from tests.conftest import load_module
-
-loopback = load_module(Path(__file__).parents[3] / "loopback.py")
-scripted = load_module(Path(__file__).with_name("scripted.py"))
+from tests import loopback
+from tests.programs.lms.servers import scripted
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
 DONE = b"data: [DONE]\n\n"

@@ -4,13 +4,11 @@ import contextlib
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
 
-from experiments.world.generate import records
 from programs.artifact import freeze
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.connect import Connection, ModelTraits, connect
@@ -20,9 +18,8 @@ from programs.parts.probability import probability
 from programs.single_step.rag import RAG
 from signatures.common.errors import UserError, UserNotice
 from signatures.types import Passage
-from tests.conftest import load_module
+from tests.programs.lms.servers import quirks
 
-quirks = load_module(Path(__file__).with_name("quirks.py"))
 MODEL, StandIn, THOUGHT = quirks.MODEL, quirks.standin.StandIn, quirks.standin.THOUGHT
 OLLAMA = quirks.SERVERS["ollama, thinking"][1]
 pytestmark = pytest.mark.filterwarnings("always::signatures.common.errors.UserNotice")
@@ -36,21 +33,9 @@ class Answer(dspy.Signature):
     answer: str = dspy.OutputField()
 
 
-class IsRelevant(dspy.Signature):
-    """Decide whether the passages help to answer the question."""
-
-    question: str = dspy.InputField()
-    passages: list[Passage] = dspy.InputField()
-    relevant: bool = dspy.OutputField()
-
-
 @pytest.fixture(scope="module")
 def inputs() -> dict[str, Any]:
-    passages, questions = records(8, seed=0)
-    question = next(item for item in questions if item["type"] == "bridge-2")
-    named = {item["id"]: item for item in passages}
-    found = [Passage(id=key, title=named[key]["title"], text=named[key]["text"]) for key in question["gold_ids"]]
-    return {"question": question["question"], "passages": found}
+    return quirks.question_and_passages()
 
 
 @pytest.fixture
@@ -82,7 +67,7 @@ def test_thinking_has_its_own_tokens_so_that_an_answer_is_left(connected, inputs
 def test_p_yes_of_a_thinking_model_is_asked_without_thinking(connected, inputs) -> None:
     server, connection = connected(OLLAMA)
     with connection.use(), metered() as meter:
-        found = probability(dspy.Predict(IsRelevant), **inputs)
+        found = probability(dspy.Predict(quirks.IsRelevant), **inputs)
     assert found is not None
     assert found.mode == "logprobs"
     assert 0 < found.value < 1
@@ -94,7 +79,7 @@ def test_p_yes_of_a_thinking_model_is_asked_without_thinking(connected, inputs) 
 def test_an_effort_that_was_asked_for_holds_for_yes_no_questions_too(connected, inputs) -> None:
     server, connection = connected(dataclasses.replace(OLLAMA, logprobs="all"), reasoning="low", thinking_tokens=200)
     with connection.use(), metered() as meter:
-        found = probability(dspy.Predict(IsRelevant), **inputs)
+        found = probability(dspy.Predict(quirks.IsRelevant), **inputs)
         dspy.Predict(Answer)(**inputs)
     assert found is not None
     assert found.mode == "logprobs"
@@ -118,7 +103,7 @@ def test_a_model_that_cannot_stop_thinking_says_so(connected, inputs) -> None:
     assert connection.probability_mode == "samples"
     with connection.use(), metered() as meter:
         assert dspy.Predict(Answer)(**inputs).answer
-        assert probability(dspy.Predict(IsRelevant), **inputs) is not None
+        assert probability(dspy.Predict(quirks.IsRelevant), **inputs) is not None
     assert meter.parse_failures == 0
 
 
@@ -181,7 +166,7 @@ def test_a_mode_that_is_given_leaves_room_for_thinking_that_cannot_be_turned_off
     server, connection = connected(dataclasses.replace(OLLAMA, thinks="always"), probability_mode="samples")
     assert server.seen == []
     with connection.use(), metered() as meter:
-        assert probability(dspy.Predict(IsRelevant), **inputs) is not None
+        assert probability(dspy.Predict(quirks.IsRelevant), **inputs) is not None
     assert meter.thinking_only == 0
     assert {body["reasoning_effort"] for body in server.seen} == {"none"}
 

@@ -1,9 +1,6 @@
 """What a server states about tokens counts if it can be tokens; a wrong statement never costs the answer."""
 
-import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -11,6 +8,7 @@ from dspy.lm15 import Config, Message, Request
 
 from programs.lms.servers.chat import ChatEngine, CompletionsEngine
 from programs.lms.servers.usage import stated_usage
+from tests import loopback
 
 ODD = [
     {"prompt_tokens": "12", "completion_tokens": "3"},
@@ -25,37 +23,27 @@ ODD = [
 YES = Request(model="m", messages=(Message.user("Is water wet?"),), config=Config(max_tokens=4, logprobs=5))
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    more: Any = None  # keys of the reply and of its choice
-
-
 @pytest.fixture
-def server() -> Iterator[_Server]:
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *args: Any) -> None:
-            pass
+def server() -> Iterator[Any]:
+    """A server whose `more` are keys of the reply and of its choice."""
 
-        def do_POST(self) -> None:
+    class Handler(loopback.JsonHandler):
+        def post(self) -> None:
+            self.body()
             of_reply, of_choice = running.more
             choice = {"message": {"content": "yes"}, "text": "yes", "finish_reason": "stop", **of_choice}
-            content = json.dumps({"choices": [choice], **of_reply}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.reply(200, {"choices": [choice], **of_reply})
 
-    with _Server(("127.0.0.1", 0), Handler) as running:
-        Thread(target=running.serve_forever, daemon=True, kwargs={"poll_interval": 0.01}).start()
-        yield running
-        running.shutdown()
+    running = loopback.Loopback(Handler)
+    yield running
+    running.close()
 
 
 @pytest.mark.parametrize("usage", ODD, ids=str)
 @pytest.mark.parametrize("kind", [ChatEngine, CompletionsEngine])
-def test_an_odd_usage_leaves_the_answer_and_is_no_statement(kind: Any, usage: Any, server: _Server) -> None:
+def test_an_odd_usage_leaves_the_answer_and_is_no_statement(kind: Any, usage: Any, server: Any) -> None:
     server.more = {"usage": usage}, {}
-    engine = kind(f"http://127.0.0.1:{server.server_address[1]}/v1", "m")
+    engine = kind(server.base, "m")
     reply = engine.complete(YES)
     engine.close()
     assert reply.message.text == "yes"
@@ -63,9 +51,9 @@ def test_an_odd_usage_leaves_the_answer_and_is_no_statement(kind: Any, usage: An
 
 
 @pytest.mark.parametrize("logprobs", [{"content": [{}]}, {"content": ["yes"]}, {"content": 7}, ["yes"], "yes"], ids=str)
-def test_log_probabilities_of_another_form_leave_the_answer(logprobs: Any, server: _Server) -> None:
+def test_log_probabilities_of_another_form_leave_the_answer(logprobs: Any, server: Any) -> None:
     server.more = {}, {"logprobs": logprobs}
-    engine = ChatEngine(f"http://127.0.0.1:{server.server_address[1]}/v1", "m")
+    engine = ChatEngine(server.base, "m")
     reply = engine.complete(YES)
     engine.close()
     assert (reply.message.text, reply.logprobs) == ("yes", None)

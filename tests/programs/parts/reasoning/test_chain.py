@@ -2,7 +2,7 @@
 
 import pytest
 
-from programs.parts.reasoning.chain import Step, may_ask_the_same, parse_chain
+from programs.parts.reasoning.chain import ChainStep, may_ask_the_same, parse_chain
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,14 @@ from programs.parts.reasoning.chain import Step, may_ask_the_same, parse_chain
     ],
 )
 def test_a_step_is_read_without_labels(text, query, answer):
-    assert parse_chain([text]) == [Step(query, answer)]
+    assert parse_chain([text]) == [ChainStep(query, answer)]
 
 
 def test_what_is_no_step_is_left_out_and_order_is_kept():
-    assert parse_chain(["The chain:", "", "None", "Who? -> b", "-> c", "Where?"]) == [Step("Who?", "b"), Step("Where?")]
+    assert parse_chain(["The chain:", "", "None", "Who? -> b", "-> c", "Where?"]) == [
+        ChainStep("Who?", "b"),
+        ChainStep("Where?"),
+    ]
 
 
 def test_answers_may_be_texts_of_their_own():
@@ -52,17 +55,17 @@ def test_answers_may_be_texts_of_their_own():
         "问题3：谁？",
         "答案：无",
     ]
-    assert parse_chain(texts) == [Step("Who?", "b"), Step("Where?"), Step("谁？")]
-    assert parse_chain(["Answer: b", "Who? -> b", "Answer: c"]) == [Step("Who?", "b")]
+    assert parse_chain(texts) == [ChainStep("Who?", "b"), ChainStep("Where?"), ChainStep("谁？")]
+    assert parse_chain(["Answer: b", "Who? -> b", "Answer: c"]) == [ChainStep("Who?", "b")]
 
 
 @pytest.mark.parametrize("content", ["[Final Content]: It is b [1].", "Final answer: b", "So the answer is: b"])
 def test_the_final_content_is_no_step(content):
-    assert parse_chain(["Who? -> b", content]) == [Step("Who?", "b")]
+    assert parse_chain(["Who? -> b", content]) == [ChainStep("Who?", "b")]
 
 
 def test_a_step_is_shown_as_it_is_written():
-    assert [str(Step("Who?", "b")), str(Step("Where?"))] == ["Who? -> b", "Where? -> unknown"]
+    assert [str(ChainStep("Who?", "b")), str(ChainStep("Where?"))] == ["Who? -> b", "Where? -> unknown"]
 
 
 @pytest.mark.parametrize(

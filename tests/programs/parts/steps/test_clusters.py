@@ -5,18 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from programs.parts.steps.clusters import clusters
+from tests.programs.fakes import Similar
 
 HARBOUR = ["The harbour of Quillon.", "Ships in the harbour of Quillon.", "Quillon harbour, its ships and quays."]
 HILLS = ["Sheep on chalk hills.", "Chalk hills and sheep."]
 
 
-class Points:
-    """Compares the numbers that texts are."""
-
-    fingerprint = "points"
-
-    def __call__(self, left, right):
-        return -np.abs(np.array([float(x) for x in left])[:, None] - np.array([float(x) for x in right])[None, :])
+POINTS = Similar(lambda one, other: -abs(float(one) - float(other)))
 
 
 def test_texts_that_share_words_are_together():
@@ -25,7 +20,7 @@ def test_texts_that_share_words_are_together():
 
 
 def test_the_most_central_text_is_first():
-    assert clusters(["1", "2", "9", "10", "11"], Points(), 2) == [[0, 1], [3, 2, 4]]
+    assert clusters(["1", "2", "9", "10", "11"], POINTS, 2) == [[0, 1], [3, 2, 4]]
 
 
 def test_chinese_texts_are_compared_by_their_characters():
@@ -55,8 +50,8 @@ def test_equal_texts_make_one_cluster_where_their_similarities_differ_in_the_las
 
 @given(st.lists(st.integers(-50, 50).map(str), max_size=30), st.integers(1, 8))
 def test_every_text_is_in_one_cluster(texts, size):
-    found = clusters(texts, Points(), size)
+    found = clusters(texts, POINTS, size)
     assert sorted(place for group in found for place in group) == list(range(len(texts)))
     assert len(found) <= size
     assert all(found)
-    assert clusters(texts, Points(), size) == found
+    assert clusters(texts, POINTS, size) == found
