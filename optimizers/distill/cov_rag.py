@@ -49,8 +49,8 @@ from optimizers.distill.negatives import (
     wrong_references,
 )
 from optimizers.distill.recipes import Cut, Running, ask, marks_exist, predictor_of, running_lm
-from optimizers.distill.student import Made, Source, Student
-from optimizers.distill.trajectories import Step
+from optimizers.distill.student import Made, QuestionSource, StudentPrompts
+from optimizers.distill.trajectories import TrajectoryStep
 from optimizers.distill.verification_scores import citation_accuracy, correctness, scores_of
 from programs.parts.questions import find_question
 from programs.parts.verification import SCORES
@@ -205,7 +205,7 @@ class VerificationDistillation:
     """
 
     program: dspy.Module
-    student: Student
+    student: StudentPrompts
     retrieve: Retriever
     answering: frozenset[str]
     labels: str
@@ -226,7 +226,7 @@ class VerificationDistillation:
         """Return the most LM calls of a question that teaches to verify: a response and a verdict for each sample."""
         return 2 * (1 + self.settings.negatives)
 
-    def __call__(self, question: "Question", source: Source) -> Made:
+    def __call__(self, question: "Question", source: QuestionSource) -> Made:
         """Return the examples of a question."""
         made = Made()
         if question.id in self.answering:
@@ -241,7 +241,7 @@ class VerificationDistillation:
                 made.rejected_trajectories[broken] += 1
         return made
 
-    def _add_answer(self, made: Made, question: "Question", source: Source) -> str | None:
+    def _add_answer(self, made: Made, question: "Question", source: QuestionSource) -> str | None:
         """Add the example of the teacher's answer; return the rule that rejects it, if one does."""
         references = self.retrieve(question.question, self.settings.k)
         try:
@@ -250,7 +250,9 @@ class VerificationDistillation:
             return cut.rule
         if response is None:
             return "every_reply_parsed"
-        step = Step(ANSWERING, {"passages": references, "question": question.question}, {"response": response})
+        step = TrajectoryStep(
+            ANSWERING, {"passages": references, "question": question.question}, {"response": response}
+        )
         verified = gold_verification(question, references, response)
         if verified is None:
             return "gold_decides"
@@ -309,7 +311,7 @@ class VerificationDistillation:
         reply = ask(predictor_of(self.program, ANSWERING, "cov_rag"), on, question=question, passages=list(references))
         return reply.response.strip() if reply and strip_citations(reply.response) else None
 
-    def _add_verification(self, made: Made, sample: Sample, question: "Question", source: Source) -> str | None:
+    def _add_verification(self, made: Made, sample: Sample, question: "Question", source: QuestionSource) -> str | None:
         """Add the example of a verified response; return the rule that rejects it, if one does."""
         by_gold = gold_verification(question, sample.references, sample.response, strict=self.settings.strict)
         if by_gold is None:
@@ -336,7 +338,7 @@ class VerificationDistillation:
         elif not revision or same_words(revision) == same_words(question.question):
             return "revision_is_known"
         inputs = {"passages": sample.references, "question": question.question, "response": sample.response}
-        step = Step(VERIFYING, inputs, {**by_gold, "revised_question": revision})
+        step = TrajectoryStep(VERIFYING, inputs, {**by_gold, "revised_question": revision})
         if self.student.add(made, step, question_id=question.id, source=source, labels=labels):
             made.kinds[f"{sample.kind}: {by_gold['judgement']}"] += 1
         return None

@@ -8,7 +8,7 @@ from typing import Any
 from dspy.utils.exceptions import AdapterParseError
 
 from optimizers.distill.examples import Example, make_example
-from optimizers.distill.trajectories import PredictorPrompt, Step, skill_of
+from optimizers.distill.trajectories import PredictorPrompt, TrajectoryStep, skill_of
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
 
@@ -34,7 +34,7 @@ def form_adapter(form: str, *, context_size: int | None = None) -> Any:
 
 
 @dataclass(frozen=True)
-class Source:
+class QuestionSource:
     """Where questions come from.
 
     Args:
@@ -68,7 +68,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Student:
+class StudentPrompts:
     """Renders examples exactly as the student will be asked.
 
     Args:
@@ -81,7 +81,7 @@ class Student:
     prompts: Mapping[str, PredictorPrompt]
     program: str
 
-    def add(self, made: Made, step: Step, *, question_id: str, source: Source, labels: str) -> bool:
+    def add(self, made: Made, step: TrajectoryStep, *, question_id: str, source: QuestionSource, labels: str) -> bool:
         """Add the example of a step; return whether the student can be asked it and its reply is one it can parse.
 
         Otherwise the rule that it breaks is counted: `prompt_fits_student` or `reply_parses_for_student`.

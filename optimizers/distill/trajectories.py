@@ -19,7 +19,7 @@ from signatures.types import Passage
 Prompts = Literal["plain", "compiled"]
 
 
-class Step(NamedTuple):
+class TrajectoryStep(NamedTuple):
     """One predictor call of a trajectory.
 
     Args:
@@ -49,7 +49,7 @@ class Trajectory:
     """
 
     prediction: dspy.Prediction | None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TrajectoryStep, ...] = ()
     parse_failures: int = 0
     truncated: int = 0
     cut_replies: int = 0
@@ -129,10 +129,10 @@ def run_recorded(program: dspy.Module, question: str, passages: Sequence[Passage
     )
 
 
-def _step(name: str, entry: Any) -> Step:
+def _step(name: str, entry: Any) -> TrajectoryStep:
     predictor, inputs, prediction = entry
     fields = predictor.signature
-    return Step(
+    return TrajectoryStep(
         predictor=name,
         inputs={field: inputs[field] for field in fields.input_fields if field in inputs},
         outputs={field: prediction[field] for field in fields.output_fields if field in prediction},

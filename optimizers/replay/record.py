@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from optimizers.evaluating import Outcome
 from optimizers.replay.memory import MemberLog, Memory, Place, placed_members, read_members, read_place
 from optimizers.replay.names import BRANCHES, REPLIES
-from optimizers.replay.trees import Inconsistent, Leaf, Step, Tree, grown, leaves_of
+from optimizers.replay.trees import DecisionStep, Inconsistent, Leaf, Tree, grown, leaves_of
 from programs.artifacts.state import KINDS, program_name
 from programs.catalog import PROGRAMS, known_program
 from programs.parts.gates import gates_of, replayable_knobs
@@ -156,7 +156,7 @@ class Record:
             if score is not None and not 0 <= score <= 1:
                 raise Inconsistent(f"the score {score:g} of {one_line(name, 80)} is not from 0 to 1")
 
-    def _check_step(self, step: Step) -> None:
+    def _check_step(self, step: DecisionStep) -> None:
         """Raise Inconsistent if a gate cannot decide by the values of a step."""
         if step.gate not in self.gates:
             raise Inconsistent(f"the program has no gate {step.gate!r}")

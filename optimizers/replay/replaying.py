@@ -14,7 +14,7 @@ from optimizers.examples import to_examples
 from optimizers.metrics.metric import Metric
 from optimizers.replay.memory import Memory, remembering, with_memory
 from optimizers.replay.record import Record, RecordLog, Root, gold_sha256
-from optimizers.replay.trees import Leaf, Step, leaves_of, walk
+from optimizers.replay.trees import DecisionStep, Leaf, leaves_of, walk
 from programs.lms.calls.budget import BudgetExceeded
 from programs.parts.gates import Decided, listening
 from programs.parts.knobs import check_knobs, with_knobs
@@ -132,7 +132,7 @@ class Runner:
         return Leaf.model_validate_json(
             Leaf(
                 root=dict(self.record.root(knobs)),
-                path=[Step(gate=each.gate, values=each.values, decision=each.decision) for each in path],
+                path=[DecisionStep(gate=each.gate, values=each.values, decision=each.decision) for each in path],
                 scores=self.scores(example, prediction),
                 costs=costs,
                 answer=str(prediction.get("answer") or ""),

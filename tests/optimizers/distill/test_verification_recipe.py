@@ -7,7 +7,7 @@ import pytest
 
 from corpora.questions import Question, SubQuestion
 from optimizers.distill.cov_rag import VerificationDistillation, VerificationSettings, answer_half
-from optimizers.distill.student import Student
+from optimizers.distill.student import StudentPrompts
 from optimizers.distill.trajectories import prompts_of
 from programs.cov_rag import CoVRAG
 from programs.lms.adapter import ChatForm, JsonForm
@@ -41,7 +41,7 @@ def distil(scripted, passages, source, in_chat_form):
         program = CoVRAG(retrieve)
         recipe = VerificationDistillation(
             program,
-            Student(JsonForm(), prompts_of(program), "cov_rag"),
+            StudentPrompts(JsonForm(), prompts_of(program), "cov_rag"),
             retrieve,
             frozenset([question.id]) if answers else frozenset(),
             "teacher:x",
@@ -123,7 +123,7 @@ def test_verdicts_of_a_teacher(response, verdict, rule, scripted, passages, sour
     scripted(reply, ChatForm())
     retrieve = ListRetriever(passages)
     program = CoVRAG(retrieve)
-    student = Student(JsonForm(), prompts_of(program), "cov_rag")
+    student = StudentPrompts(JsonForm(), prompts_of(program), "cov_rag")
     settings = VerificationSettings(labels="teacher", negatives=0)
     made = VerificationDistillation(program, student, retrieve, frozenset(), "teacher:x", settings=settings)(
         QUESTION, source
@@ -164,7 +164,7 @@ def test_the_seed_model_answers_and_the_teacher_only_verifies(passages, source, 
     program = CoVRAG(retriever)
     recipe = VerificationDistillation(
         program,
-        Student(JsonForm(), prompts_of(program), "cov_rag"),
+        StudentPrompts(JsonForm(), prompts_of(program), "cov_rag"),
         retriever,
         frozenset(),
         "teacher:x",

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from optimizers.distill.training.log import Step
+from optimizers.distill.training.log import TrainingStep
 from optimizers.distill.training.train import Training
 from signatures.common.errors import UserError
 from tests.optimizers.distill.training.runs import make_training, read_log
@@ -32,7 +32,7 @@ def test_a_step_whose_loss_is_no_number_is_skipped(
     break_losses(training, monkeypatch, {3})
     weights: dict[int, dict[str, torch.Tensor]] = {}
 
-    def keep(step: Step) -> None:
+    def keep(step: TrainingStep) -> None:
         weights[step.step] = {name: weight.detach().clone() for name, weight in training.student.weights.items()}
 
     description = training.run(report=keep)
@@ -89,7 +89,7 @@ def test_a_validation_loss_that_is_no_number_ends_the_run(
 def test_a_checkpoint_of_before_is_resumed(tiny: Path, folder: Path, tmp_path: Path) -> None:
     """Its state counts no skipped steps."""
 
-    def stop(step: Step) -> None:
+    def stop(step: TrainingStep) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -11,7 +11,7 @@ import pytest
 
 from optimizers.distill.examples import write_examples
 from optimizers.distill.training.checkpoints import remove_leftovers
-from optimizers.distill.training.log import Step, write_step
+from optimizers.distill.training.log import TrainingStep, write_step
 from optimizers.distill.training.train import uninterrupted
 from signatures.common.errors import UserError
 from tests.optimizers.distill.training.runs import make_training, read_log
@@ -23,7 +23,7 @@ ADAPTER = "adapter_model.safetensors"
 def test_a_run_that_an_error_ended_is_resumed(tiny: Path, folder: Path, tmp_path: Path) -> None:
     whole = make_training(tiny, folder, tmp_path / "whole", epochs=2).run()
 
-    def fail(step: Step) -> None:
+    def fail(step: TrainingStep) -> None:
         if step.step == 3:
             raise RuntimeError("CUDA out of memory")
 
@@ -42,7 +42,7 @@ def test_a_full_disk_is_reported_not_the_checkpoint_that_does_not_fit(
     def full(path: Path) -> None:
         raise OSError("No space left on device")
 
-    def fail(step: Step) -> None:
+    def fail(step: TrainingStep) -> None:
         raise RuntimeError("the first error")
 
     monkeypatch.setattr(training.student, "write_weights", full)
@@ -54,7 +54,7 @@ def test_a_full_disk_is_reported_not_the_checkpoint_that_does_not_fit(
 def stopped(tiny: Path, folder: Path, out: Path) -> None:
     """Stop a run after its first step."""
 
-    def interrupt(step: Step) -> None:
+    def interrupt(step: TrainingStep) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -122,7 +122,7 @@ def test_a_run_killed_before_its_first_checkpoint_is_started_anew(tiny: Path, fo
     out = tmp_path / "out"
     (out / "best").mkdir(parents=True)
     (out / "best" / ADAPTER).write_bytes(b"of the killed run")
-    first, second = (Step(number, 2.0, 1e-3, 9, 1.0, 0.1, 0.5) for number in (1, 2))
+    first, second = (TrainingStep(number, 2.0, 1e-3, 9, 1.0, 0.1, 0.5) for number in (1, 2))
     with open(out / "training.jsonl", "w", encoding="utf-8") as log:
         write_step(log, first)
         write_step(log, second)
@@ -213,7 +213,7 @@ def test_a_signal_while_weights_change_is_obeyed_after_the_step_is_logged(
 
 
 def test_the_log_is_cut_by_the_numbers_of_its_steps(tiny: Path, folder: Path, tmp_path: Path) -> None:
-    def stop(step: Step) -> None:
+    def stop(step: TrainingStep) -> None:
         if step.step == 3:
             raise KeyboardInterrupt
 
@@ -274,7 +274,7 @@ def test_the_best_full_weights_survive_a_write_that_fails(
 def test_best_weights_between_two_places_are_put_back(tiny: Path, folder: Path, tmp_path: Path) -> None:
     """A kill between the two renames."""
 
-    def stop(step: Step) -> None:
+    def stop(step: TrainingStep) -> None:
         raise KeyboardInterrupt
 
     out = tmp_path / "out"

@@ -11,7 +11,7 @@ from optimizers.distill.training.data import read_data
 from optimizers.distill.training.estimate import estimate
 from optimizers.distill.training.lm.base_model import load_base
 from optimizers.distill.training.lm.generate import replies
-from optimizers.distill.training.log import Step
+from optimizers.distill.training.log import TrainingStep
 from optimizers.distill.training.scoring import reply_scores, score_reply
 from optimizers.distill.training.settings import make_settings
 from optimizers.distill.training.train import Training
@@ -109,7 +109,7 @@ def test_the_best_weights_are_kept_by_a_function_of_their_folder(tiny: Path, fol
 def test_a_run_that_is_resumed_says_which_weights_of_before_were_the_best(
     tiny: Path, folder: Path, tmp_path: Path
 ) -> None:
-    def stop(step: Step) -> None:
+    def stop(step: TrainingStep) -> None:
         if step.step == 3:
             raise KeyboardInterrupt
 

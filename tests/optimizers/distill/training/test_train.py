@@ -8,7 +8,7 @@ import torch
 
 from optimizers.distill.training.data import read_data
 from optimizers.distill.training.lm.base_model import load_base
-from optimizers.distill.training.log import Step
+from optimizers.distill.training.log import TrainingStep
 from optimizers.distill.training.settings import make_settings
 from optimizers.distill.training.train import Training
 from signatures.common.errors import UserError
@@ -48,7 +48,7 @@ def test_an_interrupted_run_continues_exactly(tiny: Path, folder: Path, tmp_path
     make_training(tiny, folder, tmp_path / "whole", epochs=2).run()
     interrupted = make_training(tiny, folder, tmp_path / "out", epochs=2)
 
-    def stop(step: Step) -> None:
+    def stop(step: TrainingStep) -> None:
         if step.step == 3:
             raise KeyboardInterrupt
 
@@ -92,7 +92,7 @@ def test_what_has_changed_is_not_resumed(tiny: Path, folder: Path, tmp_path: Pat
     with pytest.raises(UserError, match="no checkpoint to resume"):
         make_training(tiny, folder, tmp_path / "out").run(resume=True)
 
-    def stop(step: Step) -> None:
+    def stop(step: TrainingStep) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -127,7 +127,7 @@ def test_a_run_ends_at_its_time(tiny: Path, folder: Path, tmp_path: Path) -> Non
     base = load_base(str(tiny))
     times = iter(range(0, 1_000_000, 100))  # every look at the clock is 100 s later
     data = read_data(folder, base.tokenizer, settings)
-    steps: list[Step] = []
+    steps: list[TrainingStep] = []
     Training(base, data, settings, tmp_path / "out", clock=lambda: float(next(times))).run(report=steps.append)
     assert 3 < len(steps) < 36
     rates = [step.learning_rate for step in steps]
