@@ -1,6 +1,7 @@
 """Fitting a cascade: rules, thresholds within a cost, and replay that equals running it."""
 
 import random
+from dataclasses import replace
 
 import dspy
 import pytest
@@ -21,7 +22,7 @@ from signatures.common.errors import UserError, UserNotice
 
 
 def sample(number, *, doubtful, gain, noise=0.0):
-    """Return a question whose features tell, but for the noise, that the dear program scores higher by `gain`."""
+    """Return a question whose features tell, but for the noise, that the expensive program scores higher by `gain`."""
     features = {"coverage": 0.2 + noise if doubtful else 0.9 - noise, "question_length": (number * 7 % 10) / 10}
     return Sample(f"q{number}", features, 0.5, 0.5 + gain, 100.0, 300.0)
 
@@ -54,10 +55,7 @@ def test_cross_validation_prefers_the_feature_that_tells():
 
 
 def test_fitting_is_repeatable_and_survives_features_that_never_change():
-    constant = [
-        Sample(s.id, {**s.features, "refused": 0.0, "stated": 1.0}, s.cheap, s.dear, s.cheap_cost, s.dear_cost)
-        for s in samples()
-    ]
+    constant = [replace(each, features={**each.features, "refused": 0.0, "stated": 1.0}) for each in samples()]
     assert fit(constant) == fit(constant)
     assert "stated" not in fit(constant).weights
 
@@ -150,7 +148,7 @@ def number_of(example):
 
 
 def test_questions_that_the_metric_does_not_score_are_left_out_and_counted(scripted, retriever):
-    """Were they zeros, the dear program would seem to lose wherever its answer has no score."""
+    """Were they zeros, the expensive program would seem to lose wherever its answer has no score."""
     scripted(reply)
 
     def sometimes(example, prediction):
