@@ -116,18 +116,8 @@ def test_a_wrong_response_gets_the_gold_revision_or_that_of_the_teacher(distil):
         (RIGHT, {"judgement": "true"}, "every_reply_parsed"),
     ],
 )
-def test_verdicts_of_a_teacher(response, verdict, rule, scripted, passages, source, in_chat_form):
-    def reply(system, user):
-        return in_chat_form(verdict if "Examine the response" in system else {"response": response})
-
-    scripted(reply, ChatForm())
-    retrieve = ListRetriever(passages)
-    program = CoVRAG(retrieve)
-    student = StudentPrompts(JsonForm(), prompts_of(program), "cov_rag")
-    settings = VerificationSettings(labels="teacher", negatives=0)
-    made = VerificationDistillation(program, student, retrieve, frozenset(), "teacher:x", settings=settings)(
-        QUESTION, source
-    )
+def test_verdicts_of_a_teacher(response, verdict, rule, distil):
+    made, _ = distil(response=response, verdict=verdict, labels="teacher")
     assert dict(made.rejected_trajectories) == ({rule: 1} if rule else {})
     if rule is None:
         assert verdicts(made) == [verdict]
