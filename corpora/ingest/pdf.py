@@ -1,7 +1,7 @@
 """PDF as a document: the text of its pages by PDFium, and the headings of its outline.
 
 PDFium was chosen on five manuals whose text is known: as good as the best, many times faster, and permissively licensed
-(`experiments/benchmarks/README.md`). It is not safe under threads; `workers.py` reads files in processes.
+(`experiments/benchmarks/README.md`). It is not safe under threads; `ingest.py` reads files in processes.
 """
 
 import bisect

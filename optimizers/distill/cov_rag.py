@@ -8,26 +8,22 @@ retrieved references. On the second,
 
 1. references are retrieved and a seed model answers from them, rightly or wrongly;
 2. wrong responses are added (`negatives.py`);
-3. each response gets scores, a judgement and a revised question: from gold (`verification_labels.py`), from the teacher
-   (`VerifyAnswer`), or scores from gold and a revised question of the teacher where gold has none;
+3. each response gets scores, a judgement and a revised question: from gold, from the teacher (`VerifyAnswer`), or
+   scores from gold and a revised question of the teacher where gold has none;
 4. both halves are trained together, without weights.
 
-Departure: the paper's seed model is trained on the first half; here it is any LM that is named. Its teacher sees no
-gold, and a sample of its labels is compared with gold; here every judgement is (`judgement_agrees_with_gold`). The
-number of added wrong responses is not stated; here it is one for each question.
-
-Verification labels of CoV-RAG from gold: scores, judgement and revised question by fixed rules.
-
-The paper lets GPT-4 score and judge <question, retrieval, answer> and finds 93 % of a sample right when compared with
-the gold answers and references (He et al., 2024, section 2.3, https://arxiv.org/abs/2410.05801). The rules here start
-from that gold; the scores are those of `verification_scores.py`. Gold decides nothing where an answer
-stands in the question ("Which is older, A or B?"), since a wrong response contains it as well.
+Labels from gold follow fixed rules; the scores are those of `verification_scores.py`. Gold decides nothing where an
+answer stands in the question ("Which is older, A or B?"), since a wrong response contains it as well.
 
 - judgement: "true" if correctness is 1, "unclear" if it is 0.5 or the response declines, else "false". With `strict`, a
   right response must also reach the paper's bounds of high quality (citations 1, conciseness above 0.5; table 4).
 - revised_question: empty if the judgement is true; else the first gold sub-question whose passages the references
   lack, else the last one. Without gold sub-questions it asks for a gold passage that the references lack and that the
   question or a reference names (`gold.annotation.Annotation.missing_query`); else it is unknown.
+
+Departure: the paper's seed model is trained on the first half; here it is any LM that is named. Its teacher (GPT-4)
+sees no gold, and a sample of its labels is compared with gold (93 % right); here every judgement is
+(`judgement_agrees_with_gold`). The number of added wrong responses is not stated; here it is one for each question.
 """
 
 import hashlib
@@ -267,7 +263,6 @@ class VerificationDistillation:
         return None
 
     def _samples(self, question: "Question") -> Iterator[tuple[Sample | None, str | None]]:
-        """Yield the responses to verify, or the rule that one of them breaks."""
         rng = random.Random(f"{self.seed}:{question.id}")
         references = self.retrieve(question.question, self.settings.k)
         first, broken = self._sample("seed", question, references)

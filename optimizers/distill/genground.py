@@ -95,7 +95,7 @@ class GroundingDistillation:
         student: Whom the examples are for.
         corpus: Passages by id, with the gold.
         retrieve: Ranks the noise.
-        agrees: The rule that an answer agrees with the gold (`filters.answer_is_right`).
+        agrees: The rule that an answer agrees with the gold (`recipes.answer_is_right`).
         labels: Written into the examples, "teacher:NAME".
         drafts: The LM that drafts; by default the teacher.
         settings: Batch, filter and share of empty examples.
@@ -174,7 +174,6 @@ class GroundingDistillation:
         return draft, reply
 
     def _broken(self, item: GroundingSeed, gold: Passage, reply: dspy.Prediction | None) -> str | None:
-        """Return the rule that a reply breaks, in the paper's order; None if it is kept."""
         if reply is None:
             return "every_reply_parsed"
         if not reply.evidence.strip():

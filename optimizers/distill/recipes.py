@@ -1,12 +1,10 @@
 """The recipes for any program: filtered trajectories of a teacher, or the replies that gold annotations give.
 
-`genground.py` and `cov_rag.py` are the recipes of these papers.
-
-The rules by which trajectories and their steps are kept; each is a function, named in the manifest with its count.
-
-GenGround (Shi et al., ACL 2024, section 4 and appendix III, https://arxiv.org/abs/2406.14891) drops a trajectory
-without cited evidence, without a revised answer, or whose answer is misaligned with the gold evidence. The rules here
-are the same for any program: the final answer is right, what is cited exists, each reply parses.
+`genground.py` and `cov_rag.py` are the recipes of these papers. Trajectories and their steps are kept by rules:
+functions, named in the manifest with their counts. GenGround (Shi et al., ACL 2024, section 4 and appendix III,
+https://arxiv.org/abs/2406.14891) drops a trajectory without cited evidence, without a revised answer, or whose answer
+is misaligned with the gold evidence. Here the rules are the same for any program: the final answer is right, what is
+cited exists, each reply parses.
 """
 
 import contextlib
@@ -156,15 +154,12 @@ class Recipe(Protocol):
 
     def __call__(self, question: "Question", source: QuestionSource) -> Made:
         """Return what was made of a question."""
-        ...
 
     def describe(self) -> dict[str, Any]:
         """Return the settings, as JSON values; two recipes with the same settings make the same of a question."""
-        ...
 
     def max_calls(self, question: "Question") -> int:
         """Return the most LM calls that a question takes."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -174,7 +169,7 @@ class Distillation:
     Args:
         program: Of the catalog or compiled, with its retriever.
         student: Whom the examples are for.
-        right: The rule on the final answer (`filters.answer_is_right`).
+        right: The rule on the final answer (`answer_is_right`).
         labels: Written into the examples, "teacher:NAME".
         predictors: Only calls of these become examples; empty for all.
         rules: Further rules on trajectories.
@@ -280,7 +275,7 @@ class Cut(Exception):
     """A prompt did not fit into the context of the LM, or a reply into its limit of tokens.
 
     Args:
-        rule: The rule that it breaks, as in `filters`.
+        rule: The rule that it breaks, as in `SOUND`.
     """
 
     def __init__(self, rule: str):

@@ -15,12 +15,11 @@ from signatures.common.errors import UserError
 FORMS = ("json", "chat")
 
 
-def form_adapter(form: str, *, context_size: int | None = None) -> Any:
+def form_adapter(form: str) -> Any:
     """Return the adapter of a student that is known by its form of reply alone, such as any LM of a server.
 
     Args:
         form: "json" for an LM whose server enforces a schema, else "chat".
-        context_size: Tokens of prompt and reply together; None if unknown.
 
     Raises:
         UserError: The form is unknown.
@@ -30,7 +29,7 @@ def form_adapter(form: str, *, context_size: int | None = None) -> Any:
 
     if form not in FORMS:
         raise unknown("form of reply", form, FORMS)
-    return (JsonForm if form == "json" else ChatForm)(context_size=context_size)
+    return JsonForm() if form == "json" else ChatForm()
 
 
 @dataclass(frozen=True)

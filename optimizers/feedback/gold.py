@@ -124,6 +124,5 @@ def quoted(text: Any) -> str:
 
 
 def _overlap(one: str, other: str) -> float:
-    """Return the F1 of the words of two texts, in [0, 1]."""
     shared = answer.token_overlap(one, [other], answer.SQUAD)
     return shared.f1 if shared else 0.0

@@ -1,12 +1,10 @@
 """The metric in the form that GEPA expects: a score, and on demand what was wrong, in words.
 
 GEPA (Agrawal et al., "GEPA: Reflective Prompt Evolution Can Outperform Reinforcement Learning",
-https://arxiv.org/abs/2507.19457) shows the text to the LM that writes the next instruction.
-
-Feedback on one call of one predictor: what it saw, and what it should have produced, if the gold knows it.
-
-The names of the signature's fields say what a call is: `sub_question` poses a step, `answer` answers, `query` searches,
-`evidence` quotes. A field that no function here knows gets no feedback of its own.
+https://arxiv.org/abs/2507.19457) shows the text to the LM that writes the next instruction: about the whole prediction
+(`prediction.py`) and about each call of one predictor, what it saw and what it should have produced, if the gold knows
+it. The names of the signature's fields say what a call is: `sub_question` poses a step, `answer` answers, `query`
+searches, `evidence` quotes. A field that no function here knows gets no feedback of its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -85,7 +83,6 @@ def describe_call(call: ObservedCall) -> list[str]:
 
 
 def _on_input(call: ObservedCall) -> list[str]:
-    """Say which needed passages it saw."""
     if "passages" not in call.inputs or not call.needed:
         return []
     seen = {passage.id for passage in call.passages}
@@ -145,7 +142,6 @@ def _on_evidence(call: ObservedCall) -> list[str]:
 
 
 def _on_query(call: ObservedCall) -> list[str]:
-    """Say what a search query should still find."""
     if not call.gold.gold_ids:
         return []
     seen = {passage.id for passage in call.passages}

@@ -205,12 +205,12 @@ class Buyer:
             self.bought += 1
 
     def room(self) -> float:
-        """Return how many questions the budget surely has room for, if none is dearer than the dearest recorded."""
+        """Return how many questions the budget surely has room for, if none costs more than any recorded one."""
         budget = getattr(dspy.settings.lm, "budget", None)
         left = {} if budget is None else budget.left()
         leaves = [leaf for _, _, tree in self.runner.record.trees() for leaf in leaves_of(tree)]
-        dearest = {name: max((cost_of_leaf(leaf, name) for leaf in leaves), default=0.0) for name in left}
-        return min((left[name] / most for name, most in dearest.items() if most), default=math.inf)
+        highest = {name: max((cost_of_leaf(leaf, name) for leaf in leaves), default=0.0) for name in left}
+        return min((left[name] / most for name, most in highest.items() if most), default=math.inf)
 
     def note(self) -> str | None:
         """Return a line on the questions that ended in an error; None if none did."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from optimizers.distill.gold.annotation import Annotation
 from optimizers.distill.gold.calls import GoldCall, Material
 from optimizers.distill.gold.reading import sentences_of
+from programs.parts.reasoning.chain import agree
 from signatures.text import split_sentences
 from signatures.text_words import contains_words
 from signatures.types import Passage
@@ -86,7 +87,7 @@ def judge_agreement(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge the gold answer against an alias (itself without one) and against a wrong answer."""
     question, rng = gold.question.question, material.rng
     # Lists of answers also hold different ones; an alias shares its words with the answer.
-    aliases = [text for text in gold.question.answers if _share_words(text, gold.answer)]
+    aliases = [text for text in gold.question.answers if agree(text, gold.answer)]
     alias = rng.choice(aliases or [gold.answer])
     inputs = {"question": question, "answer": gold.answer}
     yield GoldCall("judgement", {**inputs, "other_answer": alias}, {"agree": True})
@@ -114,16 +115,11 @@ def search(gold: Annotation, material: Material) -> Iterator[GoldCall]:
         yield GoldCall("queries", {**inputs, "reasoning": f"It is not known yet: {wanted}"}, {"query": wanted})
 
 
-def _share_words(first: str, second: str) -> bool:
-    return contains_words(first, second) or contains_words(second, first)
-
-
 def _evidence(passages: list[Passage], inferences: list[str], question: str) -> dict[str, object]:
     return {"passages": passages, "inferences": inferences, "question": question}
 
 
 def _reply(gold: Annotation) -> dict[str, str]:
-    """Return the outputs with reasoning; a predictor without it leaves it out."""
     return {"reasoning": " ".join(sentences_of(gold)), "answer": gold.answer}
 
 
