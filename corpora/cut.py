@@ -5,8 +5,6 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
-from corpora.paragraphs import passage_id
-from corpora.passages import PassageRecord
 from signatures.common.errors import UserError
 from signatures.text import CJK, is_chinese, split_sentences
 
@@ -19,35 +17,16 @@ _MAY_END = re.compile(r"""[.!?。．！？)\n\r]|-["'“”]""")
 _WIDE_END = re.compile(rf"[{CJK}\u3000-\u303f\uff00-\uffef][”’…]*$")
 
 
-def cut_document(title: str, text: str, words: int = 100) -> list[PassageRecord]:
-    """Return the document's passages in order, each with its sentences; no word is lost.
+def cut_text(text: str, words: int = 100) -> Iterator[tuple[list[str], str]]:
+    """Yield sentences and text of each passage of a text in order; none if it is blank; no word is lost.
 
     Passages are filled sentence by sentence, across paragraph breaks, up to `words` words; only a longer sentence is
     split, between words. White space becomes single spaces. In Chinese sentences every character counts as a word,
     and no space follows them. What is no language counts as a word per 100 characters, and may be split there.
 
     Args:
-        title: Title of the document and of every passage.
-        text: The document without its title.
+        text: A document, or a part of one.
         words: Maximum per passage, at least 1 (the papers use 100).
-
-    Raises:
-        UserError: `words` is below 1, or the text is empty.
-    """
-    passages: list[PassageRecord] = []
-    seen: Counter[str] = Counter()
-    for sentences, joined in cut_text(text, words):
-        name = passage_id(title, joined)
-        seen[name] += 1
-        unique = name if seen[name] == 1 else f"{name}-{seen[name]}"  # a document may repeat a passage word by word
-        passages.append(PassageRecord(id=unique, title=title, text=joined, sentences=sentences))
-    if not passages:
-        raise UserError(f"The document {title!r} has no text. Omit it, or add its text.")
-    return passages
-
-
-def cut_text(text: str, words: int = 100) -> Iterator[tuple[list[str], str]]:
-    """Yield sentences and text of each passage of a text, as `cut_document` does; none if it is blank.
 
     Raises:
         UserError: `words` is below 1.

@@ -155,22 +155,6 @@ def balanced_contexts(
     return [pairs[number][groups[number]] for number in sorted(groups)]
 
 
-def precision_sweep(
-    question: "Question",
-    corpus: Mapping[str, Passage],
-    noise: Sequence[Passage] | None = None,
-    *,
-    sizes: Sequence[int] = (2, 5, 10),
-    seed: int = 0,
-) -> dict[int, FixedContext]:
-    """Return the complete context of each size: all gold and growing noise (section 6.3).
-
-    Raises:
-        UserError: As for `fixed_context`.
-    """
-    return {size: fixed_context(question, corpus, noise, condition="complete", n=size, seed=seed) for size in sizes}
-
-
 def reflection_scores(complete: Sequence[bool], abstained: Sequence[bool]) -> ReflectionScores:
     """Return the counts of decisions, from which accuracy and F1 are computed (section 6.4, table 4).
 

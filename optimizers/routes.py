@@ -67,8 +67,8 @@ def label_routes(
 ) -> Labelled:
     """Return training questions with the label of the cheapest route that is right.
 
-    Runs on the LM and adapter of the running `dspy.context`. A dearer route is asked only where no cheaper one is
-    right.
+    Runs on the LM and adapter of the running `dspy.context`. A more expensive route is asked only where no
+    cheaper one is right.
 
     Args:
         program: Its knobs and prompts are those of the routes; the knob `route` does not matter.

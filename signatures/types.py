@@ -121,15 +121,12 @@ class Retriever(Protocol):
     @property
     def fingerprint(self) -> str:
         """Return a short stable string that changes with corpus, engine and parameters."""
-        ...
 
     def __call__(self, query: str, k: int) -> list[Passage]:
         """Return at most `k` passages, best first, each with its score."""
-        ...
 
     def many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         """Return the rankings of all queries in their order; the same as one call per query, but faster."""
-        ...
 
 
 def make_passage(fields: Mapping[str, Any]) -> Passage:
@@ -150,8 +147,6 @@ class Similarity(Protocol):
     @property
     def fingerprint(self) -> str:
         """Return a short stable string that changes with the model and its weights."""
-        ...
 
     def __call__(self, left: Sequence[str], right: Sequence[str]) -> Any:
         """Return an array of shape (len(left), len(right)) with cosines in [-1, 1]."""
-        ...

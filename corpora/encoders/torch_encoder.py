@@ -1,5 +1,6 @@
 """A sentence-transformers model in torch."""
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +31,15 @@ def load_model(name: str, folder: Path | None, device: str | None) -> "SentenceT
     return SentenceTransformer(
         name if folder is None else str(folder), device=device, local_files_only=folder is not None
     )
+
+
+def hash_weights(model: Any) -> str:
+    """Return the SHA-256 of the names and values of a torch model's weights."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().float().numpy().tobytes())
+    return digest.hexdigest()
 
 
 class TorchEncoder:

@@ -74,7 +74,6 @@ class Advance(Protocol):
 
     def __call__(self, items: int, work: float | None = None, *, skipped: bool = False) -> None:
         """Count `items`, with their units of work (by default their number); see `Pace.advance`."""
-        ...
 
 
 def duration(seconds: float) -> str:

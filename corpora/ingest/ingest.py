@@ -1,14 +1,14 @@
 """Files and folders of documents become one `passages.jsonl`.
 
-Read documents in processes: several at a time; a file that crashes or hangs its reader costs that file only.
-
-On Linux a process may take a limited amount of memory: a PDF of 3 kB can take gigabytes.
+Documents are read in processes, several at a time; a file that crashes or hangs its reader costs that file only. On
+Linux a process may take a limited amount of memory: a PDF of 3 kB can take gigabytes.
 """
 
 import bisect
 import datetime
 import html
 import io
+import itertools
 import json
 import logging
 import multiprocessing
@@ -446,7 +446,6 @@ def find_documents(paths: Iterable[Path]) -> Found:
 
 
 def _files(path: Path, *, several: bool) -> Iterator[tuple[str, Path]]:
-    """Yield name in the corpus and path of each file."""
     if path.is_file():
         yield path.name, path
         return
@@ -602,13 +601,8 @@ def ingest(
         first = next(records, None)
         if first is None:
             raise UserError(f"No document could be read. {report.errors[0]}")
-        report.passages = write_passages(out, _chain(first, records))
+        report.passages = write_passages(out, itertools.chain([first], records))
     return report
-
-
-def _chain(first: PassageRecord, rest: Iterator[PassageRecord]) -> Iterator[PassageRecord]:
-    yield first
-    yield from rest
 
 
 def _all(

@@ -7,11 +7,10 @@ The kind of search depends on the number of passages, as measured on a million v
                 whose file fits into the page cache when that of the vectors does not.
 All files are memory-mapped.
 
-Exact search by inner product: every vector is compared, for concurrent queries in one pass over them.
-
-A search reads all vectors from memory, which takes longer than computing with them; a batch reads them once. For 17,295
-vectors of 384 numbers a query took 1.2 ms of CPU alone and 0.3 ms in a batch of 64. FAISS took as long for one query,
-and three times as long in batches with one thread, which is all that a program with 64 threads has for it.
+An exact search reads all vectors from memory, which takes longer than computing with them; concurrent queries are a
+batch, which reads them once. For 17,295 vectors of 384 numbers a query took 1.2 ms of CPU alone and 0.3 ms in a batch
+of 64. FAISS took as long for one query, and three times as long in batches with one thread, which is all that a program
+with 64 threads has for it.
 """
 
 import contextlib

@@ -1,7 +1,6 @@
 """Text embeddings: by all-MiniLM-L6-v2, installed as a package, or by any sentence-transformers model."""
 
 import functools
-import hashlib
 import importlib.util
 import os
 import shutil
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from corpora.encoders.gathering import Gathering
 from corpora.encoders.openvino_encoder import PRECISIONS, OpenVinoEncoder
-from corpora.encoders.torch_encoder import TorchEncoder, load_model
+from corpora.encoders.torch_encoder import TorchEncoder, hash_weights, load_model
 from signatures.common.errors import UserError, one_line, unknown
 from signatures.common.files import sha256_file, sha256_text
 from signatures.common.per_process import PerProcess
@@ -111,11 +110,7 @@ class Embedder:
             return sha256_text(self.id)
         if (folder := self._folder()) is not None:
             return _hash_folder(folder)
-        digest = hashlib.sha256()
-        for key, tensor in sorted(self._torch().model.state_dict().items()):
-            digest.update(key.encode())
-            digest.update(tensor.detach().cpu().float().numpy().tobytes())
-        return digest.hexdigest()
+        return hash_weights(self._torch().model)
 
     def maker(self, *, threads: int | None = None) -> Callable[[], "Embedder"]:
         """Return a function that makes an embedder with the same model and settings, in another process for example.

@@ -35,7 +35,6 @@ class Engine(Protocol):
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking of at most `k` rows per query, in the order of `queries`."""
-        ...
 
 
 @runtime_checkable
@@ -44,7 +43,6 @@ class Fusing(Protocol):
 
     def parts(self, query: str, k: int) -> dict[str, Ranking]:
         """Return the rankings that `rank` fuses for the best `k`, by the names of their engines."""
-        ...
 
 
 @runtime_checkable
@@ -62,7 +60,6 @@ class Prefetching(Protocol):
             queries: In the order in which they will be asked.
             stop: Asked between batches of 32 queries; True ends the work.
         """
-        ...
 
 
 def best(rows: Rows, scores: Scores, k: int) -> Ranking:
@@ -94,14 +91,8 @@ class IndexRetriever:
     """
 
     def __init__(self, engine: Engine, store: PassageStore, fingerprint: str, folder: Path | None = None):
-        self.engine, self.folder = engine, folder
+        self.engine, self.folder, self.fingerprint = engine, folder, fingerprint
         self._store = store
-        self._fingerprint = fingerprint
-
-    @property
-    def fingerprint(self) -> str:
-        """A short string that identifies corpus, engine and settings."""
-        return self._fingerprint
 
     def __len__(self) -> int:
         return len(self._store)
@@ -186,4 +177,4 @@ class IndexRetriever:
         return self  # optimizers deep-copy programs; a read-only index must not be copied with them
 
     def __repr__(self) -> str:
-        return f"IndexRetriever({self._fingerprint}, {len(self)} passages)"
+        return f"IndexRetriever({self.fingerprint}, {len(self)} passages)"

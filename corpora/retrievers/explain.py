@@ -36,7 +36,6 @@ class Explaining(Protocol):
 
     def explain(self, query: str, k: int) -> list[Explained]:
         """Return the passages that a call returns, in the same order, each with its places."""
-        ...
 
 
 def explain(retriever: Retriever, query: str, k: int) -> list[Explained]:

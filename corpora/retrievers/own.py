@@ -122,7 +122,6 @@ def _made(value: Any, name: str, index: Path | None) -> Callable[[str, int], Any
 
 
 def _takes(value: Any, *arguments: Any) -> bool:
-    """Return whether a value can be called with these arguments."""
     if not callable(value):
         return False
     try:

@@ -5,7 +5,6 @@ needs no encoder and takes milliseconds. Any cross-encoder of sentence-transform
 """
 
 import functools
-import hashlib
 import json
 import re
 import threading
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpora.encoders.query_vectors import never
+from corpora.encoders.torch_encoder import hash_weights
 from corpora.retrievers.engine import Prefetching
 from corpora.retrievers.explain import BEFORE, Explained, explain, places_in
 from corpora.retrievers.rerank_features import CONTEXTS, NAMES, VERSION, Pool, pool_features
@@ -38,11 +38,9 @@ class Scorer(Protocol):
     @property
     def fingerprint(self) -> str:
         """Return a short string that changes with the model and its parameters."""
-        ...
 
     def __call__(self, query: str, pool: Pool) -> Sequence[float]:
         """Return one score for each of `pool.candidates`, higher is better."""
-        ...
 
 
 class LinkScorer:
@@ -327,11 +325,7 @@ class CrossEncoderScorer:
     @functools.cached_property
     def fingerprint(self) -> str:
         """Return a hash of the weights; loads the model."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self._load().state_dict().items()):
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().float().numpy().tobytes())
-        return f"cross-encoder:{digest.hexdigest()[:16]}"
+        return f"cross-encoder:{hash_weights(self.load())[:16]}"
 
     def __call__(self, query: str, pool: Pool) -> Sequence[float]:
         """Return the model's output for each candidate.
@@ -343,18 +337,15 @@ class CrossEncoderScorer:
         if not pairs:
             return []
         with self._lock:  # fast tokenizers change their padding in place and are not thread-safe
-            scores = self._load().predict(pairs, batch_size=self._batch_size, show_progress_bar=False)
+            scores = self.load().predict(pairs, batch_size=self._batch_size, show_progress_bar=False)
         return [float(score) for score in scores]
 
-    def load(self) -> None:
-        """Load the model, which the first use would do.
+    def load(self) -> Any:
+        """Return the model, which the first use loads.
 
         Raises:
             UserError: It cannot be loaded, or has more than one output.
         """
-        self._load()
-
-    def _load(self) -> Any:
         with self._lock:
             if self._model is None:
                 self._model = self._open()

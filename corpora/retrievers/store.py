@@ -28,6 +28,7 @@ from signatures.types import Passage, make_passage
 
 TEXT_FILE = "passages.txt"
 OFFSETS_FILE = "passages.offsets.npy"
+_BLOCK = 1024  # passages read at a time
 KEYS_FILE, KEYS_OFFSETS_FILE = "passages.keys.jsonl", "passages.keys.npy"
 _PASSAGES = TypeAdapter(list[Passage])  # validates a list at half the cost of one call per passage
 
@@ -189,18 +190,18 @@ class PassageStore:
         """Return the bytes of id, title and text of all passages."""
         return np.diff(self._starts[:, 0])
 
-    def records(self, start: int = 0, stop: int | None = None, block: int = 1024) -> Iterator[dict[str, str]]:
+    def records(self, start: int = 0, stop: int | None = None) -> Iterator[dict[str, str]]:
         """Yield title and text of the passages in rows `start` to `stop` (exclusive; None: to the end) in order."""
         stop = len(self) if stop is None else stop
-        for first in range(start, stop, block):
-            rows = np.arange(first, min(first + block, stop))
+        for first in range(start, stop, _BLOCK):
+            rows = np.arange(first, min(first + _BLOCK, stop))
             for fields in self._fields(rows, np.zeros(len(rows))):
                 yield {"title": fields["title"], "text": fields["text"]}
 
-    def stored(self, rows: NDArray[np.int64], block: int = 1024) -> Iterator[Stored]:
+    def stored(self, rows: NDArray[np.int64]) -> Iterator[Stored]:
         """Yield the passages at `rows` as the files have them."""
-        for first in range(0, len(rows), block):
-            chosen = rows[first : first + block]
+        for first in range(0, len(rows), _BLOCK):
+            chosen = rows[first : first + _BLOCK]
             keys = [b""] * len(chosen) if self._keys is None else self._keys.raw(chosen)
             for (begin, title, text), end, own in zip(*self._places(chosen), keys, strict=True):
                 raw = self._bytes
@@ -246,7 +247,6 @@ class PassageStore:
         return self._starts[rows].tolist(), self._starts[rows + 1, 0].tolist()
 
     def _fields(self, rows: NDArray[np.int64], scores: NDArray[np.float64]) -> list[dict[str, Any]]:
-        """Return id, title, text and score of the passages at `rows`."""
         records = []
         for (begin, title, text), end, score in zip(*self._places(rows), scores.tolist(), strict=True):
             raw = self._bytes[begin : end - 1]

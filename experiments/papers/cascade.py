@@ -204,11 +204,11 @@ def best_mixture(programs: Programs, cost: float) -> tuple[str, Outcomes]:
 def oracle(programs: Programs, pair: Pair) -> Outcomes:
     """Return what a cascade would do that asks the expensive program exactly where it scores higher."""
     samples = programs.samples[pair]
-    gains = [sample.dear > sample.cheap for sample in samples]
+    gains = [sample.expensive > sample.cheap for sample in samples]
     both = list(zip(samples, gains, strict=True))
     return Outcomes(
-        [sample.dear if gain else sample.cheap for sample, gain in both],
-        [sample.cheap_cost + (sample.dear_cost if gain else 0.0) for sample, gain in both],
+        [sample.expensive if gain else sample.cheap for sample, gain in both],
+        [sample.cheap_cost + (sample.expensive_cost if gain else 0.0) for sample, gain in both],
         sum(gains) / len(gains),
     )
 

@@ -16,7 +16,7 @@ from signatures.common.progress import ProgressLine
 if TYPE_CHECKING:
     import optuna
 
-    from optimizers.distill.training.log import Step
+    from optimizers.distill.training.log import TrainingStep
     from optimizers.distill.training.train import Training
 
 
@@ -79,12 +79,12 @@ class TrainingProgress(ProgressLine):
     def __init__(self, training: "Training", *, shown: bool, asked: str = ""):
         super().__init__("Training", "what", "short bar", "percent", "figures", total=1.0, shown=shown)
         self._training, self._asked = training, asked
-        self._recent: deque[Step] = deque(maxlen=20)
-        self._first: Step | None = None
+        self._recent: deque[TrainingStep] = deque(maxlen=20)
+        self._first: TrainingStep | None = None
         self._lines = shown and not self.console.is_terminal
         self._last_line = 0.0
 
-    def add(self, step: "Step") -> None:
+    def add(self, step: "TrainingStep") -> None:
         """Show one more step."""
         self._first = self._first or step
         self._recent.append(step)
@@ -98,7 +98,7 @@ class TrainingProgress(ProgressLine):
         """Say that weights are measured, which may take minutes."""
         self.say(f"Measuring{self._asked and f': {self._asked}'} ...")
 
-    def _figures(self, step: "Step") -> str:
+    def _figures(self, step: "TrainingStep") -> str:
         losses = [one.loss for one in self._recent if one.loss is not None]
         loss = f"{sum(losses) / len(losses):.3f}" if losses else "not a number"
         total = self._training.total

@@ -119,7 +119,7 @@ def ask_both(
         evaluate_examples(program, examples, noted(name), threads=threads, report=report)
         for name, program in (("cheap", cascade.cheap), ("dear", cascade.dear))
     ]
-    # The dear program abstains there, so that the cheap answer is returned.
+    # The expensive program abstains there, so that the cheap answer is returned.
     kept = abstained["dear"] - abstained["cheap"] if cascade.fallback and not cascade.before else set()
     samples: list[Sample] = []
     undefined, errors = 0, []

@@ -1,10 +1,10 @@
 """Fit the weights and the threshold of a cascade on training questions.
 
 Each training question is answered by both programs once; fitting then costs no LM call. Two rules compete by
-cross-validation on these questions: a logistic regression of "the dear program scores higher", and a linear regression
-of how much higher. What counts is the mean score when the doubtful share of the questions, for shares from 10 to 80 %,
-goes to the dear program. Each feature alone is a rule, too, but only where it is named: with a few hundred questions,
-choosing among many rules costs more than it gains (`experiments/papers/README.md`, "Cascades").
+cross-validation on these questions: a logistic regression of "the expensive program scores higher", and a linear
+regression of how much higher. What counts is the mean score when the doubtful share of the questions, for shares from
+10 to 80 %, goes to the expensive program. Each feature alone is a rule, too, but only where it is named: with a few
+hundred questions, choosing among many rules costs more than it gains (`experiments/papers/README.md`, "Cascades").
 """
 
 import math
@@ -22,7 +22,7 @@ from signatures.common.errors import UserError, unknown
 
 FOLDS = 5
 FEWEST = 2 * FOLDS  # training questions
-SHARES = tuple(share / 10 for share in range(1, 9))  # of the questions that go to the dear program
+SHARES = tuple(share / 10 for share in range(1, 9))  # of the questions that go to the expensive program
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class Sample:
         id: The question's id.
         features: Of the cheap run, or of the question if it is decided before (`programs.parts.run_features`).
         cheap: Score of the cheap answer, from 0 to 1.
-        dear: Score of the answer that the cascade returns if it asks the dear program.
+        expensive: Score of the answer that the cascade returns if it asks the expensive program.
         cheap_cost: Of the cheap run, e.g. in tokens.
-        dear_cost: What asking the dear program adds: its run, less the cheap one if that is then not asked.
+        expensive_cost: What asking the expensive program adds: its run, less the cheap one if that is then not asked.
     """
 
     id: str
     features: Mapping[str, float]
     cheap: float
-    dear: float
+    expensive: float
     cheap_cost: float
-    dear_cost: float
+    expensive_cost: float
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,12 @@ class Fitted:
     validated: Mapping[str, float] = field(default_factory=dict)
 
 
-def fit(samples: Sequence[Sample], *, rules: Sequence[str] | None = None, seed: int = 0) -> Fitted:
+def fit(samples: Sequence[Sample], *, rules: Sequence[str] | None = None) -> Fitted:
     """Return the rule that cross-validation on the training questions prefers, fitted on all of them.
 
     Args:
         samples: At least `FEWEST`; no question that is evaluated later may be among them.
         rules: Names of rules to choose from; by default both regressions.
-        seed: Of the folds.
 
     Raises:
         UserError: There are too few questions, or a rule is unknown.
@@ -81,7 +80,7 @@ def fit(samples: Sequence[Sample], *, rules: Sequence[str] | None = None, seed: 
             raise unknown("rule", name, fitters)
     chosen = {name: fitters[name] for name in wanted}
     table = _Table(samples, names)
-    parts = list(_folds(len(samples), seed))
+    parts = list(_folds(len(samples)))
     validated = {name: _validated(table, fitter, parts) for name, fitter in chosen.items()}
     best = max(validated, key=lambda name: validated[name])
     return Fitted(best, _as_knob(chosen[best](table.x, table.gain), names), validated)
@@ -107,7 +106,7 @@ def threshold_for(samples: Sequence[Sample], weights: str, *, most_cost: float |
     most = math.inf if most_cost is None else most_cost * len(samples)
     best = (quality, 1.0)
     for place, (at, sample) in enumerate(ranked, start=1):
-        quality, cost = quality + sample.dear - sample.cheap, cost + sample.dear_cost
+        quality, cost = quality + sample.expensive - sample.cheap, cost + sample.expensive_cost
         below = ranked[place][0] if place < len(ranked) else 0.0
         if below < at and cost <= most and quality > best[0] + 1e-9:
             best = (quality, (at + below) / 2 if place < len(ranked) else 0.0)
@@ -115,7 +114,7 @@ def threshold_for(samples: Sequence[Sample], weights: str, *, most_cost: float |
 
 
 def threshold_of_share(samples: Sequence[Sample], weights: str, share: float) -> float:
-    """Return the threshold that sends about this share of the training questions to the dear program."""
+    """Return the threshold that sends about this share of the training questions to the expensive program."""
     scores = sorted((score(sample.features, weights) for sample in samples), reverse=True)
     asked = round(share * len(scores))
     if asked == 0:
@@ -148,8 +147,8 @@ def replayed(samples: Sequence[Sample], weights: str, threshold: float) -> Repla
     asked = [asks(sample.features, {"weights": weights, "threshold": threshold}) for sample in samples]
     pairs = list(zip(samples, asked, strict=True))
     return Replayed(
-        [sample.dear if dear else sample.cheap for sample, dear in pairs],
-        [sample.cheap_cost + (sample.dear_cost if dear else 0.0) for sample, dear in pairs],
+        [sample.expensive if both else sample.cheap for sample, both in pairs],
+        [sample.cheap_cost + (sample.expensive_cost if both else 0.0) for sample, both in pairs],
         asked,
     )
 
@@ -160,13 +159,12 @@ class _Table:
     def __init__(self, samples: Sequence[Sample], names: Sequence[str]):
         self.x = np.array([[sample.features.get(name, 0.0) for name in names] for sample in samples], dtype=float)
         self.x = self.x.reshape(len(samples), len(names))
-        self.gain = np.array([sample.dear - sample.cheap for sample in samples], dtype=float)
+        self.gain = np.array([sample.expensive - sample.cheap for sample in samples], dtype=float)
 
 
-def _folds(n: int, seed: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield training and held-out places of each fold."""
+def _folds(n: int) -> Iterator[tuple[list[int], list[int]]]:
     order = list(range(n))
-    random.Random(seed).shuffle(order)
+    random.Random(0).shuffle(order)
     for number in range(FOLDS):
         held = set(order[number::FOLDS])
         yield [place for place in range(n) if place not in held], sorted(held)

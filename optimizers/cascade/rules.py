@@ -59,7 +59,6 @@ def _logistic(x: Array, gain: Array) -> Array:
 
 
 def _linear(x: Array, gain: Array) -> Array:
-    """Return the weights of a ridge regression of the gain."""
     solved = np.linalg.solve(x.T @ x + _ridge(x.shape[1]), x.T @ gain)
     return np.asarray(solved, dtype=np.float64)
 

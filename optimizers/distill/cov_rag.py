@@ -8,26 +8,22 @@ retrieved references. On the second,
 
 1. references are retrieved and a seed model answers from them, rightly or wrongly;
 2. wrong responses are added (`negatives.py`);
-3. each response gets scores, a judgement and a revised question: from gold (`verification_labels.py`), from the teacher
-   (`VerifyAnswer`), or scores from gold and a revised question of the teacher where gold has none;
+3. each response gets scores, a judgement and a revised question: from gold, from the teacher (`VerifyAnswer`), or
+   scores from gold and a revised question of the teacher where gold has none;
 4. both halves are trained together, without weights.
 
-Departure: the paper's seed model is trained on the first half; here it is any LM that is named. Its teacher sees no
-gold, and a sample of its labels is compared with gold; here every judgement is (`judgement_agrees_with_gold`). The
-number of added wrong responses is not stated; here it is one for each question.
-
-Verification labels of CoV-RAG from gold: scores, judgement and revised question by fixed rules.
-
-The paper lets GPT-4 score and judge <question, retrieval, answer> and finds 93 % of a sample right when compared with
-the gold answers and references (He et al., 2024, section 2.3, https://arxiv.org/abs/2410.05801). The rules here start
-from that gold; the scores are those of `verification_scores.py`. Gold decides nothing where an answer
-stands in the question ("Which is older, A or B?"), since a wrong response contains it as well.
+Labels from gold follow fixed rules; the scores are those of `verification_scores.py`. Gold decides nothing where an
+answer stands in the question ("Which is older, A or B?"), since a wrong response contains it as well.
 
 - judgement: "true" if correctness is 1, "unclear" if it is 0.5 or the response declines, else "false". With `strict`, a
   right response must also reach the paper's bounds of high quality (citations 1, conciseness above 0.5; table 4).
 - revised_question: empty if the judgement is true; else the first gold sub-question whose passages the references
   lack, else the last one. Without gold sub-questions it asks for a gold passage that the references lack and that the
   question or a reference names (`gold.annotation.Annotation.missing_query`); else it is unknown.
+
+Departure: the paper's seed model is trained on the first half; here it is any LM that is named. Its teacher (GPT-4)
+sees no gold, and a sample of its labels is compared with gold (93 % right); here every judgement is
+(`judgement_agrees_with_gold`). The number of added wrong responses is not stated; here it is one for each question.
 """
 
 import hashlib
@@ -49,8 +45,8 @@ from optimizers.distill.negatives import (
     wrong_references,
 )
 from optimizers.distill.recipes import Cut, Running, ask, marks_exist, predictor_of, running_lm
-from optimizers.distill.student import Made, Source, Student
-from optimizers.distill.trajectories import Step
+from optimizers.distill.student import Made, QuestionSource, StudentPrompts
+from optimizers.distill.trajectories import TrajectoryStep
 from optimizers.distill.verification_scores import citation_accuracy, correctness, scores_of
 from programs.parts.questions import find_question
 from programs.parts.verification import SCORES
@@ -205,7 +201,7 @@ class VerificationDistillation:
     """
 
     program: dspy.Module
-    student: Student
+    student: StudentPrompts
     retrieve: Retriever
     answering: frozenset[str]
     labels: str
@@ -226,7 +222,7 @@ class VerificationDistillation:
         """Return the most LM calls of a question that teaches to verify: a response and a verdict for each sample."""
         return 2 * (1 + self.settings.negatives)
 
-    def __call__(self, question: "Question", source: Source) -> Made:
+    def __call__(self, question: "Question", source: QuestionSource) -> Made:
         """Return the examples of a question."""
         made = Made()
         if question.id in self.answering:
@@ -241,7 +237,7 @@ class VerificationDistillation:
                 made.rejected_trajectories[broken] += 1
         return made
 
-    def _add_answer(self, made: Made, question: "Question", source: Source) -> str | None:
+    def _add_answer(self, made: Made, question: "Question", source: QuestionSource) -> str | None:
         """Add the example of the teacher's answer; return the rule that rejects it, if one does."""
         references = self.retrieve(question.question, self.settings.k)
         try:
@@ -250,7 +246,9 @@ class VerificationDistillation:
             return cut.rule
         if response is None:
             return "every_reply_parsed"
-        step = Step(ANSWERING, {"passages": references, "question": question.question}, {"response": response})
+        step = TrajectoryStep(
+            ANSWERING, {"passages": references, "question": question.question}, {"response": response}
+        )
         verified = gold_verification(question, references, response)
         if verified is None:
             return "gold_decides"
@@ -265,7 +263,6 @@ class VerificationDistillation:
         return None
 
     def _samples(self, question: "Question") -> Iterator[tuple[Sample | None, str | None]]:
-        """Yield the responses to verify, or the rule that one of them breaks."""
         rng = random.Random(f"{self.seed}:{question.id}")
         references = self.retrieve(question.question, self.settings.k)
         first, broken = self._sample("seed", question, references)
@@ -309,7 +306,7 @@ class VerificationDistillation:
         reply = ask(predictor_of(self.program, ANSWERING, "cov_rag"), on, question=question, passages=list(references))
         return reply.response.strip() if reply and strip_citations(reply.response) else None
 
-    def _add_verification(self, made: Made, sample: Sample, question: "Question", source: Source) -> str | None:
+    def _add_verification(self, made: Made, sample: Sample, question: "Question", source: QuestionSource) -> str | None:
         """Add the example of a verified response; return the rule that rejects it, if one does."""
         by_gold = gold_verification(question, sample.references, sample.response, strict=self.settings.strict)
         if by_gold is None:
@@ -336,7 +333,7 @@ class VerificationDistillation:
         elif not revision or same_words(revision) == same_words(question.question):
             return "revision_is_known"
         inputs = {"passages": sample.references, "question": question.question, "response": sample.response}
-        step = Step(VERIFYING, inputs, {**by_gold, "revised_question": revision})
+        step = TrajectoryStep(VERIFYING, inputs, {**by_gold, "revised_question": revision})
         if self.student.add(made, step, question_id=question.id, source=source, labels=labels):
             made.kinds[f"{sample.kind}: {by_gold['judgement']}"] += 1
         return None

@@ -27,8 +27,8 @@ import dspy
 from optimizers.distill.mixture import MADE_LABELS, MADE_SOURCE
 from optimizers.distill.negatives import states_any
 from optimizers.distill.recipes import Cut, Running, TrajectoryRule, ask, predictor_of, running_lm
-from optimizers.distill.student import Made, Source, Student
-from optimizers.distill.trajectories import Step, Trajectory
+from optimizers.distill.student import Made, QuestionSource, StudentPrompts
+from optimizers.distill.trajectories import Trajectory, TrajectoryStep
 from programs.parts.passages import find_quote
 from programs.parts.prediction import is_answer
 from signatures.common.errors import UserError
@@ -95,7 +95,7 @@ class GroundingDistillation:
         student: Whom the examples are for.
         corpus: Passages by id, with the gold.
         retrieve: Ranks the noise.
-        agrees: The rule that an answer agrees with the gold (`filters.answer_is_right`).
+        agrees: The rule that an answer agrees with the gold (`recipes.answer_is_right`).
         labels: Written into the examples, "teacher:NAME".
         drafts: The LM that drafts; by default the teacher.
         settings: Batch, filter and share of empty examples.
@@ -103,7 +103,7 @@ class GroundingDistillation:
     """
 
     program: dspy.Module
-    student: Student
+    student: StudentPrompts
     corpus: Mapping[str, Passage]
     retrieve: Retriever
     agrees: TrajectoryRule
@@ -123,7 +123,7 @@ class GroundingDistillation:
         """Return the LM calls of a question: a draft and a grounding of each part."""
         return 2 * len(seeds_of(question))
 
-    def __call__(self, question: "Question", source: Source) -> Made:
+    def __call__(self, question: "Question", source: QuestionSource) -> Made:
         """Return the examples of a question, one for each part with one gold passage."""
         made = Made()
         seeds = seeds_of(question)
@@ -137,7 +137,7 @@ class GroundingDistillation:
         return made
 
     def _add(
-        self, made: Made, item: GroundingSeed, question: "Question", source: Source, rng: random.Random
+        self, made: Made, item: GroundingSeed, question: "Question", source: QuestionSource, rng: random.Random
     ) -> str | None:
         """Add the examples of a seed; return the rule that rejects the teacher's reply, if one does."""
         gold = self.corpus.get(item.gold_id)
@@ -154,11 +154,13 @@ class GroundingDistillation:
         if broken is None and reply is not None:
             batch = [gold, *noise[: self.settings.batch_size - 1]]
             rng.shuffle(batch)
-            step = Step(GROUNDING, {"passages": batch, **inputs}, {"evidence": reply.evidence, "answer": reply.answer})
+            step = TrajectoryStep(
+                GROUNDING, {"passages": batch, **inputs}, {"evidence": reply.evidence, "answer": reply.answer}
+            )
             self.student.add(made, step, question_id=question.id, source=source, labels=self.labels)
         silent = [passage for passage in noise if not states_any(passage, item.answers)][: self.settings.batch_size]
         if empty and draft and silent:
-            step = Step(GROUNDING, {"passages": silent, **inputs}, {"evidence": "", "answer": draft})
+            step = TrajectoryStep(GROUNDING, {"passages": silent, **inputs}, {"evidence": "", "answer": draft})
             labels = MADE_LABELS if source.name == MADE_SOURCE else "gold"
             self.student.add(made, step, question_id=question.id, source=source, labels=labels)
         return broken
@@ -172,7 +174,6 @@ class GroundingDistillation:
         return draft, reply
 
     def _broken(self, item: GroundingSeed, gold: Passage, reply: dspy.Prediction | None) -> str | None:
-        """Return the rule that a reply breaks, in the paper's order; None if it is kept."""
         if reply is None:
             return "every_reply_parsed"
         if not reply.evidence.strip():

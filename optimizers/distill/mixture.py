@@ -99,7 +99,6 @@ def mix(examples: Iterable[Example], mixture: Mixture) -> Mixed:
 
 
 def _wanted(available: Mapping[str, int], mixture: Mixture) -> dict[str, int]:
-    """Return the most examples of each skill."""
     if not mixture.weights:
         return {skill: min(mixture.counts.get(skill, count), count) for skill, count in available.items()}
     whole = sum(mixture.weights.values())

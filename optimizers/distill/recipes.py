@@ -1,12 +1,10 @@
 """The recipes for any program: filtered trajectories of a teacher, or the replies that gold annotations give.
 
-`genground.py` and `cov_rag.py` are the recipes of these papers.
-
-The rules by which trajectories and their steps are kept; each is a function, named in the manifest with its count.
-
-GenGround (Shi et al., ACL 2024, section 4 and appendix III, https://arxiv.org/abs/2406.14891) drops a trajectory
-without cited evidence, without a revised answer, or whose answer is misaligned with the gold evidence. The rules here
-are the same for any program: the final answer is right, what is cited exists, each reply parses.
+`genground.py` and `cov_rag.py` are the recipes of these papers. Trajectories and their steps are kept by rules:
+functions, named in the manifest with their counts. GenGround (Shi et al., ACL 2024, section 4 and appendix III,
+https://arxiv.org/abs/2406.14891) drops a trajectory without cited evidence, without a revised answer, or whose answer
+is misaligned with the gold evidence. Here the rules are the same for any program: the final answer is right, what is
+cited exists, each reply parses.
 """
 
 import contextlib
@@ -24,8 +22,8 @@ from optimizers.distill.gold.catalog import gold_examples, signature_of
 from optimizers.distill.gold.contexts import Contexts
 from optimizers.distill.gold.wrong_answers import WrongAnswers
 from optimizers.distill.mixture import MADE_LABELS, MADE_SOURCE
-from optimizers.distill.student import Made, Source, Student
-from optimizers.distill.trajectories import Step, Trajectory, run_recorded
+from optimizers.distill.student import Made, QuestionSource, StudentPrompts
+from optimizers.distill.trajectories import Trajectory, TrajectoryStep, run_recorded
 from optimizers.examples import to_examples
 from programs.parts.meter import Meter, metered, record_parallel
 from programs.parts.passages import find_quote
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 
 TrajectoryRule = Callable[[Trajectory, Any], bool]
 """Takes a trajectory and the question with its gold; returns whether the trajectory may be kept."""
-StepRule = Callable[[Step], bool]
+StepRule = Callable[[TrajectoryStep], bool]
 """Returns whether a step may become an example."""
 
 
@@ -106,7 +104,7 @@ SOUND: tuple[TrajectoryRule, ...] = (
 """Rules that need no gold; `answer_is_right` comes in addition."""
 
 
-def evidence_is_quoted(step: Step) -> bool:
+def evidence_is_quoted(step: TrajectoryStep) -> bool:
     """Return whether the evidence of a step, if it gives any, stands in a passage that it was shown."""
     evidence, passages = step.outputs.get("evidence"), shown(step)
     if not isinstance(evidence, str) or not evidence.strip() or passages is None:
@@ -114,7 +112,7 @@ def evidence_is_quoted(step: Step) -> bool:
     return find_quote(evidence, passages).passage is not None
 
 
-def marks_exist(step: Step) -> bool:
+def marks_exist(step: TrajectoryStep) -> bool:
     """Return whether every citation mark of a step's response is the number of a passage that it was shown."""
     response, passages = step.outputs.get("response"), shown(step)
     if not isinstance(response, str) or passages is None:
@@ -125,7 +123,7 @@ def marks_exist(step: Step) -> bool:
 STEP_RULES: tuple[StepRule, ...] = (evidence_is_quoted, marks_exist)
 
 
-def shown(step: Step) -> list[Passage] | None:
+def shown(step: TrajectoryStep) -> list[Passage] | None:
     """Return the passages in the prompt of a step; None if it has no such field."""
     passages = step.inputs.get("passages")
     return list(passages) if isinstance(passages, list | tuple) else None
@@ -136,9 +134,11 @@ def first_broken(rules: Iterable[Callable[..., bool]], *subject: Any) -> str | N
     return next((rule.__name__ for rule in rules if not rule(*subject)), None)
 
 
-def kept_steps(steps: Sequence[Step], rules: Sequence[StepRule] = STEP_RULES) -> tuple[list[Step], Counter[str]]:
+def kept_steps(
+    steps: Sequence[TrajectoryStep], rules: Sequence[StepRule] = STEP_RULES
+) -> tuple[list[TrajectoryStep], Counter[str]]:
     """Return the steps that all rules accept, and how many each rule was the first to reject."""
-    kept: list[Step] = []
+    kept: list[TrajectoryStep] = []
     rejected: Counter[str] = Counter()
     for step in steps:
         broken = first_broken(rules, step)
@@ -152,17 +152,14 @@ def kept_steps(steps: Sequence[Step], rules: Sequence[StepRule] = STEP_RULES) ->
 class Recipe(Protocol):
     """Makes examples of one question; called in threads, on the running LM."""
 
-    def __call__(self, question: "Question", source: Source) -> Made:
+    def __call__(self, question: "Question", source: QuestionSource) -> Made:
         """Return what was made of a question."""
-        ...
 
     def describe(self) -> dict[str, Any]:
         """Return the settings, as JSON values; two recipes with the same settings make the same of a question."""
-        ...
 
     def max_calls(self, question: "Question") -> int:
         """Return the most LM calls that a question takes."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -172,7 +169,7 @@ class Distillation:
     Args:
         program: Of the catalog or compiled, with its retriever.
         student: Whom the examples are for.
-        right: The rule on the final answer (`filters.answer_is_right`).
+        right: The rule on the final answer (`answer_is_right`).
         labels: Written into the examples, "teacher:NAME".
         predictors: Only calls of these become examples; empty for all.
         rules: Further rules on trajectories.
@@ -180,14 +177,14 @@ class Distillation:
     """
 
     program: dspy.Module
-    student: Student
+    student: StudentPrompts
     right: TrajectoryRule
     labels: str
     predictors: Sequence[str] = ()
     rules: Sequence[TrajectoryRule] = SOUND
     step_rules: Sequence[StepRule] = STEP_RULES
 
-    def __call__(self, question: "Question", source: Source) -> Made:
+    def __call__(self, question: "Question", source: QuestionSource) -> Made:
         """Run the program on a question and return the examples of its trajectory, if it is kept."""
         trajectory = run_recorded(self.program, question.question)
         made = Made(trajectories=1, overridden=trajectory.overridden)
@@ -224,14 +221,14 @@ class GoldDistillation:
         seed: Of contexts and wrong answers.
     """
 
-    student: Student
+    student: StudentPrompts
     corpus: "Mapping[str, PassageRecord]"
     retrieve: Retriever
     wrong: WrongAnswers
     predictors: Sequence[str] = ()
     seed: int = 0
 
-    def __call__(self, question: "Question", source: Source) -> Made:
+    def __call__(self, question: "Question", source: QuestionSource) -> Made:
         """Return the examples of a question; it alone decides the random choices."""
         made = Made()
         material = Material(Contexts(self.retrieve), random.Random(f"{self.seed}:{question.id}"), self.wrong)
@@ -278,7 +275,7 @@ class Cut(Exception):
     """A prompt did not fit into the context of the LM, or a reply into its limit of tokens.
 
     Args:
-        rule: The rule that it breaks, as in `filters`.
+        rule: The rule that it breaks, as in `SOUND`.
     """
 
     def __init__(self, rule: str):

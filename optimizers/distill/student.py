@@ -8,19 +8,18 @@ from typing import Any
 from dspy.utils.exceptions import AdapterParseError
 
 from optimizers.distill.examples import Example, make_example
-from optimizers.distill.trajectories import PredictorPrompt, Step, skill_of
+from optimizers.distill.trajectories import PredictorPrompt, TrajectoryStep, skill_of
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
 
 FORMS = ("json", "chat")
 
 
-def form_adapter(form: str, *, context_size: int | None = None) -> Any:
+def form_adapter(form: str) -> Any:
     """Return the adapter of a student that is known by its form of reply alone, such as any LM of a server.
 
     Args:
         form: "json" for an LM whose server enforces a schema, else "chat".
-        context_size: Tokens of prompt and reply together; None if unknown.
 
     Raises:
         UserError: The form is unknown.
@@ -30,11 +29,11 @@ def form_adapter(form: str, *, context_size: int | None = None) -> Any:
 
     if form not in FORMS:
         raise unknown("form of reply", form, FORMS)
-    return (JsonForm if form == "json" else ChatForm)(context_size=context_size)
+    return JsonForm() if form == "json" else ChatForm()
 
 
 @dataclass(frozen=True)
-class Source:
+class QuestionSource:
     """Where questions come from.
 
     Args:
@@ -68,7 +67,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Student:
+class StudentPrompts:
     """Renders examples exactly as the student will be asked.
 
     Args:
@@ -81,7 +80,7 @@ class Student:
     prompts: Mapping[str, PredictorPrompt]
     program: str
 
-    def add(self, made: Made, step: Step, *, question_id: str, source: Source, labels: str) -> bool:
+    def add(self, made: Made, step: TrajectoryStep, *, question_id: str, source: QuestionSource, labels: str) -> bool:
         """Add the example of a step; return whether the student can be asked it and its reply is one it can parse.
 
         Otherwise the rule that it breaks is counted: `prompt_fits_student` or `reply_parses_for_student`.

@@ -4,7 +4,7 @@ The examples are rendered from signature, inputs and outputs for the student, wh
 teacher's: another form of reply, no demonstrations, the instructions of the uncompiled program.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, SupportsIndex
 
@@ -14,12 +14,11 @@ from programs.parts.knobs import knob_values
 from programs.parts.meter import Meter, metered, record_parallel
 from programs.parts.probability import asks_yes_no
 from signatures.common.errors import one_line, user_error_within
-from signatures.types import Passage
 
 Prompts = Literal["plain", "compiled"]
 
 
-class Step(NamedTuple):
+class TrajectoryStep(NamedTuple):
     """One predictor call of a trajectory.
 
     Args:
@@ -49,7 +48,7 @@ class Trajectory:
     """
 
     prediction: dspy.Prediction | None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TrajectoryStep, ...] = ()
     parse_failures: int = 0
     truncated: int = 0
     cut_replies: int = 0
@@ -89,7 +88,7 @@ def _frozen(entry: Any) -> Any:
     return predictor, kept, prediction
 
 
-def run_recorded(program: dspy.Module, question: str, passages: Sequence[Passage] | None = None) -> Trajectory:
+def run_recorded(program: dspy.Module, question: str) -> Trajectory:
     """Ask a program one question on the running LM and return what it did.
 
     An exception of the program ends the trajectory with its error, unless the LM cannot be reached.
@@ -97,19 +96,18 @@ def run_recorded(program: dspy.Module, question: str, passages: Sequence[Passage
     Args:
         program: Any program of predictors; it is not changed.
         question: The question.
-        passages: Fixed context in place of the first retrieval.
 
     Raises:
         UserError: The LM does not answer.
         BaseException: Anything but an Exception, such as a spent budget.
     """
-    trace, fixed = _Trace(), {} if passages is None else {"passages": list(passages)}
+    trace = _Trace()
     prediction: dspy.Prediction | None = None
     error: str | None = None
     meter = Meter()
     try:
         with metered(meter), dspy.context(trace=trace):
-            prediction = program(question=question, **fixed)
+            prediction = program(question=question)
     except Exception as cause:
         if user_error_within(cause):
             raise
@@ -129,10 +127,10 @@ def run_recorded(program: dspy.Module, question: str, passages: Sequence[Passage
     )
 
 
-def _step(name: str, entry: Any) -> Step:
+def _step(name: str, entry: Any) -> TrajectoryStep:
     predictor, inputs, prediction = entry
     fields = predictor.signature
-    return Step(
+    return TrajectoryStep(
         predictor=name,
         inputs={field: inputs[field] for field in fields.input_fields if field in inputs},
         outputs={field: prediction[field] for field in fields.output_fields if field in prediction},

@@ -12,7 +12,7 @@ _LONGEST = 200  # characters of a text that feedback repeats
 
 
 @dataclass(frozen=True)
-class Step:
+class GoldStep:
     """One step of the gold decomposition.
 
     Args:
@@ -40,7 +40,7 @@ class Gold:
 
     golds: tuple[str, ...]
     gold_ids: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[GoldStep, ...]
     titles: Mapping[str, str]
     texts: Mapping[str, str] = field(default_factory=dict)
 
@@ -62,7 +62,7 @@ class Gold:
             count += 1
         return count
 
-    def step_of(self, question: str) -> Step | None:
+    def step_of(self, question: str) -> GoldStep | None:
         """Return the gold step whose question shares most words with `question`; None if it shares less than half."""
         scored = [(_overlap(question, step.question), -number) for number, step in enumerate(self.steps)]
         best, number = max(scored, default=(0.0, 0))
@@ -86,7 +86,7 @@ def gold_of(example: Any, prediction: Any, titles: Mapping[str, str] | None = No
         golds=tuple(golds_of(example)),
         gold_ids=tuple(dict.fromkeys(ids)),
         steps=tuple(
-            Step(
+            GoldStep(
                 str(step["question"]),
                 (str(step["answer"]),) if step.get("answer") else (),
                 tuple(step.get("gold_ids") or ()),
@@ -110,7 +110,7 @@ def matches(text: str, golds: Sequence[str]) -> bool:
     return bool(golds) and answer.cover_substring(text, list(golds)) == 1.0
 
 
-def settles(hop: Hop, step: Step) -> bool:
+def settles(hop: Hop, step: GoldStep) -> bool:
     """Return whether a hop gives the answer of a gold step; a hop without answer, whether it found a gold passage."""
     if hop.answer.strip() and step.golds:
         return matches(hop.answer, step.golds)
@@ -124,6 +124,5 @@ def quoted(text: Any) -> str:
 
 
 def _overlap(one: str, other: str) -> float:
-    """Return the F1 of the words of two texts, in [0, 1]."""
     shared = answer.token_overlap(one, [other], answer.SQUAD)
     return shared.f1 if shared else 0.0

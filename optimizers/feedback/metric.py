@@ -1,12 +1,10 @@
 """The metric in the form that GEPA expects: a score, and on demand what was wrong, in words.
 
 GEPA (Agrawal et al., "GEPA: Reflective Prompt Evolution Can Outperform Reinforcement Learning",
-https://arxiv.org/abs/2507.19457) shows the text to the LM that writes the next instruction.
-
-Feedback on one call of one predictor: what it saw, and what it should have produced, if the gold knows it.
-
-The names of the signature's fields say what a call is: `sub_question` poses a step, `answer` answers, `query` searches,
-`evidence` quotes. A field that no function here knows gets no feedback of its own.
+https://arxiv.org/abs/2507.19457) shows the text to the LM that writes the next instruction: about the whole prediction
+(`prediction.py`) and about each call of one predictor, what it saw and what it should have produced, if the gold knows
+it. The names of the signature's fields say what a call is: `sub_question` poses a step, `answer` answers, `query`
+searches, `evidence` quotes. A field that no function here knows gets no feedback of its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +14,7 @@ from typing import Any
 import dspy
 
 from optimizers.examples import OptimizerMetric, Score, graded_metric
-from optimizers.feedback.gold import Gold, Step, gold_of, matches, quoted
+from optimizers.feedback.gold import Gold, GoldStep, gold_of, matches, quoted
 from optimizers.feedback.prediction import describe, on_short_answer
 from optimizers.metrics.fields import question_of
 from programs.parts.passages import find_quote
@@ -27,7 +25,7 @@ from signatures.yes_no import parse_yes_no
 
 
 @dataclass(frozen=True)
-class Call:
+class ObservedCall:
     """One call of a predictor.
 
     Args:
@@ -58,7 +56,7 @@ class Call:
         return str(self.inputs.get("sub_question") or self.inputs.get("question") or self.question)
 
     @property
-    def step(self) -> Step | None:
+    def step(self) -> GoldStep | None:
         """The gold step that it was asked for; None if that is the question itself, or unknown."""
         return None if self.asked == self.question else self.gold.step_of(self.asked)
 
@@ -75,7 +73,7 @@ class Call:
         return self.step.gold_ids if self.step and self.step.gold_ids else self.gold.gold_ids
 
 
-def describe_call(call: Call) -> list[str]:
+def describe_call(call: ObservedCall) -> list[str]:
     """Return sentences on what a predictor saw and should have produced; empty if the gold does not tell."""
     known = [WRITERS[name] for name in call.outputs if name in WRITERS]
     if "sub_question" in call.outputs:  # its answer and its end belong to the step
@@ -84,8 +82,7 @@ def describe_call(call: Call) -> list[str]:
     return [*_on_input(call), *said] if said else []
 
 
-def _on_input(call: Call) -> list[str]:
-    """Say which needed passages it saw."""
+def _on_input(call: ObservedCall) -> list[str]:
     if "passages" not in call.inputs or not call.needed:
         return []
     seen = {passage.id for passage in call.passages}
@@ -97,7 +94,7 @@ def _on_input(call: Call) -> list[str]:
     return [*said, f"Not among those it saw: {call.gold.named(absent)}."] if absent else said
 
 
-def _on_step(call: Call) -> list[str]:
+def _on_step(call: ObservedCall) -> list[str]:
     """Judge the next step of a decomposition against the first gold step that is still open."""
     if not call.gold.steps:
         return []
@@ -118,14 +115,14 @@ def _on_step(call: Call) -> list[str]:
     return [*said, *on_short_answer(str(call.outputs.get("answer") or ""), step.golds)]
 
 
-def _on_answer(call: Call) -> list[str]:
+def _on_answer(call: ObservedCall) -> list[str]:
     if isinstance(call.outputs["answer"], bool):
         expected = parse_yes_no(call.golds[0]) if call.golds else None
         return [] if expected is None else [f"Expected is {'yes' if expected else 'no'}."]
     return on_short_answer(str(call.outputs["answer"] or ""), call.golds)
 
 
-def _on_evidence(call: Call) -> list[str]:
+def _on_evidence(call: ObservedCall) -> list[str]:
     """Judge a quote: it must stand in a passage, and that passage should be gold."""
     quote = str(call.outputs["evidence"] or "")
     gold = [passage for passage in call.passages if passage.id in call.needed]
@@ -144,8 +141,7 @@ def _on_evidence(call: Call) -> list[str]:
     return [wrong, "It should have been left empty."] if not gold else [wrong]
 
 
-def _on_query(call: Call) -> list[str]:
-    """Say what a search query should still find."""
+def _on_query(call: ObservedCall) -> list[str]:
     if not call.gold.gold_ids:
         return []
     seen = {passage.id for passage in call.passages}
@@ -157,7 +153,7 @@ def _on_query(call: Call) -> list[str]:
     return [*said, f"Still open is the step {quoted(open_step.question)}."] if open_step else said
 
 
-def _on_revision(call: Call) -> list[str]:
+def _on_revision(call: ObservedCall) -> list[str]:
     """Say whether a question was to be revised: not if the response contains the answer."""
     response = str(call.inputs.get("response") or "")
     if not response or not call.gold.golds:
@@ -173,7 +169,7 @@ def _on_revision(call: Call) -> list[str]:
     return [*said, *_on_query(call)]
 
 
-def _on_response(call: Call) -> list[str]:
+def _on_response(call: ObservedCall) -> list[str]:
     """Judge a long response: its answer, and its marks as positions in the passages.
 
     Those of a chain's final content are numbers of its steps, and it is empty while one of them is unknown.
@@ -202,21 +198,21 @@ def _on_response(call: Call) -> list[str]:
     return said or (["The response contains the expected answer."] if call.golds else [])
 
 
-def _on_refusal(call: Call) -> list[str]:
+def _on_refusal(call: ObservedCall) -> list[str]:
     if not call.needed:
         return []
     complete = set(call.needed) <= {passage.id for passage in call.passages}
     return ["It should have answered: all passages needed were there." if complete else "It was right to decline."]
 
 
-def _on_sufficient(call: Call) -> list[str]:
+def _on_sufficient(call: ObservedCall) -> list[str]:
     if not call.gold.gold_ids:
         return []
     complete = set(call.gold.gold_ids) <= {passage.id for passage in call.passages}
     return [f"The passages {'suffice' if complete else 'do not suffice'}: that is what it should say."]
 
 
-def _on_judgement(call: Call) -> list[str]:
+def _on_judgement(call: ObservedCall) -> list[str]:
     response = str(call.inputs.get("response") or "")
     if not call.gold.golds:
         return []
@@ -224,7 +220,7 @@ def _on_judgement(call: Call) -> list[str]:
     return [f"The response {'contains' if right else 'lacks'} the expected answer {quoted(call.gold.golds[0])}."]
 
 
-def _on_contribution(call: Call) -> list[str]:
+def _on_contribution(call: ObservedCall) -> list[str]:
     """Say whether a piece of evidence is, or quotes, a passage needed."""
     piece = str(call.inputs.get("evidence") or "")
     read = {id: text for id, text in call.gold.texts.items() if text and text in piece}
@@ -236,7 +232,7 @@ def _on_contribution(call: Call) -> list[str]:
     ]
 
 
-Writer = Callable[[Call], list[str]]
+Writer = Callable[[ObservedCall], list[str]]
 # Output field -> what is said about it.
 WRITERS: dict[str, Writer] = {
     "answer": _on_answer,
@@ -300,7 +296,7 @@ def feedback(
     gold = gold_of(example, prediction, titles)
     lines = [f"The score of the whole program is {score:.2f}.", *describe(example, prediction, gold)]
     calls = [
-        describe_call(Call(question_of(example), dict(inputs), dict(outputs), gold))
+        describe_call(ObservedCall(question_of(example), dict(inputs), dict(outputs), gold))
         for _, inputs, outputs in pred_trace or []
     ]
     about = [" ".join(sentences) for sentences in calls if sentences]

@@ -4,18 +4,12 @@ The evaluators share one normalisation (`signatures.text.normalize_answer`) and 
 states: the score of a wrong yes/no, and of two empty sides. Quirks of the official scripts are kept ("Plan A" is
 "plan", "C++" is "C") so that numbers stay comparable.
 
-Every function takes one prediction and the list of all accepted answers ("golds"). Each score is the maximum over the
-golds separately, so precision and recall may come from different golds.
+Every function takes one prediction and the list of all accepted answers ("golds"; a str raises TypeError). Each score
+is the maximum over the golds separately, so precision and recall may come from different golds.
 
-Accepted answers ("golds"): of a converted question, and of the official records of each dataset.
-
-Evaluators take the best score over all golds, so a missing alias scores a correct answer as wrong. Golds come from the
-dataset only; booleans become yes or no.
-
-ROUGE between reasoning trajectories of the same question (GenGround's measure of stability).
-
-Google's `rouge-score`: F1 of ROUGE-1, ROUGE-2 and ROUGE-L (of the whole text, not `rougeLsum`), without a stemmer. Its
-tokens are Latin letters and digits only: texts in other scripts score 0.
+ROUGE compares reasoning trajectories of one question (GenGround's measure of stability), by Google's `rouge-score`:
+F1 of ROUGE-1, ROUGE-2 and ROUGE-L (of the whole text, not `rougeLsum`), without a stemmer. Its tokens are Latin letters
+and digits only: texts in other scripts score 0.
 """
 
 import functools
@@ -28,7 +22,6 @@ from dataclasses import dataclass
 from itertools import combinations, groupby
 from typing import Any, Literal, NamedTuple
 
-from signatures.common.errors import unknown
 from signatures.text import normalize_answer
 from signatures.yes_no import first_verdict, leading_verdict, parse_yes_no
 
@@ -67,8 +60,6 @@ SQUAD = Definition("squad", False, 0.0, "https://rajpurkar.github.io/SQuAD-explo
 # SQuAD 2.0 defines the same; its script differs from MuSiQue's only in excluding missing predictions from the mean.
 MUSIQUE = Definition("musique", False, 1.0, "https://github.com/StonyBrookNLP/musique/blob/922ac98/metrics/answer.py")
 
-DEFINITIONS = {definition.name: definition for definition in (HOTPOT, TWO_WIKI, SQUAD, MUSIQUE)}
-
 
 class Overlap(NamedTuple):
     """Token overlap of a prediction with a gold answer, each in [0, 1]."""
@@ -93,11 +84,7 @@ def _best(score: Callable[[str], float], golds: Sequence[str]) -> float | None:
 
 
 def exact_match(prediction: str, golds: Sequence[str]) -> float | None:
-    """Return 1.0 if the prediction equals a gold after normalising, else 0.0; None without golds.
-
-    Raises:
-        TypeError: `golds` is a str.
-    """
+    """Return 1.0 if the prediction equals a gold after normalising, else 0.0; None without golds."""
     predicted = normalize_answer(prediction)
     return _best(lambda gold: float(predicted == normalize_answer(gold)), golds)
 
@@ -124,9 +111,6 @@ def token_overlap(prediction: str, golds: Sequence[str], definition: Definition)
 
     Returns:
         The overlap; None without golds.
-
-    Raises:
-        TypeError: `golds` is a str.
     """
     predicted = normalize_answer(prediction)
     predicted_tokens = predicted.split()
@@ -172,9 +156,6 @@ def verdict_accuracy(prediction: str, golds: Sequence[str]) -> float | None:
 
     StrategyQA's accuracy: the first yes or no after the answer trigger decides, and a text without one
     (`yes_or_no(final_part(prediction))` is None) is wrong.
-
-    Raises:
-        TypeError: `golds` is a str.
     """
     expected = {_gold_verdict(gold) for gold in _golds(golds)} - {None}
     return float(yes_or_no(final_part(prediction)) in expected) if expected else None
@@ -255,9 +236,6 @@ def cover_substring(prediction: str, golds: Sequence[str]) -> float | None:
 
     Guards, which the published scripts lack: a gold that normalises to nothing is compared by exact match, a yes/no
     gold with the prediction's verdict as in `verdict_accuracy`, and an exact match always counts.
-
-    Raises:
-        TypeError: `golds` is a str.
     """
     return _covered(prediction, golds, normalize_answer)
 
@@ -271,9 +249,6 @@ def cover_tokens(prediction: str, golds: Sequence[str]) -> float | None:
     """Return 1.0 if a gold's tokens occur consecutively in the prediction, else 0.0; None without golds.
 
     Articles and punctuation marks are tokens. The guards are those of `cover_substring`.
-
-    Raises:
-        TypeError: `golds` is a str.
     """
     return _covered(prediction, golds, _short_normalised, _token_run)
 
@@ -286,9 +261,6 @@ def cover_labels(prediction: str, golds: Sequence[str]) -> float | None:
     """Return 1.0 if a gold is part of the prediction, up to case and ASCII punctuation, else 0.0; None without golds.
 
     Unlike in `cover_substring`, articles are kept (He et al., CoV-RAG, section 4.2). The guards are the same.
-
-    Raises:
-        TypeError: `golds` is a str.
     """
     return _covered(prediction, golds, _labelled)
 
@@ -297,14 +269,9 @@ def cover_raw(prediction: str, golds: Sequence[str]) -> float | None:
     """Return 1.0 if a gold is a substring of the unnormalised prediction, else 0.0; None without golds.
 
     Case, punctuation and accents count (WebGLM). The guards are those of `cover_substring`.
-
-    Raises:
-        TypeError: `golds` is a str.
     """
     return _covered(prediction, golds, lambda text: text.strip().lower(), lambda text: text)
 
-
-Record = Mapping[str, Any]
 
 _AS_YES_OR_NO = {"true": "yes", "false": "no"}
 
@@ -323,87 +290,12 @@ def accepted(answers: Iterable[Any]) -> list[str]:
     """Return the golds of a question, the main one first, without blanks and repeats.
 
     If the only gold is "True" or "False" (Mintaka's yes/no questions), yes or no is accepted as well.
-
-    Raises:
-        TypeError: `answers` is a str.
     """
     if isinstance(answers, str):
         raise TypeError(f"Golds must be a list of answers, got the str {answers!r}. Write [{answers!r}].")
     golds = _distinct(answers)
     verdict = _AS_YES_OR_NO.get(golds[0].lower()) if len(golds) == 1 else None
     return [verdict, *golds] if verdict else golds
-
-
-def _only_answer(record: Record) -> list[str]:
-    return _distinct([record.get("answer")])
-
-
-def _musique(record: Record) -> list[str]:
-    return _distinct([record.get("answer"), *(record.get("answer_aliases") or [])])
-
-
-def _answer_list(record: Record) -> list[str]:
-    """Return the golds of NQ-open, WebQuestions and TriviaQA: a list under one of three names."""
-    golds = next((record[name] for name in ("golden_answers", "answers", "answer") if name in record), None)
-    if isinstance(golds, Mapping):  # TriviaQA's official form
-        golds = [golds.get("value"), *(golds.get("aliases") or [])]
-    return _distinct(golds if isinstance(golds, list) else [golds])
-
-
-def _mintaka(record: Record) -> list[str]:
-    """Return the official text form, which joins several entities' labels by a space; a single one is not an answer."""
-    answer = record.get("answer") or {}
-    values = answer.get("answer")
-    values = values if isinstance(values, list) else [values]
-    if answer.get("answerType") == "entity":
-        values = [" ".join(_label(entity) for entity in values if entity)]
-    return _distinct(values)
-
-
-def _label(entity: Record) -> str:
-    label = entity.get("label") or ""
-    return str(label.get("en") or "" if isinstance(label, Mapping) else label) or str(entity["name"])
-
-
-def _halluqa(record: Record) -> list[str]:
-    return _distinct(value for name, value in record.items() if name.startswith("Best Answer"))
-
-
-GOLDS: dict[str, Callable[[Record], list[str]]] = {
-    "hotpotqa": _only_answer,
-    "2wikimultihopqa": _only_answer,
-    "musique": _musique,
-    "strategyqa": _only_answer,
-    "nq_open": _answer_list,
-    "web_questions": _answer_list,
-    "triviaqa": _answer_list,
-    "mintaka": _mintaka,
-    "halluqa": _halluqa,
-}
-
-
-def record_golds(dataset: str, record: Record) -> list[str]:
-    """Return all accepted answers of an official record of a dataset, empty if it has none.
-
-    2WikiMultihopQA keeps aliases in a separate file: see `entity_names`.
-
-    Raises:
-        UserError: The dataset is unknown.
-    """
-    if dataset not in GOLDS:
-        raise unknown("dataset", dataset, GOLDS)
-    return GOLDS[dataset](record)
-
-
-def entity_names(entry: Record, *, demonyms: bool = True) -> list[str]:
-    """Return the names of an entity of 2WikiMultihopQA's `id_aliases.json`.
-
-    Args:
-        entry: One line of the file.
-        demonyms: Include demonyms ("French" for "France"), as the official script does; MetaRAG and RetroRAG's tables
-            do not.
-    """
-    return _distinct([*(entry.get("aliases") or []), *((entry.get("demonyms") or []) if demonyms else [])])
 
 
 _KINDS = ("rouge1", "rouge2", "rougeL")

@@ -1,35 +1,25 @@
-"""Every metric by name: its definition, its function and its source.
+"""Every metric by name: its definition, its function and its source; and own metrics, named `module:name`.
 
 A name carries its definition in brackets where published definitions differ, because they give different numbers.
 `METRICS` score an example and a prediction; `ORACLE_METRICS` also need an entailment oracle
-(`optimizers.metrics.groundedness`). `families` contains the definitions; those named `name@k` exist for every k from 1
-to 1000.
+(`optimizers.metrics.groundedness`). `families` contains most definitions; those named `name@k` exist for every k from 1
+to 1000. Here are those of checking:
 
-The effect of checking drafts against passages: corrected, left wrong, or made wrong.
+- GenGround's effect of checking drafts against passages: corrected, left wrong, or made wrong (section 7.2, "Knowledge
+  Incorporation", https://arxiv.org/abs/2406.14891; there three annotators judged 100 questions).
+- CoV-RAG's verification per question: its judgement, its format, and the references before and after (He et al.,
+  "Retrieving, Rethinking and Revising", Findings of EMNLP 2024, section 4.3, table 6, https://arxiv.org/abs/2410.05801);
+  None for programs without verification.
 
-GenGround, section 7.2, "Knowledge Incorporation" (https://arxiv.org/abs/2406.14891), where three annotators judged 100
-questions. Here a judge is a function: exact match with a gold decomposition, or any other, which a table must name.
-
-`by_question` finds the gold of a hop by its sub-question, equal after normalising. `by_position` takes the sub-question
-at the hop's position, which is correct only for programs that ask the gold's sub-questions in the gold's order. Hops
-without gold or without a draft are skipped and counted.
-
-Scores of CoV-RAG's verification per question: its judgement, its format, and the references before and after.
-
-He et al., "Retrieving, Rethinking and Revising", Findings of EMNLP 2024, section 4.3, table 6. All are None for
-programs without verification. https://arxiv.org/abs/2410.05801
-
-Own metrics: a function or a `Metric` in a module of the user, named `module:name`.
-
-A name is imported only where the user typed it, on the command line or in Python (`own_metric`, `RunConfig`).
+An own metric is imported only where the user typed its name, on the command line or in Python.
 """
 
 import copy
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
 
 from optimizers.metrics.answer import exact_match
 from optimizers.metrics.evidence.context import EVIDENCE_METRICS, EVIDENCE_ORACLE_METRICS
@@ -45,14 +35,33 @@ from optimizers.metrics.names import current_name, note_renamed
 from signatures.common.errors import UserError, one_line, unknown
 from signatures.common.own_code import code_digest, import_own
 from signatures.text import normalize_answer
-from signatures.types import Hop
-
-if TYPE_CHECKING:
-    from corpora.questions import SubQuestion
-
 
 Revision = Literal["direct", "revised", "failure", "error"]
-Judge = Callable[[Hop, str], bool | None]  # whether an answer to the hop's question is correct; None without gold
+
+
+def share(*names: Revision) -> Callable[[Any, Any], float | None]:
+    """Return the function that scores what checking did to the drafts of a prediction's hops.
+
+    It is the share in [0, 1] of hops of these classes: "direct" (draft and answer right), "revised" (wrong, then
+    right), "failure" (both wrong), "error" (right, then wrong); exact match decides. The gold of a hop is found by its
+    sub-question, equal after normalising. Hops without gold or draft do not count; None if no hop counts.
+    """
+
+    def score(example: Any, prediction: Any) -> float | None:
+        golds = {
+            normalize_answer(item["question"]): item.get("answer")
+            for item in getattr(example, "sub_questions", None) or []
+        }
+        classes = []
+        for hop in _hops(prediction):
+            gold = golds.get(normalize_answer(hop.question))
+            if gold is not None and hop.draft is not None:
+                before, after = (exact_match(text, [gold]) == 1.0 for text in (hop.draft, hop.answer))
+                classes.append(_CLASSES[before, after])
+        return sum(name in names for name in classes) / len(classes) if classes else None
+
+    return score
+
 
 _CLASSES: dict[tuple[bool, bool], Revision] = {
     (True, True): "direct",
@@ -60,93 +69,6 @@ _CLASSES: dict[tuple[bool, bool], Revision] = {
     (False, False): "failure",
     (True, False): "error",
 }
-
-
-@dataclass(frozen=True)
-class Revisions:
-    """The revision classes of the hops of one or more questions.
-
-    Args:
-        classes: One per hop, in order: "direct" (draft and answer correct), "revised" (wrong, then correct), "failure"
-            (both wrong), "error" (correct, then wrong); None for a skipped hop.
-    """
-
-    classes: tuple[Revision | None, ...]
-
-    @property
-    def judged(self) -> int:
-        """Return the number of hops that have a class."""
-        return len(self.classes) - self.skipped
-
-    @property
-    def skipped(self) -> int:
-        """Return the number of hops that have no gold or no draft."""
-        return self.classes.count(None)
-
-    def count(self, *names: Revision) -> int:
-        """Return the number of hops of these classes."""
-        return sum(self.classes.count(name) for name in names)
-
-    def rate(self, *names: Revision) -> float | None:
-        """Return the share in [0, 1] of judged hops that are of one of these classes; None if none was judged.
-
-        The rates of the paper: success `rate("direct", "revised")`, failure `rate("failure")`, error `rate("error")`;
-        they sum to 1.
-        """
-        return self.count(*names) / self.judged if self.judged else None
-
-
-def revisions(hops: Sequence[Hop], judge: Judge) -> Revisions:
-    """Return the class of each hop according to the judge."""
-    return Revisions(tuple(_revision(hop, judge) for hop in hops))
-
-
-def pooled(parts: Iterable[Revisions]) -> Revisions:
-    """Return the revisions of several questions as one, each hop with the same weight."""
-    return Revisions(tuple(name for part in parts for name in part.classes))
-
-
-def by_question(sub_questions: "Sequence[SubQuestion]") -> Judge:
-    """Return a judge by exact match with the gold of the sub-question that is equal after normalising."""
-    return _by_words({item.question: item.answer for item in sub_questions})
-
-
-def _by_words(golds: Mapping[str, str | None]) -> Judge:
-    by_words = {normalize_answer(question): answer for question, answer in golds.items()}
-    return lambda hop, answer: _correct(answer, by_words.get(normalize_answer(hop.question)))
-
-
-def by_position(hops: Sequence[Hop], sub_questions: "Sequence[SubQuestion]") -> Judge:
-    """Return a judge of these hops, by exact match with the gold of the sub-question at the same position."""
-    positions = {id(hop): position for position, hop in enumerate(hops)}
-
-    def judge(hop: Hop, answer: str) -> bool | None:
-        position = positions[id(hop)]
-        return _correct(answer, sub_questions[position].answer) if position < len(sub_questions) else None
-
-    return judge
-
-
-def _correct(answer: str, gold: str | None) -> bool | None:
-    return None if gold is None else exact_match(answer, [gold]) == 1.0
-
-
-def _revision(hop: Hop, judge: Judge) -> Revision | None:
-    if hop.draft is None:
-        return None
-    before, after = judge(hop, hop.draft), judge(hop, hop.answer)
-    return None if before is None or after is None else _CLASSES[before, after]
-
-
-def share(*names: Revision) -> Callable[[Any, Any], float | None]:
-    """Return a scoring function: the `rate` of these classes over a prediction's hops, judged `by_question`."""
-
-    def score(example: Any, prediction: Any) -> float | None:
-        sub_questions = getattr(example, "sub_questions", None) or []
-        judge = _by_words({item["question"]: item.get("answer") for item in sub_questions})
-        return revisions(getattr(prediction, "hops", None) or [], judge).rate(*names)
-
-    return score
 
 
 def _details(prediction: Any) -> dict[str, Any]:
@@ -183,22 +105,17 @@ def form(example: Any, prediction: Any) -> float | None:
     return parsed / (parsed + failed) if parsed + failed else None
 
 
-def first_references(example: Any, prediction: Any) -> float | None:
-    """Return 1.0 if the references of the first hop contain a gold answer, else 0.0."""
-    return _references(example, prediction, hop=0)
+def references(hop: int) -> Callable[[Any, Any], float | None]:
+    """Return the function that says whether the references of a hop (0 or -1) contain a gold answer: 1.0, else 0.0."""
 
+    def score(example: Any, prediction: Any) -> float | None:
+        hops = _hops(prediction)
+        if not _details(prediction) or not hops:
+            return None
+        texts = {passage.id: f"{passage.title} {passage.text}" for passage in passages_of(prediction)}
+        return references_contain_gold([texts[id] for id in hops[hop].passage_ids if id in texts], golds_of(example))
 
-def last_references(example: Any, prediction: Any) -> float | None:
-    """Return 1.0 if the references of the last hop contain a gold answer, else 0.0."""
-    return _references(example, prediction, hop=-1)
-
-
-def _references(example: Any, prediction: Any, *, hop: int) -> float | None:
-    hops = _hops(prediction)
-    if not _details(prediction) or not hops:
-        return None
-    texts = {passage.id: f"{passage.title} {passage.text}" for passage in passages_of(prediction)}
-    return references_contain_gold([texts[id] for id in hops[hop].passage_ids if id in texts], golds_of(example))
+    return score
 
 
 _COV_RAG = "https://arxiv.org/abs/2410.05801"
@@ -230,14 +147,14 @@ VERIFICATION_METRICS = (
     Metric(
         "references[before]",
         "1 when the first references hold a gold answer (normalised substring); undefined for yes and no.",
-        first_references,
+        references(0),
         _COV_RAG,
         needs=_REFERENCES,
     ),
     Metric(
         "references[after]",
         "1 when the last references hold a gold answer (normalised substring); undefined for yes and no.",
-        last_references,
+        references(-1),
         _COV_RAG,
         needs=_REFERENCES,
     ),
@@ -310,7 +227,7 @@ def get_metric(name: str) -> Metric:
     if name in ORACLE_METRICS:
         raise UserError(f"{name} is decided by an entailment oracle: open it with `groundedness.with_oracle`.")
     if metric is None and ":" in name:
-        raise UserError(f"{name!r} is not in the catalog: open an own metric with `typed.own.own_metric`.")
+        raise UserError(f"{name!r} is not in the catalog: open an own metric with `metrics.catalog.own_metric`.")
     if metric is None:
         raise unknown("metric", name, choices())
     return metric
@@ -346,7 +263,6 @@ def own_metric(name: str) -> Metric:
 
 
 def _check_call(function: Any, name: str) -> None:
-    """Check before any LM is asked that a function takes an example and a prediction."""
     if not callable(function) or inspect.isclass(function):
         return  # another message says so
     if inspect.iscoroutinefunction(function):

@@ -84,11 +84,7 @@ def _ids(ids: Sequence[str]) -> set[str]:
 
 
 def precision(cited: Sequence[str], gold: Sequence[str]) -> float | None:
-    """Return the share of cited ids that are gold, as sets; 0 if nothing is cited, None without gold.
-
-    Raises:
-        TypeError: `cited` or `gold` is a str.
-    """
+    """Return the share of cited ids that are gold, as sets; 0 if nothing is cited, None without gold."""
     named, needed = _ids(cited), _ids(gold)
     if not needed:
         return None
@@ -96,11 +92,7 @@ def precision(cited: Sequence[str], gold: Sequence[str]) -> float | None:
 
 
 def recall(cited: Sequence[str], gold: Sequence[str]) -> float | None:
-    """Return the share of gold ids that are cited, as sets; None without gold.
-
-    Raises:
-        TypeError: `cited` or `gold` is a str.
-    """
+    """Return the share of gold ids that are cited, as sets; None without gold."""
     named, needed = _ids(cited), _ids(gold)
     return len(named & needed) / len(needed) if needed else None
 
@@ -111,7 +103,6 @@ def titled(passages: Sequence[Passage]) -> str:
 
 
 def _citing(sentences: Sequence[Statement], references: Sequence[Passage]) -> list[Statement]:
-    """Return the sentences that have marks, all of them in range."""
     return [each for each in sentences if each.marks and all(1 <= mark <= len(references) for mark in each.marks)]
 
 
@@ -197,20 +188,16 @@ def alce_precision(response: str, references: Sequence[Passage], entails: Entail
     return needed / total if total else 0.0
 
 
-def uncited(prediction: Any) -> float:
+def uncited(example: Any, prediction: Any) -> float:
     """Return 1.0 if a prediction cites nothing, else 0.0."""
     return float(not cited_ids(prediction))
 
 
-def unread(prediction: Any) -> int:
-    """Return how many brackets of the response look like citation marks but cannot be read, such as "[Passage 2]".
+def unread_share(example: Any, prediction: Any) -> float:
+    """Return the share of brackets that cannot be read, such as "[Passage 2]", among all marks of the response.
 
-    They cite nothing, so that a response full of them counts as uncited.
+    They cite nothing, so that a response full of them counts as uncited. 0 without marks.
     """
-    return len(unread_marks(response_of(prediction)))
-
-
-def unread_share(prediction: Any) -> float:
-    """Return the share of unread brackets among all marks of the response, read or not; 0 if there are none."""
-    count = unread(prediction)
-    return count / (count + len(find_marks(response_of(prediction)))) if count else 0.0
+    response = response_of(prediction)
+    count = len(unread_marks(response))
+    return count / (count + len(find_marks(response))) if count else 0.0

@@ -1,6 +1,6 @@
 """Computes the metrics of key facts and citations (`ORACLE_METRICS` of the catalog) with an entailment oracle."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from optimizers.metrics.catalog import ORACLE_METRICS
@@ -39,7 +39,7 @@ def oracles_of(definitions: Mapping[str, str]) -> list[str]:
 def with_oracle(oracle: EntailmentOracle, names: Iterable[str] = tuple(ORACLE_METRICS)) -> list[Metric]:
     """Return metrics of `ORACLE_METRICS` computed by an oracle; definitions state its agreement with human judgements.
 
-    Each metric scores one question with one call of the oracle; `score_all` scores many with one call in total.
+    Each metric scores one question with one call of the oracle.
 
     Args:
         oracle: Judges entailment.
@@ -53,26 +53,3 @@ def with_oracle(oracle: EntailmentOracle, names: Iterable[str] = tuple(ORACLE_ME
         if name not in ORACLE_METRICS:
             raise unknown("metric of an entailment oracle", name, ORACLE_METRICS)
     return [_metric(name, oracle) for name in chosen]
-
-
-def score_all(
-    rows: Sequence[tuple[Any, Any]], oracle: EntailmentOracle, names: Sequence[str] = tuple(ORACLE_METRICS)
-) -> dict[str, list[float | None]]:
-    """Return the scores of many questions with one call of the oracle, each distinct pair judged once.
-
-    Args:
-        rows: (example, prediction) of each question.
-        oracle: Judges entailment.
-        names: Keys of `ORACLE_METRICS`.
-
-    Returns:
-        For each name one score per row, None where it is undefined.
-    """
-    metrics = {name: ORACLE_METRICS[name] for name in names}
-    pairs_of = {metric.pairs for metric in metrics.values()}
-    pairs = [pair for pairs in pairs_of for example, prediction in rows for pair in pairs(example, prediction)]
-    entails = judge(oracle, pairs)
-    return {
-        name: [metric.function(example, prediction, entails) for example, prediction in rows]
-        for name, metric in metrics.items()
-    }

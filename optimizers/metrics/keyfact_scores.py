@@ -14,11 +14,6 @@ from signatures.citation_marks import strip_citations
 from signatures.text import split_sentences
 
 
-def unmarked(response: str) -> str:
-    """Return the response without citation marks: the premise of recall."""
-    return strip_citations(response)
-
-
 def sentences(response: str) -> list[str]:
     """Return the sentences of a response without citation marks, none blank: the premises of precision.
 
@@ -41,12 +36,12 @@ def distinct_facts(facts: Sequence[str]) -> list[str]:
 def pairs(response: str, facts: Sequence[str]) -> list[Pair]:
     """Return every pair that recall and precision of one response ask about."""
     required = distinct_facts(facts)
-    return [(premise, fact) for premise in (unmarked(response), *sentences(response)) for fact in required]
+    return [(premise, fact) for premise in (strip_citations(response), *sentences(response)) for fact in required]
 
 
 def recall(response: str, facts: Sequence[str], entails: Entails) -> float | None:
     """Return the share of key facts that the response entails; None without key facts, 0 for an empty response."""
-    required, premise = distinct_facts(facts), unmarked(response)
+    required, premise = distinct_facts(facts), strip_citations(response)
     return sum(entails(premise, fact) for fact in required) / len(required) if required else None
 
 

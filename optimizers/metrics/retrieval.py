@@ -1,6 +1,7 @@
 """Retrieval metrics: ids of the passages read against ids of the gold passages.
 
-`read` is one ranking, or all that the hops of a question read, in reading order; `by_hop` is one list per hop.
+`read` is one ranking, or all that the hops of a question read, in reading order; `by_hop` is one list per hop. Scores
+are in [0, 1], and None without gold. A str in place of a list raises TypeError, a `k` below 1 ValueError.
 `answer_in_context` compares the answer string with the passages' text and is no recall.
 """
 
@@ -24,12 +25,7 @@ def _ids(ids: Sequence[str]) -> list[str]:
 
 
 def _ids_at(read: Sequence[str], gold: Sequence[str], k: int | None) -> tuple[list[str], set[str]]:
-    """Return the first `k` different ids read, and the gold ids.
-
-    Raises:
-        TypeError: `read` or `gold` is a str.
-        ValueError: `k` is below 1.
-    """
+    """Return the first `k` different ids read, and the gold ids."""
     if k is not None and k < 1:
         raise ValueError(f"k must be at least 1, got {k}.")
     needed = set(_ids(gold))
@@ -46,10 +42,6 @@ def recall_at(read: Sequence[str], gold: Sequence[str], k: int | None = None) ->
 
     Returns:
         A share in [0, 1] (HippoRAG, `src/hipporag/evaluation/retrieval_eval.py`).
-
-    Raises:
-        TypeError: `read` or `gold` is a str.
-        ValueError: `k` is below 1.
     """
     top, needed = _ids_at(read, gold, k)
     return len(needed & set(top)) / len(needed) if needed else None
@@ -59,31 +51,18 @@ def best_recall_at(read: Sequence[str], annotators: Iterable[Sequence[str]], k: 
     """Return the greatest `recall_at` over the gold ids of each annotator; None if no annotator names an id.
 
     StrategyQA's annotators each named their evidence; annotators who named none are skipped.
-
-    Raises:
-        TypeError: `read` or the gold of an annotator is a str.
-        ValueError: `k` is below 1.
     """
     return max((recall for gold in annotators if (recall := recall_at(read, gold, k)) is not None), default=None)
 
 
 def all_gold_at(read: Sequence[str], gold: Sequence[str], k: int | None = None) -> float | None:
-    """Return 1.0 if every gold id is among the first `k` different ids read, else 0.0; None without gold.
-
-    Raises:
-        TypeError: `read` or `gold` is a str.
-        ValueError: `k` is below 1.
-    """
+    """Return 1.0 if every gold id is among the first `k` different ids read, else 0.0; None without gold."""
     recall = recall_at(read, gold, k)
     return None if recall is None else float(recall == 1.0)
 
 
 def support_f1(cited: Sequence[str], gold: Sequence[str]) -> float | None:
-    """Return the F1 in [0, 1] of cited against gold ids as sets; 0 if nothing is cited, None without gold.
-
-    Raises:
-        TypeError: `cited` or `gold` is a str.
-    """
+    """Return the F1 in [0, 1] of cited against gold ids as sets; 0 if nothing is cited, None without gold."""
     named, needed = set(_ids(cited)), set(_ids(gold))
     return 2 * len(named & needed) / (len(named) + len(needed)) if needed else None
 
@@ -92,10 +71,6 @@ def reciprocal_rank(read: Sequence[str], gold: Sequence[str], k: int | None = No
     """Return 1 / rank of the first gold id among the first `k` ids, 0 if none is; None without gold.
 
     The mean over questions is MRR.
-
-    Raises:
-        TypeError: `read` or `gold` is a str.
-        ValueError: `k` is below 1.
     """
     top, needed = _ids_at(read, gold, k)
     if not needed:
@@ -104,12 +79,7 @@ def reciprocal_rank(read: Sequence[str], gold: Sequence[str], k: int | None = No
 
 
 def hit_at(read: Sequence[str], gold: Sequence[str], k: int | None = None) -> float | None:
-    """Return 1.0 if a gold id is among the first `k` different ids read, else 0.0; None without gold.
-
-    Raises:
-        TypeError: `read` or `gold` is a str.
-        ValueError: `k` is below 1.
-    """
+    """Return 1.0 if a gold id is among the first `k` different ids read, else 0.0; None without gold."""
     recall = recall_at(read, gold, k)
     return None if recall is None else float(recall > 0)
 
@@ -119,10 +89,6 @@ def ndcg_at(read: Sequence[str], gold: Sequence[str], k: int | None = None) -> f
 
     Each gold id gains 1 / log2(rank + 1); the best ranking of at most `k` ids starts with gold ids only
     (trec_eval's `ndcg_cut` with relevance 0 or 1). None without gold.
-
-    Raises:
-        TypeError: `read` or `gold` is a str.
-        ValueError: `k` is below 1.
     """
     top, needed = _ids_at(read, gold, k)
     if not needed:
@@ -137,10 +103,6 @@ def average_precision_at(read: Sequence[str], gold: Sequence[str], k: int | None
 
     As trec_eval's `map_cut`, which divides by the number of gold ids also where it is above `k`. The mean over
     questions is MAP. None without gold.
-
-    Raises:
-        TypeError: `read` or `gold` is a str.
-        ValueError: `k` is below 1.
     """
     top, needed = _ids_at(read, gold, k)
     if not needed:
@@ -158,10 +120,6 @@ def hop_hits(by_hop: Iterable[Sequence[str]], gold: Sequence[str], k: int | None
     """Return the share of hops with a gold id among their first `k` ids; None without gold or such hops.
 
     Hops that read nothing (answered from memory) are skipped.
-
-    Raises:
-        TypeError: `gold` or a hop is a str.
-        ValueError: `k` is below 1.
     """
     ranks = [reciprocal_rank(hop, gold, k) for hop in by_hop if hop]
     hits = [rank > 0 for rank in ranks if rank is not None]
@@ -192,9 +150,6 @@ def answer_in_context(texts: Sequence[str], golds: Sequence[str]) -> float | Non
 
     Returns:
         None if no gold is `findable`.
-
-    Raises:
-        TypeError: `texts` or `golds` is a str.
     """
     if isinstance(texts, str) or isinstance(golds, str):
         raise TypeError("Texts and golds must be lists, got a str. Put it into a list.")

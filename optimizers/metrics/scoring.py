@@ -1,9 +1,7 @@
-"""Converts functions of texts and ids to functions of an example and a prediction, which a `Metric` contains.
+"""Converts functions of texts and ids to those of an example and a prediction, which a `Metric` contains; and costs.
 
-The cost of a question, from a row of a run (`experiments/runs/files.py` documents the row).
-
-LM calls that the cache answered are included, so that a repeated run does not look free; the `paid_` costs exclude
-them. Calls of a judge are never included.
+Costs are read from a row of a run (`experiments/runs/files.py` documents the row). LM calls that the cache answered are
+included, so that a repeated run does not look free; the `paid_` costs exclude them. Calls of a judge never count.
 """
 
 from collections.abc import Callable, Mapping
@@ -135,16 +133,6 @@ def support_f1(example: Any, prediction: Any) -> float | None:
 def answerable_support_f1(example: Any, prediction: Any) -> float | None:
     """Score as `support_f1`; None for a question that its file marks as not answerable."""
     return None if getattr(example, "answerable", True) is False else support_f1(example, prediction)
-
-
-def uncited(example: Any, prediction: Any) -> float:
-    """Return 1.0 if the response cites nothing, else 0.0."""
-    return citations.uncited(prediction)
-
-
-def unread_marks(example: Any, prediction: Any) -> float:
-    """Return the share of the response's marks that cannot be read."""
-    return citations.unread_share(prediction)
 
 
 def on_key_facts(function: Callable[[str, list[str], Entails], float | None]) -> OracleScore:

@@ -1,9 +1,8 @@
 """What is known of one question: every LM call and retrieval that its runs have made, so that none is made twice.
 
-A file of JSON lines, each compressed by itself (a member of a gzip file): append-only, and `zcat` reads it.
-
-A process killed while it writes leaves at most one incomplete member at the end. It is ignored by readers and removed
-by the next writer, as the incomplete line of a file of rows is. Any other damage is found by the checksums of gzip.
+It is kept in a file of JSON lines, each compressed by itself (a member of a gzip file): append-only, and `zcat` reads
+it. A process killed while it writes leaves at most one incomplete member at the end, which readers ignore and the next
+writer removes. Any other damage is found by the checksums of gzip.
 """
 
 import contextlib

@@ -1,10 +1,8 @@
-"""The record of a run in memory: what every question came to, by the decisions of its gates.
+"""The record of a run: what every question came to, by the decisions of its gates; in memory, and its files.
 
-The files of a record: `branches.jsonl.gz` (what each question came to, by decisions) and `replies.jsonl.gz`.
-
-Both are files of `optimizers.replay.memory`. The first value of `branches.jsonl.gz` says what was recorded; each other
-one has leaves of one question. `replies.jsonl.gz` has LM replies and passages, which are read only to run the program
-again; a call is named by a hash of its request, a search by query and k.
+Both files are of the kind of `optimizers.replay.memory`. The first value of `branches.jsonl.gz` says what was recorded;
+each other one has leaves of one question. `replies.jsonl.gz` has LM replies and passages, which are read only to run
+the program again; a call is named by a hash of its request, a search by query and k.
 """
 
 import contextlib
@@ -20,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from optimizers.evaluating import Outcome
 from optimizers.replay.memory import MemberLog, Memory, Place, placed_members, read_members, read_place
 from optimizers.replay.names import BRANCHES, REPLIES
-from optimizers.replay.trees import Inconsistent, Leaf, Step, Tree, grown, leaves_of
+from optimizers.replay.trees import DecisionStep, Inconsistent, Leaf, Tree, grown, leaves_of
 from programs.artifacts.state import KINDS, program_name
 from programs.catalog import PROGRAMS, known_program
 from programs.parts.gates import gates_of, replayable_knobs
@@ -156,7 +154,7 @@ class Record:
             if score is not None and not 0 <= score <= 1:
                 raise Inconsistent(f"the score {score:g} of {one_line(name, 80)} is not from 0 to 1")
 
-    def _check_step(self, step: Step) -> None:
+    def _check_step(self, step: DecisionStep) -> None:
         """Raise Inconsistent if a gate cannot decide by the values of a step."""
         if step.gate not in self.gates:
             raise Inconsistent(f"the program has no gate {step.gate!r}")
@@ -278,9 +276,9 @@ def load_record(folder: Path | str, program: dspy.Module | type[dspy.Module] | N
             f"{folder} has no recorded branches: evaluate the program with branches recorded first."
         ) from None
     except ValidationError as error:
-        raise UserError(f"{path} is damaged ({first_problem(error)}). Record the run again.") from None
+        raise _damaged(path, first_problem(error)) from None
     except KeyError as error:
-        raise UserError(f"{path} is damaged (it states no {error}). Record the run again.") from None
+        raise _damaged(path, f"it states no {error}") from None
     record = Record(header.run, program)
     for value in values:
         try:
@@ -290,10 +288,14 @@ def load_record(folder: Path | str, program: dspy.Module | type[dspy.Module] | N
                     raise Inconsistent(f"question {one_line(found.id, 80)!r} has scores of other metrics")
                 record.add(found.id, found.question, leaf, found.gold)
         except ValidationError as error:
-            raise UserError(f"{path} is damaged ({first_problem(error)}). Record the run again.") from None
+            raise _damaged(path, first_problem(error)) from None
         except Inconsistent as error:
             raise UserError(f"{path} contradicts itself ({error}). Record the run again.") from None
     return record
+
+
+def _damaged(path: Path, reason: str) -> UserError:
+    return UserError(f"{path} is damaged ({reason}). Record the run again.")
 
 
 def _check_header(header: _Header) -> None:
@@ -316,7 +318,7 @@ def load_memories(folder: Path | str) -> dict[str, Memory]:
 
 def _id_of(value: Any, path: Path) -> str:
     if not isinstance(value, dict) or not isinstance(value.get("id"), str):
-        raise UserError(f"{path} is damaged (a member is of no question). Record the run again.")
+        raise _damaged(path, "a member is of no question")
     return str(value["id"])
 
 
@@ -324,7 +326,7 @@ def _memory(kept: Sequence[Json], path: Path) -> Memory:
     try:
         return Memory(kept)
     except (TypeError, KeyError, ValueError, IndexError, AttributeError) as error:
-        raise UserError(f"{path} is damaged ({one_line(error)}). Record the run again.") from None
+        raise _damaged(path, one_line(error)) from None
 
 
 class RecordLog:

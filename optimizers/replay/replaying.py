@@ -14,7 +14,7 @@ from optimizers.examples import to_examples
 from optimizers.metrics.metric import Metric
 from optimizers.replay.memory import Memory, remembering, with_memory
 from optimizers.replay.record import Record, RecordLog, Root, gold_sha256
-from optimizers.replay.trees import Leaf, Step, leaves_of, walk
+from optimizers.replay.trees import DecisionStep, Leaf, leaves_of, walk
 from programs.lms.calls.budget import BudgetExceeded
 from programs.parts.gates import Decided, listening
 from programs.parts.knobs import check_knobs, with_knobs
@@ -132,7 +132,7 @@ class Runner:
         return Leaf.model_validate_json(
             Leaf(
                 root=dict(self.record.root(knobs)),
-                path=[Step(gate=each.gate, values=each.values, decision=each.decision) for each in path],
+                path=[DecisionStep(gate=each.gate, values=each.values, decision=each.decision) for each in path],
                 scores=self.scores(example, prediction),
                 costs=costs,
                 answer=str(prediction.get("answer") or ""),
@@ -205,12 +205,12 @@ class Buyer:
             self.bought += 1
 
     def room(self) -> float:
-        """Return how many questions the budget surely has room for, if none is dearer than the dearest recorded."""
+        """Return how many questions the budget surely has room for, if none costs more than any recorded one."""
         budget = getattr(dspy.settings.lm, "budget", None)
         left = {} if budget is None else budget.left()
         leaves = [leaf for _, _, tree in self.runner.record.trees() for leaf in leaves_of(tree)]
-        dearest = {name: max((cost_of_leaf(leaf, name) for leaf in leaves), default=0.0) for name in left}
-        return min((left[name] / most for name, most in dearest.items() if most), default=math.inf)
+        highest = {name: max((cost_of_leaf(leaf, name) for leaf in leaves), default=0.0) for name in left}
+        return min((left[name] / most for name, most in highest.items() if most), default=math.inf)
 
     def note(self) -> str | None:
         """Return a line on the questions that ended in an error; None if none did."""

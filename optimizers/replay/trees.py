@@ -10,7 +10,7 @@ from programs.parts.gates import Gate
 Knobs = Mapping[str, Any]
 
 
-class Step(BaseModel):
+class DecisionStep(BaseModel):
     """A decision on the way to a leaf: the gate, the values it decided by, and the decision."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -35,7 +35,7 @@ class Leaf(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     root: dict[str, bool | int | float | str] = {}
-    path: list[Step]
+    path: list[DecisionStep]
     scores: dict[str, FiniteFloat | None]
     costs: dict[str, Annotated[NonNegativeFloat, AllowInfNan(False)]]
     answer: str
@@ -47,7 +47,7 @@ class Node:
 
     __slots__ = ("decide", "edges", "gate", "values")
 
-    def __init__(self, step: Step, decide: Callable[[Mapping[str, Any], Knobs], Any]):
+    def __init__(self, step: DecisionStep, decide: Callable[[Mapping[str, Any], Knobs], Any]):
         self.gate, self.values, self.decide = step.gate, step.values, decide
         self.edges: dict[Any, Node | Leaf] = {}
 

@@ -57,7 +57,6 @@ def better_together(student: dspy.Module, task: Task) -> dspy.Module:
 
 
 def _steps(task: Task) -> list[str]:
-    """Return the steps of the strategy, the prompt optimizer by its name."""
     parts = [part.strip() for part in str(task.options["strategy"]).split("->")]
     return [str(task.options["prompt_optimizer"]) if part == PROMPTS else part for part in parts]
 
@@ -125,11 +124,7 @@ def _estimate(student: dspy.Module, task: Task) -> Runs:
         else STEPS[step].estimate(student, replace(task, options=_options(step)))
         for step in steps
     ]
-    return Runs(
-        student=(1 + len(steps)) * len(task.valset) + sum(part.student for part in parts),
-        teacher=sum(part.teacher for part in parts),
-        prompt_calls=sum(part.prompt_calls for part in parts),
-    )
+    return sum(parts, Runs(student=(1 + len(steps)) * len(task.valset)))
 
 
 BETTER_TOGETHER = Optimizer(

@@ -1,22 +1,17 @@
-"""Bootstrapped demonstrations: traces of training questions that the program, or a teacher, answers well enough.
+"""Demonstrations: traces of training questions that are answered well, the nearest of them, or gold decompositions.
 
-DSPy's bootstrapping (Khattab et al., "DSPy", ICLR 2024, section 4, https://arxiv.org/abs/2310.03714). `DemoPool` makes
-the same demonstrations as `dspy.BootstrapFewShot`, whose loop runs one example at a time and runs it again for each
-candidate of a search. Here examples run in parallel, and each runs once, however many candidates draw on it.
+Bootstrapping is DSPy's (Khattab et al., "DSPy", ICLR 2024, section 4, https://arxiv.org/abs/2310.03714). `DemoPool`
+makes the same demonstrations as `dspy.BootstrapFewShot`, whose loop runs one example at a time and runs it again for
+each candidate of a search. Here examples run in parallel, and each runs once, however many candidates draw on it.
 
-Demonstrations chosen per question: those of the most similar training questions (`programs/nearest_demos.py`).
+`knn` chooses those of the most similar training questions for each question (`programs/nearest_demos.py`; Liu et al.,
+"What Makes Good In-Context Examples for GPT-3?", DeeLIO 2022, section 2, https://arxiv.org/abs/2101.06804). DSPy's
+`KNNFewShot` (3.4.1) bootstraps anew for every question that is asked; here the pool is made once, at compile time.
 
-Liu et al., "What Makes Good In-Context Examples for GPT-3?", DeeLIO 2022, section 2. https://arxiv.org/abs/2101.06804
-
-DSPy's `KNNFewShot` (3.4.1) bootstraps anew for every question that is asked, and saves nothing. Here every training
-question is answered once, at compile time, and the traces of those answered well make the pool.
-
-Labelled demonstrations for the predictors of multi-hop programs, from gold decompositions; they cost no LM call.
-
-A benchmark's example contains a question, its sub-questions with answers, and the final answer. An inner predictor is
-called in a state: some hops answered, the next one open. Each state of the gold decomposition that contains all outputs
-of a predictor becomes a demonstration for it. So does the complexity of a question, where it is labelled
-(`optimizers/routes.py`).
+`labeled` costs no LM call. A benchmark's example contains a question, its sub-questions with answers, and the final
+answer. An inner predictor is called in a state: some hops answered, the next one open. Each state of the gold
+decomposition that contains all outputs of a predictor becomes a demonstration for it. So does the complexity of a
+question, where it is labelled (`optimizers/routes.py`).
 """
 
 import logging

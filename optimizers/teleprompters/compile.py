@@ -5,8 +5,6 @@ bootstrapping, demonstrations that lack a predictor's outputs are not passed to 
 printed to standard output, calls run in parallel and are counted, and a budget that is spent ends the work with the
 best program so far instead of with nothing.
 
-DSPy's own evaluations on our threads, while something is compiled.
-
 DSPy's executor (3.4.1) starts threads without the context of the caller, so that their LM calls are counted nowhere and
 cannot be stopped; it sends a question again that takes more than two minutes, and once more each time; it ends an
 evaluation at ten errors. `on_our_threads` replaces it: contexts are copied, each question runs once, an error is one
@@ -206,7 +204,6 @@ def checked_task(student: dspy.Module, task: Task, optimizer: str) -> Task:
 
 
 def _accepted(program: dspy.Module) -> dict[str, int]:
-    """Return the number of demonstrations of each predictor, those in a pool included."""
     pool = program.pool if isinstance(program, NearestDemos) else ()
     inner = program.program if isinstance(program, NearestDemos) else program
     return {
@@ -216,7 +213,6 @@ def _accepted(program: dspy.Module) -> dict[str, int]:
 
 
 def _chosen(program: dspy.Module, recording: Recording) -> Candidate | None:
-    """Return the best candidate that is the same program, None if none is."""
     same = [each for each in recording.everything() if each.complete and same_program(each.program, program)]
     return max(same, key=lambda each: each.mean, default=None)
 

@@ -1,4 +1,4 @@
-"""Random search over bootstrapped demonstrations: the row that every other optimizer has to beat.
+"""Random search over bootstrapped demonstrations, the row that every other optimizer has to beat; and its ensemble.
 
 Khattab et al., "DSPy", ICLR 2024, section 4 (`BootstrapFewShotWithRandomSearch`). https://arxiv.org/abs/2310.03714
 
@@ -8,11 +8,8 @@ program keeps the demonstrations that it came with as a candidate, another seed 
 examples are never training examples, each training example runs once for all candidates, equal candidates are scored
 once, and scores are not rounded before they are compared.
 
-The best candidates of a random search vote on each answer (`programs/ensemble.py`).
-
-DSPy's `Ensemble` (3.4.1) takes programs that were compiled before, draws its members anew for every question with the
-global random state, and returns a list unless it is given a function. Here the members are the best candidates on the
-validation examples, the same for every question, and the majority of their short answers decides.
+In the ensemble the best candidates vote on each answer (`programs/ensemble.py`). DSPy's `Ensemble` (3.4.1) draws its
+members anew for every question; here they are the same for every question, and the majority of their answers decides.
 """
 
 import random
@@ -84,9 +81,8 @@ def ensemble(student: dspy.Module, task: Task) -> dspy.Module:
 
 
 def _estimate(student: dspy.Module, task: Task) -> Runs:
-    search = estimate(student, task)
     members = min(task.options["size"], task.options["candidates"] + 2)
-    return Runs(student=search.student + members * len(task.valset), teacher=search.teacher)
+    return estimate(student, task) + Runs(student=members * len(task.valset))
 
 
 def _fits(student: dspy.Module, task: Task | None) -> str | None:

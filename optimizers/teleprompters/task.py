@@ -1,9 +1,8 @@
 """What an optimizer is given, what it hands back, and the record that the catalog keeps of it.
 
-What an optimizer has tried and scored, recorded while it runs, so that nothing of it is lost when it is stopped.
-
 DSPy's optimizers hand nothing back before their end. Here every program that is scored on validation examples becomes
-a `Candidate` at once: by `score_candidate`, or through DSPy's callback for its own `Evaluate`.
+a `Candidate` at once, by `score_candidate` or through DSPy's callback for its own `Evaluate`, so that nothing of it is
+lost when the optimizer is stopped.
 """
 
 import itertools
@@ -266,10 +265,8 @@ def _context(lm: dspy.LM | None, adapter: Any) -> dict[str, Any]:
     return {} if lm is None else {"lm": lm, **({"adapter": adapter} if adapter is not None else {})}
 
 
-def score_candidate(
-    program: dspy.Module, task: Task, label: str, *, examples: Sequence[dspy.Example] = ()
-) -> Candidate:
-    """Score a program on the validation examples, or on those given of them, and record it.
+def score_candidate(program: dspy.Module, task: Task, label: str) -> Candidate:
+    """Score a program on the validation examples and record it.
 
     A candidate of an earlier session with the same label and prompts is taken over with its scores.
 
@@ -278,11 +275,11 @@ def score_candidate(
         UserError: It is the first candidate, and every example ended in an error.
     """
     known = task.recording.known.get(task.recording.name_for(label))
-    if known is not None and known.complete and not examples and same_program(known.program, program):
+    if known is not None and known.complete and same_program(known.program, program):
         return task.recording.take_over(program, known, label)
     outcomes = evaluate_examples(
         program,
-        examples or task.valset,
+        task.valset,
         graded_metric(task.score),
         threads=task.threads,
         report=lambda outcome: _count(task.recording, outcome),
@@ -315,6 +312,13 @@ class Runs:
     student: int = 0
     teacher: int = 0
     prompt_calls: int = 0
+
+    def __add__(self, other: "Runs") -> "Runs":
+        return Runs(self.student + other.student, self.teacher + other.teacher, self.prompt_calls + other.prompt_calls)
+
+    def total(self) -> int:
+        """Return runs and calls together."""
+        return self.student + self.teacher + self.prompt_calls
 
 
 @dataclass(frozen=True)

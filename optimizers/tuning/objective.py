@@ -39,7 +39,6 @@ class Evaluator(Protocol):
         Raises:
             BaseException: What is no Exception, as a spent budget.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -184,15 +183,17 @@ class Objective:
 
     def _rungs(self) -> "list[Sequence[Question]]":
         """Return the questions in growing parts; all at once if nothing is pruned."""
-        ends = [len(self.questions)]
-        if self.prune:
-            size = FIRST_RUNG
-            ends = []
-            while size < len(self.questions):
-                ends.append(size)
-                size *= 2
-            ends.append(len(self.questions))
+        ends = self._ends()
         return [self.questions[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+    def _ends(self) -> list[int]:
+        """Return how many questions were asked at the end of each rung."""
+        ends = [len(self.questions)]
+        size = FIRST_RUNG
+        while self.prune and size < len(self.questions):
+            ends.insert(-1, size)
+            size *= 2
+        return ends
 
     def _ask(self, setting: Mapping[str, Any], questions: "Sequence[Question]") -> list[Outcome]:
         knobs = {name: value for name, value in setting.items() if not is_prompt(name)}
@@ -219,20 +220,11 @@ class Objective:
 
     def _worse(self, trial: "Trial", outcomes: Sequence[Outcome]) -> bool:
         """Tell Optuna the scores it has not heard; return whether its pruner ends the trial."""
-        for number, outcome in enumerate(outcomes):
-            if outcome.score is not None and number >= self._told(len(outcomes)):
+        told = max((end for end in self._ends() if end < len(outcomes)), default=0)
+        for number, outcome in enumerate(outcomes[told:], start=told):
+            if outcome.score is not None:
                 trial.report(outcome.score, step=number)
         return trial.should_prune()
-
-    def _told(self, done: int) -> int:
-        """Return how many questions were told at the rung before the one that ended at `done`."""
-        ends = [len(rung) for rung in self._rungs()]
-        total = 0
-        for size in ends:
-            if total + size >= done:
-                break
-            total += size
-        return total
 
     def _constrain(self, trial: "Trial", outcomes: Sequence[Outcome]) -> None:
         for name, limit in self.goal.at_most.items():

@@ -1,12 +1,10 @@
-"""Candidates for the demonstrations and instructions of a program, as plain JSON.
+"""Candidates for the demonstrations and instructions of a program, as plain JSON; and an LM that writes instructions.
 
 A set of demonstrations is tried for the program as a whole: its demonstrations were made by the same runs, so that the
 predictors see the same questions, and a study of some tens of trials can try each set more than once. Instructions are
 tried for each predictor by itself: they are written independently of each other, and a good one helps in any company.
 
-Instructions for the predictors of a program, written by an LM.
-
-DSPy's `GroundedProposer` does it (Opsahl-Ong et al., "Optimizing Instructions and Demonstrations for Multi-Stage
+DSPy's `GroundedProposer` writes them (Opsahl-Ong et al., "Optimizing Instructions and Demonstrations for Multi-Stage
 Language Model Programs", EMNLP 2024, section 3, https://arxiv.org/abs/2406.11695): it shows the LM a summary of the
 questions, demonstrations of the predictor, its present instruction, and a tip that varies.
 """

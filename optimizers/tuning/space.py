@@ -1,7 +1,7 @@
 """The search space of a study: the annotated knobs of a program, narrowed or fixed."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +121,6 @@ def knob_space(
     *,
     searched: Sequence[str] | None = None,
     narrowed: Mapping[str, str] | None = None,
-    skipped: Iterable[str] = (),
 ) -> Space:
     """Return the space of the knobs of a program that have a range.
 
@@ -129,7 +128,6 @@ def knob_space(
         program: With its present knobs.
         searched: Names of the knobs to search; None means all that have a range.
         narrowed: Knob -> "low:high" or "a,b,c", within its range; such a knob is searched.
-        skipped: Knobs that are not searched unless they are named.
 
     Raises:
         UserError: A name is not a knob with a range, values are outside of it, or the present value is not among those
@@ -140,8 +138,7 @@ def knob_space(
     for name in [*(searched or ()), *narrowed]:
         if name not in knobs:
             raise unknown(f"knob with a range of {type(program).__name__}", name, knobs)
-    names = [name for name in knobs if name not in set(skipped)] if searched is None else searched
-    chosen = [name for name in knobs if name in names or name in narrowed]
+    chosen = [name for name in knobs if searched is None or name in searched or name in narrowed]
     dimensions = []
     for name in chosen:
         dimension = _narrowed(knobs[name], narrowed[name]) if name in narrowed else _whole_range(knobs[name])
@@ -162,7 +159,6 @@ def _whole_range(knob: Knob) -> Dimension:
 
 
 def _narrowed(knob: Knob, text: str) -> Dimension:
-    """Return the dimension that "low:high" or "a,b,c" names."""
     low, colon, high = text.partition(":")
     if colon and isinstance(knob.space, Range):
         ends = [_value(knob, low), _value(knob, high)]
@@ -182,16 +178,8 @@ def _value(knob: Knob, text: str) -> Any:
     return value
 
 
-def dearest(program: dspy.Module, space: Space) -> int:
+def most_calls(program: dspy.Module, space: Space) -> int:
     """Return the most LM calls that one question can take anywhere in the space, as the corners of its ranges show."""
-    knobs = knobs_of(program)
-    ends = [
-        {
-            each.name: each.points(2)[end]
-            for each in space.dimensions
-            if each.name in knobs and (isinstance(each, Numbers))
-        }
-        for end in (0, -1)
-    ]
-    corners = [with_knobs(program, **values) for values in ends]
-    return max(int(corner.max_calls()) for corner in (program, *corners))
+    numbers = [each for each in space.dimensions if each.name in knobs_of(program) and isinstance(each, Numbers)]
+    ends = [{each.name: each.points(2)[end] for each in numbers} for end in (0, -1)]
+    return max(int(corner.max_calls()) for corner in (program, *(with_knobs(program, **values) for values in ends)))

@@ -4,10 +4,8 @@ All of them notice a trial whose process was killed: a running trial gives a sig
 that has given none for long is declared failed and queued again. For databases Optuna does both; for a journal, whose
 storage class of Optuna has no such signs, a file beside it is touched.
 
-Journal files of studies that survive a process which was killed while it wrote.
-
-Optuna's backend reads a half-written last line as damage, and appends to it, so that the study could never be opened
-again. Here such a line is cut off: whoever wrote it has died, since nobody else writes while the lock is held.
+Optuna's journal backend reads a half-written last line as damage, and appends to it, so that the study could never be
+opened again. Here such a line is cut off: whoever wrote it has died, since nobody else writes while the lock is held.
 """
 
 import contextlib
@@ -330,7 +328,6 @@ class JournalWithHeartbeat(Heartbeat, JournalStorage):
         return [*stale, *self._unborn.stale(silent)]
 
     def _now(self) -> float:
-        """Return the time of the file server."""
         self._folder.mkdir(parents=True, exist_ok=True)
         now = self._folder / f"now-{os.getpid()}-{threading.get_ident()}"
         now.touch()

@@ -12,15 +12,12 @@ MOST_BYTES = 64 << 20  # of a reply; one with the log-probabilities of 4,096 tok
 ENCODINGS = ("", "identity", "gzip", "deflate")
 
 
-def http_client(
-    seconds: float, *, key: str | None = None, connections: int | None = None, redirects: bool = True
-) -> "httpx.Client":
+def http_client(seconds: float, *, key: str | None = None, redirects: bool = True) -> "httpx.Client":
     """Return a client that uses the environment's proxies and the system's certificates; safe under threads.
 
     Args:
         seconds: How long to wait for a connection, and for each piece of a reply.
         key: Sent as a bearer token; None sends none.
-        connections: Requests in flight at a time; None is no limit. Connections are kept for the next request.
         redirects: Whether redirects are followed; not where a key or a prompt is sent.
 
     Raises:
@@ -34,7 +31,7 @@ def http_client(
     try:
         return httpx.Client(
             timeout=httpx.Timeout(seconds, pool=None),
-            limits=httpx.Limits(max_connections=connections),
+            limits=httpx.Limits(max_connections=None),
             headers={"Accept-Encoding": "gzip, deflate", **authorization},
             verify=ssl.create_default_context(),
             follow_redirects=redirects,

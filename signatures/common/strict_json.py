@@ -14,14 +14,14 @@ _DEEPEST = 64  # levels; our own files have fewer than 10
 _LARGEST = 2**63
 
 
-def read_strict_json(path: Path, most_bytes: int = MOST_BYTES) -> Any:
+def read_strict_json(path: Path) -> Any:
     """Return the JSON value in a regular file.
 
     Raises:
         FileNotFoundError: There is no file.
         ValueError: It is not a regular file, cannot be read, is too large, or is refused by `parse_strict_json`.
     """
-    return parse_strict_json(read_limited(path, most_bytes))
+    return parse_strict_json(read_limited(path))
 
 
 def read_limited(path: Path, most_bytes: int = MOST_BYTES) -> bytes:

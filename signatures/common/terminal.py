@@ -16,7 +16,7 @@ import threading
 import traceback
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from signatures.common.secrets import redact, redacted
 
@@ -128,13 +128,10 @@ def printable_diagnostics() -> Iterator[None]:
             sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
 
 
-def print_exception(
-    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None, file: TextIO | None = None
-) -> None:
+def print_exception(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
     """Print a traceback on standard error; the hook for uncaught exceptions."""
-    out = file or sys.stderr
-    out.write(printable("".join(traceback.format_exception(kind, error, trace))))
-    out.flush()
+    sys.stderr.write(printable("".join(traceback.format_exception(kind, error, trace))))
+    sys.stderr.flush()
 
 
 def _print_of_thread(end: threading.ExceptHookArgs) -> None:

@@ -1,6 +1,7 @@
 """Fitting a cascade: rules, thresholds within a cost, and replay that equals running it."""
 
 import random
+from dataclasses import replace
 
 import dspy
 import pytest
@@ -54,10 +55,7 @@ def test_cross_validation_prefers_the_feature_that_tells():
 
 
 def test_fitting_is_repeatable_and_survives_features_that_never_change():
-    constant = [
-        Sample(s.id, {**s.features, "refused": 0.0, "stated": 1.0}, s.cheap, s.dear, s.cheap_cost, s.dear_cost)
-        for s in samples()
-    ]
+    constant = [replace(each, features={**each.features, "refused": 0.0, "stated": 1.0}) for each in samples()]
     assert fit(constant) == fit(constant)
     assert "stated" not in fit(constant).weights
 

@@ -150,7 +150,7 @@ def test_labelled_questions_are_a_trainset_of_the_optimizers(scripted):
     scripted(knows)
     found = label_routes(program(), questions(8), exact)
     compiled = compile(program(), Task(found.examples, routed(exact), max_demos=9), optimizer="bootstrap").program
-    # Questions 0 and 4 were answered rightly on a dearer route than that of their label.
+    # Questions 0 and 4 were answered rightly on a more expensive route than that of their label.
     assert {demo.question for demo in compiled.routing.demos} == {"Question 1?", "Question 5?"}
     labeled = compile(program(), Task(found.examples, exact, max_demos=9), optimizer="labeled").program
     assert Counter(demo.complexity for demo in labeled.routing.demos) == {"simple": 2, "moderate": 2, "complex": 2}

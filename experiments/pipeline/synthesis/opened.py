@@ -23,7 +23,7 @@ from optimizers.distill.genground import GroundingDistillation, GroundingSetting
 from optimizers.distill.gold.catalog import GOLD
 from optimizers.distill.gold.wrong_answers import WrongAnswers
 from optimizers.distill.recipes import Distillation, GoldDistillation, Recipe, answer_is_right
-from optimizers.distill.student import FORMS, Student, form_adapter
+from optimizers.distill.student import FORMS, StudentPrompts, form_adapter
 from optimizers.distill.trajectories import Prompts, prompts_of
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError, unknown
@@ -191,7 +191,7 @@ class _Parts:
     corpus: "dict[str, PassageRecord] | None"
     retrieve: "Retriever | None"
     program: "dspy.Module"
-    student: Student
+    student: StudentPrompts
     teacher: Connected
     answers: "Connection | None"
 
@@ -229,7 +229,7 @@ def open_synthesis(request: SynthesisRequest, budget: "Budget | None" = None) ->
     teacher: Any = Annotations(adapter) if request.gold else setup.open_lm(request.teacher, budget)
     answers = setup.open_lm(request.answers, budget) if request.answers else None
     program = setup.open_program(request.opened_program, retrieve, teacher)
-    student = Student(adapter, prompts_of(program, prompts), program_name(program))
+    student = StudentPrompts(adapter, prompts_of(program, prompts), program_name(program))
     _check_predictors(request, student)
     recipe = _recipe(_Parts(request, seeds, corpus, retrieve, program, student, teacher, answers))
     asked = [item.question for item in seeds.seeds]
@@ -335,7 +335,7 @@ def _student(name: str) -> tuple[Any, Json]:
     return adapter, {"id": name, "adapter": type(adapter).__name__, "context_size": size}
 
 
-def _check_predictors(request: SynthesisRequest, student: Student) -> None:
+def _check_predictors(request: SynthesisRequest, student: StudentPrompts) -> None:
     names: Sequence[str] = () if request.gold else request.predictors  # gold knows those of variants, too
     for name in names:
         if name not in student.prompts:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from optimizers.distill.leakage import NOTHING, Evaluation, gold_of, without_leaks
 from optimizers.distill.mixture import MADE_SOURCE
-from optimizers.distill.student import Source
+from optimizers.distill.student import QuestionSource
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import sha256_file
 from signatures.text_words import same_words
@@ -27,7 +27,7 @@ class Seed:
     """A question to learn from, and its source."""
 
     question: "Question"
-    source: Source
+    source: QuestionSource
 
     @property
     def id(self) -> str:
@@ -52,7 +52,7 @@ class Seeds:
     held: Evaluation = NOTHING
 
 
-def source_of(name: str) -> Source:
+def source_of(name: str) -> QuestionSource:
     """Return a data set with its licence.
 
     Args:
@@ -64,10 +64,10 @@ def source_of(name: str) -> Source:
     from corpora.datasets.catalog import DATASETS
 
     if name == MADE_SOURCE:
-        return Source(name, WORLD_LICENCE)
+        return QuestionSource(name, WORLD_LICENCE)
     if name not in DATASETS:
         raise unknown("data set", name, [*DATASETS, MADE_SOURCE])
-    return Source(name, DATASETS[name].licence)
+    return QuestionSource(name, DATASETS[name].licence)
 
 
 def held_of(paths: Sequence[Path], passages: "Mapping[str, Passage] | None" = None) -> Evaluation:

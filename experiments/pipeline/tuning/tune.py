@@ -32,7 +32,7 @@ from experiments.runs.config import describe_lm, describe_program, describe_ques
 from optimizers.tuning.objective import Evaluator, LiveEvaluator, Objective
 from optimizers.tuning.samplers import grid_size, open_pruner, open_sampler
 from optimizers.tuning.signs import PRUNE_BELOW
-from optimizers.tuning.space import Space, dearest, knob_space
+from optimizers.tuning.space import Space, knob_space, most_calls
 from programs.inference import warm_up
 from programs.lms.calls.budget import PAID
 from signatures.common.errors import UserError
@@ -65,7 +65,7 @@ def estimate_study(
     made = config.candidates.trained or config.candidates.artifacts  # how many, is not known yet
     runs = (config.trials if made else trials_of(knobs, config)) * len(asked)
     replayed = config.replay is not None and not config.buy
-    calls = 0 if replayed else runs * dearest(student, knobs) + _candidate_calls(student, train, config)
+    calls = 0 if replayed else runs * most_calls(student, knobs) + _candidate_calls(student, train, config)
     return Estimate(runs, calls, calls * TYPICAL_TOKENS, None, None, 0)
 
 

@@ -14,7 +14,7 @@ from signatures.types import Passage
 
 
 @dataclass(frozen=True)
-class Call:
+class GoldCall:
     """The inputs of a predictor and the outputs to learn.
 
     Args:
@@ -69,5 +69,5 @@ class Material:
 class Maker(Protocol):
     """Yields the calls of one predictor for one question."""
 
-    def __call__(self, gold: Annotation, material: Material) -> Iterator[Call]:
+    def __call__(self, gold: Annotation, material: Material) -> Iterator[GoldCall]:
         """Yield any number of calls, none if the question lacks what they need."""

@@ -8,7 +8,7 @@ wrong. Both kinds have the same form (sentences, then the answer), so that only 
 from collections.abc import Iterator
 
 from optimizers.distill.gold.annotation import Annotation, as_question
-from optimizers.distill.gold.calls import Call, Material
+from optimizers.distill.gold.calls import GoldCall, Material
 from optimizers.distill.gold.reading import cited_response, response_of, stated_by
 from optimizers.distill.verification_scores import scores_of
 from signatures.text import split_sentences
@@ -18,27 +18,27 @@ from signatures.types import Passage
 _REFERENCES = 5  # the paper's k
 
 
-def verify(gold: Annotation, material: Material) -> Iterator[Call]:
+def verify(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Verify one right and one wrong response, the second mostly on references that lack a gold passage."""
     question = gold.question.question
     references = material.contexts.mixed(question, gold.gold, _REFERENCES, material.rng)
     response = cited_response(gold, references)
     inputs = {"passages": references, "question": question, "response": response}
-    yield Call("verification", inputs, _outputs(gold, references, response, right=True))
+    yield GoldCall("verification", inputs, _outputs(gold, references, response, right=True))
     wrong, outputs = _wrong(gold, material)
     if outputs["revised_question"]:  # without a title or a step there is nothing else to search for
-        yield Call("verification", wrong, outputs)
+        yield GoldCall("verification", wrong, outputs)
 
 
-def revise(gold: Annotation, material: Material) -> Iterator[Call]:
+def revise(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Revise the question where the response is wrong, and leave the revision empty where it is right."""
     inputs, outputs = _wrong(gold, material)
     if outputs["revised_question"]:
-        yield Call("revision", inputs, {"revised_question": outputs["revised_question"]})
+        yield GoldCall("revision", inputs, {"revised_question": outputs["revised_question"]})
         references = list(gold.gold)
         material.rng.shuffle(references)
         right = {"passages": references, "question": gold.question.question}
-        yield Call("revision", {**right, "response": cited_response(gold, references)}, {"revised_question": ""})
+        yield GoldCall("revision", {**right, "response": cited_response(gold, references)}, {"revised_question": ""})
 
 
 def _wrong(gold: Annotation, material: Material) -> tuple[dict[str, object], dict[str, object]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from optimizers.distill.gold.annotation import Annotation, GoldHop
-from optimizers.distill.gold.calls import Call, Material
+from optimizers.distill.gold.calls import GoldCall, Material
 from signatures.types import Hop, Passage
 
 # Low shares, since both teach to keep the draft: with a third each, a student of 135M parameters kept most wrong ones.
@@ -18,46 +18,46 @@ _BATCHES = (1, 1, 2, 3)  # passages in a batch
 _KEPT = 0.15  # share of settled hops without evidence, as the program settles a draft that nothing confirms
 
 
-def deduce(gold: Annotation, material: Material) -> Iterator[Call]:
+def deduce(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Ask the next sub-question from each prefix of the hops, and finish from all of them."""
     if len(gold.hops) < 2:
         return
     question, settled = gold.question.question, _settled(gold, material)
     for number, hop in enumerate(gold.hops):
         outputs = {"finished": False, "sub_question": hop.question, "answer": hop.answer}
-        yield Call("deduction", {"hops": settled[:number], "question": question}, outputs)
+        yield GoldCall("deduction", {"hops": settled[:number], "question": question}, outputs)
     outputs = {"finished": True, "sub_question": question, "answer": gold.answer}
-    yield Call("deduction", {"hops": settled, "question": question}, outputs)
+    yield GoldCall("deduction", {"hops": settled, "question": question}, outputs)
 
 
-def ground(gold: Annotation, material: Material) -> Iterator[Call]:
+def ground(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Ground the draft of each hop in one batch, with the hop's passage or without."""
     for hop in gold.hops:
         draft, passages, cited = _batch(gold, hop, material)
         inputs = {"passages": passages, "question": gold.question.question, "sub_question": hop.question}
         outputs = {"evidence": hop.sentence if cited else "", "answer": hop.answer if cited else draft}
-        yield Call("grounding", {**inputs, "draft": draft}, outputs)
+        yield GoldCall("grounding", {**inputs, "draft": draft}, outputs)
 
 
-def cite_evidence(gold: Annotation, material: Material) -> Iterator[Call]:
+def cite_evidence(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Quote the deciding sentence of a batch, or nothing."""
     for call in ground(gold, material):
         yield replace(call, outputs={"evidence": call.outputs["evidence"]})
 
 
-def conclude(gold: Annotation, material: Material) -> Iterator[Call]:
+def conclude(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer from all hops."""
     if len(gold.hops) > 1:
         hops = _settled(gold, material)
-        yield Call("conclusion", {"hops": hops, "question": gold.question.question}, {"answer": gold.answer})
+        yield GoldCall("conclusion", {"hops": hops, "question": gold.question.question}, {"answer": gold.answer})
 
 
-def decide_truth(gold: Annotation, material: Material) -> Iterator[Call]:
+def decide_truth(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer a yes/no question from all hops."""
     if len(gold.hops) > 1 and gold.asks_yes_no:
         hops = _settled(gold, material)
         answer = gold.answer.lower() == "yes"
-        yield Call("conclusion", {"hops": hops, "question": gold.question.question}, {"answer": answer})
+        yield GoldCall("conclusion", {"hops": hops, "question": gold.question.question}, {"answer": answer})
 
 
 def _settled(gold: Annotation, material: Material) -> list[Hop]:

@@ -3,48 +3,48 @@
 from collections.abc import Iterator, Sequence
 
 from optimizers.distill.gold.annotation import Annotation
-from optimizers.distill.gold.calls import Call, Material
+from optimizers.distill.gold.calls import GoldCall, Material
 from signatures.refusals import REFUSAL
 from signatures.text_words import contains_words
 from signatures.types import Hop, Passage
 
 
-def read(gold: Annotation, material: Material) -> Iterator[Call]:
+def read(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Read the answer from all gold passages among distractors."""
     passages = material.contexts.mixed(gold.question.question, gold.gold, material.size(), material.rng)
-    yield Call("reading", {"passages": passages, "question": gold.question.question}, {"answer": gold.answer})
+    yield GoldCall("reading", {"passages": passages, "question": gold.question.question}, {"answer": gold.answer})
 
 
-def read_hops(gold: Annotation, material: Material) -> Iterator[Call]:
+def read_hops(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Read the answer of each sub-question, searched for by itself."""
     if len(gold.hops) > 1:
         for hop in gold.hops:
             passages = material.contexts.mixed(hop.question, [hop.passage], material.size(), material.rng)
-            yield Call("reading", {"passages": passages, "question": hop.question}, {"answer": hop.answer})
+            yield GoldCall("reading", {"passages": passages, "question": hop.question}, {"answer": hop.answer})
 
 
-def read_response(gold: Annotation, material: Material) -> Iterator[Call]:
+def read_response(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Read the short answer from a long one, which is then the only passage."""
     response = cited_response(gold, list(gold.gold), marks=False)
     passage = Passage(id="response", text=response)
-    yield Call("short_answer", {"passages": [passage], "question": gold.question.question}, {"answer": gold.answer})
+    yield GoldCall("short_answer", {"passages": [passage], "question": gold.question.question}, {"answer": gold.answer})
 
 
-def read_with_reasons(gold: Annotation, material: Material) -> Iterator[Call]:
+def read_with_reasons(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Quote the deciding sentences, then answer."""
     passages = material.contexts.mixed(gold.question.question, gold.gold, material.size(), material.rng)
-    yield Call(
+    yield GoldCall(
         "reading_with_reasons",
         {"passages": passages, "question": gold.question.question},
         {"reasoning": " ".join(sentences_of(gold)), "answer": gold.answer},
     )
 
 
-def cite(gold: Annotation, material: Material) -> Iterator[Call]:
+def cite(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer in the deciding sentences with their marks, then state the answer."""
     passages = material.contexts.mixed(gold.question.question, gold.gold, material.size(), material.rng)
     response = cited_response(gold, passages)
-    yield Call("long_form", {"passages": passages, "question": gold.question.question}, {"response": response})
+    yield GoldCall("long_form", {"passages": passages, "question": gold.question.question}, {"response": response})
 
 
 def sentences_of(gold: Annotation) -> list[str]:
@@ -81,7 +81,7 @@ def _marked(sentence: str, numbers: list[int]) -> str:
     return f"{body} {marks}." if marks else f"{body}."
 
 
-def query(gold: Annotation, material: Material) -> Iterator[Call]:
+def query(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Write the query of each hop from the passages found before it."""
     question = gold.question.question
     if len(gold.gold) < 2:
@@ -95,10 +95,12 @@ def query(gold: Annotation, material: Material) -> Iterator[Call]:
         passages = material.mixed_without_rest(gold, found, size) if found else []
         known = " ".join(gold.sentences[passage.id] for passage in found)
         reasoning = f"{known} Still missing: {wanted}".strip()
-        yield Call("queries", {"passages": passages, "question": question}, {"reasoning": reasoning, "query": wanted})
+        yield GoldCall(
+            "queries", {"passages": passages, "question": question}, {"reasoning": reasoning, "query": wanted}
+        )
 
 
-def write_queries(gold: Annotation, material: Material) -> Iterator[Call]:
+def write_queries(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Write a query for each sub-question that can be asked before anything was read: no other answer stands in it."""
     first = [
         hop.question
@@ -109,32 +111,32 @@ def write_queries(gold: Annotation, material: Material) -> Iterator[Call]:
     if queries := first or ([query] if query else []):
         needed = [hop.question for hop in gold.hops] or queries
         outputs = {"reasoning": f"It depends on this: {' '.join(needed)}", "queries": list(dict.fromkeys(queries))}
-        yield Call("queries", {"question": gold.question.question}, outputs)
+        yield GoldCall("queries", {"question": gold.question.question}, outputs)
 
 
-def write_query(gold: Annotation, material: Material) -> Iterator[Call]:
+def write_query(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Write the query of the first gold passage."""
     if query := gold.missing_query(frozenset()):
-        yield Call("queries", {"question": gold.question.question}, {"query": query})
+        yield GoldCall("queries", {"question": gold.question.question}, {"query": query})
 
 
-def answer_at_length(gold: Annotation, material: Material) -> Iterator[Call]:
+def answer_at_length(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer in the deciding sentences, without marks."""
     passages = material.contexts.mixed(gold.question.question, gold.gold, material.size(), material.rng)
     outputs = {"response": cited_response(gold, passages, marks=False)}
-    yield Call("long_form", {"passages": passages, "question": gold.question.question}, outputs)
+    yield GoldCall("long_form", {"passages": passages, "question": gold.question.question}, outputs)
 
 
-def judge_sufficient(gold: Annotation, material: Material) -> Iterator[Call]:
+def judge_sufficient(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge all gold passages among distractors, and all but the last."""
     question = gold.question.question
     complete = material.contexts.mixed(question, gold.gold, material.size(), material.rng)
-    yield Call("judgement", {"passages": complete, "question": question}, {"sufficient": True})
+    yield GoldCall("judgement", {"passages": complete, "question": question}, {"sufficient": True})
     incomplete = material.mixed_without_rest(gold, gold.gold[:-1], max(material.size() - 1, 1))
-    yield Call("judgement", {"passages": incomplete, "question": question}, {"sufficient": False})
+    yield GoldCall("judgement", {"passages": incomplete, "question": question}, {"sufficient": False})
 
 
-def search_missing(gold: Annotation, material: Material) -> Iterator[Call]:
+def search_missing(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Write the query for the gold that the passages lack, beside a first answer, right or wrong."""
     question, rng = gold.question.question, material.rng
     found = gold.gold[: rng.randrange(len(gold.gold))]
@@ -142,37 +144,37 @@ def search_missing(gold: Annotation, material: Material) -> Iterator[Call]:
     if wanted is not None:
         passages = material.mixed_without_rest(gold, found, max(material.size() - 1, 1))
         first = gold.answer if rng.random() < 0.2 else material.wrong_answer(question, gold.answer)
-        yield Call("queries", {"passages": passages, "question": question, "answer": first}, {"query": wanted})
+        yield GoldCall("queries", {"passages": passages, "question": question, "answer": first}, {"query": wanted})
 
 
-def judge_passage(gold: Annotation, material: Material) -> Iterator[Call]:
+def judge_passage(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge one gold passage and one distractor."""
     question = gold.question.question
     others = material.contexts.without(question, gold.gold_ids, gold.answer, 3, material.rng)
     for passages, verdict in ((gold.gold, True), (others, False)):
         if passages:
             chosen = material.rng.choice(list(passages))
-            yield Call("judgement", {"question": question, "passages": [chosen]}, {"relevant": verdict})
+            yield GoldCall("judgement", {"question": question, "passages": [chosen]}, {"relevant": verdict})
 
 
-def judge_support(gold: Annotation, material: Material) -> Iterator[Call]:
+def judge_support(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge the answer of each sub-question, and a wrong one, by the passage that states the answer."""
     for hop in gold.hops:
         if contains_words(hop.passage.text, hop.answer):  # a yes or no is not stated in so many words
             wrong = material.wrong_answer(hop.question, hop.answer)
             for answer, verdict in ((hop.answer, True), (wrong, False)):
                 inputs = {"question": hop.question, "passages": [hop.passage], "answer": answer}
-                yield Call("judgement", inputs, {"supported": verdict})
+                yield GoldCall("judgement", inputs, {"supported": verdict})
 
 
 _REFERENCES = 5  # the paper's default
 
 
-def reflect(gold: Annotation, material: Material) -> Iterator[Call]:
+def reflect(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer from complete references, abstain on incomplete ones: one of each, as in section 6.4 of the paper."""
     question = gold.question.question
     complete = material.contexts.mixed(question, gold.gold, _REFERENCES, material.rng)
-    yield Call(
+    yield GoldCall(
         "abstention",
         {"passages": complete, "question": question},
         {"missing": "", "sufficient": True, "response": cited_response(gold, complete)},
@@ -180,19 +182,19 @@ def reflect(gold: Annotation, material: Material) -> Iterator[Call]:
     incomplete = _incomplete(gold, material)
     wanted = gold.missing_query(frozenset(passage.id for passage in incomplete))
     if wanted is not None:
-        yield Call(
+        yield GoldCall(
             "abstention",
             {"passages": incomplete, "question": question},
             {"missing": wanted, "sufficient": False, "response": f"{REFUSAL}."},
         )
 
 
-def search(gold: Annotation, material: Material) -> Iterator[Call]:
+def search(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Write the query for the gold that incomplete references lack."""
     incomplete = _incomplete(gold, material)
     wanted = gold.missing_query(frozenset(passage.id for passage in incomplete))
     if wanted is not None:
-        yield Call("queries", {"passages": incomplete, "question": gold.question.question}, {"queries": [wanted]})
+        yield GoldCall("queries", {"passages": incomplete, "question": gold.question.question}, {"queries": [wanted]})
 
 
 def _incomplete(gold: Annotation, material: Material) -> list[Passage]:
@@ -210,57 +212,59 @@ def _incomplete(gold: Annotation, material: Material) -> list[Passage]:
 _UNKNOWN = "unknown"  # what CoRAG's prompt asks for where the passages do not tell
 
 
-def ask_or_finish(gold: Annotation, material: Material) -> Iterator[Call]:
+def ask_or_finish(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Ask each sub-question after those before it, without answering it, and finish with the answer after all."""
     if len(gold.hops) < 2:
         return
     question, settled = gold.question.question, _settled(gold)
     for number, hop in enumerate(gold.hops):
         outputs = {"finished": False, "sub_question": hop.question, "answer": ""}
-        yield Call("deduction", {"hops": settled[:number], "question": question}, outputs)
+        yield GoldCall("deduction", {"hops": settled[:number], "question": question}, outputs)
     outputs = {"finished": True, "sub_question": "", "answer": gold.answer}
-    yield Call("deduction", {"hops": settled, "question": question}, outputs)
+    yield GoldCall("deduction", {"hops": settled, "question": question}, outputs)
 
 
-def ask_further(gold: Annotation, material: Material) -> Iterator[Call]:
+def ask_further(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Ask each sub-question after those before it."""
     if len(gold.hops) < 2:
         return
     settled = _settled(gold)
     for number, hop in enumerate(gold.hops):
         inputs = {"question": gold.question.question, "hops": settled[:number]}
-        yield Call("deduction", inputs, {"sub_question": hop.question})
+        yield GoldCall("deduction", inputs, {"sub_question": hop.question})
 
 
-def answer_or_unknown(gold: Annotation, material: Material) -> Iterator[Call]:
+def answer_or_unknown(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer each sub-question from passages with the one that states it, and "unknown" from others."""
     for hop in gold.hops:
         passages = material.contexts.mixed(hop.question, [hop.passage], material.size(), material.rng)
-        yield Call("reading", {"passages": passages, "question": hop.question}, {"answer": hop.answer})
+        yield GoldCall("reading", {"passages": passages, "question": hop.question}, {"answer": hop.answer})
         others = material.contexts.without(hop.question, gold.gold_ids, hop.answer, material.size(), material.rng)
         if others:
-            yield Call("abstention", {"passages": others, "question": hop.question}, {"answer": _UNKNOWN})
+            yield GoldCall("abstention", {"passages": others, "question": hop.question}, {"answer": _UNKNOWN})
 
 
-def conclude(gold: Annotation, material: Material) -> Iterator[Call]:
+def conclude(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer from all sub-questions."""
     if len(gold.hops) > 1:
-        yield Call("conclusion", {"hops": _settled(gold), "question": gold.question.question}, {"answer": gold.answer})
+        yield GoldCall(
+            "conclusion", {"hops": _settled(gold), "question": gold.question.question}, {"answer": gold.answer}
+        )
 
 
-def conclude_with_passages(gold: Annotation, material: Material) -> Iterator[Call]:
+def conclude_with_passages(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer from all sub-questions and from what a search for the question finds, as it may be."""
     for call in conclude(gold, material):
         found = material.contexts.ranked(gold.question.question)[: material.size()]
-        yield Call(call.skill, {"passages": found, **call.inputs}, call.outputs)
+        yield GoldCall(call.skill, {"passages": found, **call.inputs}, call.outputs)
 
 
-def judge_chain(gold: Annotation, material: Material) -> Iterator[Call]:
+def judge_chain(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge all sub-questions, and all but the last."""
     if len(gold.hops) > 1:
         settled, question = _settled(gold), gold.question.question
         for hops, verdict in ((settled, True), (settled[:-1], False)):
-            yield Call("judgement", {"question": question, "hops": hops}, {"sufficient": verdict})
+            yield GoldCall("judgement", {"question": question, "hops": hops}, {"sufficient": verdict})
 
 
 def _settled(gold: Annotation) -> list[Hop]:

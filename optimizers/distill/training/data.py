@@ -1,9 +1,8 @@
-"""The examples of a run: read, encoded, split, and hashed.
+"""The examples of a run, read, encoded, split and hashed, and the rows of tokens that are computed at once.
 
-Rows: the tokens that are computed at once. Packed examples share the tokens that their prompts begin with.
-
-In a packed row, every example is a segment that sees itself and its group's prefix, and nothing else; its positions
-go on from the prefix. So the loss of a packed row equals that of its examples computed one by one.
+In a packed row, examples share the tokens that their prompts begin with: every example is a segment that sees itself
+and its group's prefix, and nothing else; its positions go on from the prefix. So the loss of a packed row equals that
+of its examples computed one by one.
 """
 
 import random

@@ -76,7 +76,6 @@ def estimate(training: Training, *, seconds: float = 10.0) -> Estimate:
 
 
 def _speed(training: Training, seconds: float) -> float:
-    """Return the tokens per second of forward and backward passes."""
     clock = training.clock
     _compute(training, training.student.rows(training.order.batch(0))[:1])  # warms up
     tokens, step, started = 0, 0, clock()

@@ -14,7 +14,7 @@ _BEGINNING = '{"step":'
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainingStep:
     """One finished step.
 
     Args:
@@ -36,7 +36,7 @@ class Step:
     gradient: float | None
 
 
-def write_step(log: IO[str], step: Step) -> None:
+def write_step(log: IO[str], step: TrainingStep) -> None:
     """Append a step."""
     log.write(ujson.dumps(asdict(step)) + "\n")
     log.flush()
@@ -44,7 +44,7 @@ def write_step(log: IO[str], step: Step) -> None:
 
 def is_log(path: Path) -> bool:
     """Return whether a file holds nothing but steps; a kill may have cut the last one."""
-    names = {field.name for field in fields(Step)}
+    names = {field.name for field in fields(TrainingStep)}
     try:
         with open(path, encoding="utf-8") as file:
             return all(_is_step(line, names) for line in file)

@@ -17,7 +17,7 @@ from optimizers.distill.training.data import Encoded, TrainingData, batches, epo
 from optimizers.distill.training.divergence import Diverged, Skips, check_losses, check_weights
 from optimizers.distill.training.lm.base_model import BaseModel, choose_device
 from optimizers.distill.training.lm.student import Student
-from optimizers.distill.training.log import LOG, Step, cut_log, write_step
+from optimizers.distill.training.log import LOG, TrainingStep, cut_log, write_step
 from optimizers.distill.training.settings import EXECUTION, TrainingSettings
 from signatures.common.errors import UserError, one_line
 from signatures.common.work import locked_folder
@@ -248,7 +248,7 @@ class Training:
 
     # --- one step -------------------------------------------------------------------------------------------------
 
-    def train_step(self, log: IO[str]) -> Step:
+    def train_step(self, log: IO[str]) -> TrainingStep:
         """Train on the next batch, write the step to the log and return it.
 
         Raises:
@@ -280,7 +280,7 @@ class Training:
                 tokens = sum(len(row.tokens) for row in rows)
                 self.tokens += tokens
                 shown = (None, None) if skipped else (loss, gradient)
-                done = Step(self.step, shown[0], rate, tokens, self.seconds(), self.progress(), shown[1])
+                done = TrainingStep(self.step, shown[0], rate, tokens, self.seconds(), self.progress(), shown[1])
                 write_step(log, done)
         finally:
             self.optimizer.zero_grad(set_to_none=True)
@@ -309,7 +309,7 @@ class Training:
         self,
         *,
         resume: bool = False,
-        report: Callable[[Step], None] = lambda step: None,
+        report: Callable[[TrainingStep], None] = lambda step: None,
         about: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Train to the end, write the weights and the description, and return the description.
@@ -392,7 +392,7 @@ class Training:
         self._started = self.clock()
         self._last_checkpoint = self._started
 
-    def _steps(self, report: Callable[[Step], None]) -> None:
+    def _steps(self, report: Callable[[TrainingStep], None]) -> None:
         with open(self.folder / LOG, "a", encoding="utf-8") as log:
             while not self._finished():
                 if self.settings.evaluate_every and self.step % self.settings.evaluate_every == 0:

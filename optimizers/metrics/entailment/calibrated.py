@@ -1,11 +1,9 @@
 """Offline oracles, `lexical` the default: logistic regression over features of pairs, fitted to human judgements.
 
 `python -m experiments.benchmarks.entailment_fit` writes the weights and their provenance to `weights.json`. They are
-fitted on one half of the data, and their agreement with human judgements is measured on the other.
-
-Logistic regression with weights of at least 0, because every feature is evidence for entailment.
-
-Hence a larger share of the hypothesis in the premise never lowers the probability, even with few pairs to fit.
+fitted on one half of the data, and their agreement with human judgements is measured on the other. All weights are at
+least 0, because every feature is evidence for entailment: a larger share of the hypothesis in the premise never lowers
+the probability, even with few pairs to fit.
 """
 
 import functools
@@ -45,12 +43,6 @@ def _premise(text: str) -> tuple[frozenset[str], frozenset[str], frozenset[tuple
     text_words = words(text)
     stems = [strip_suffix(word) for word in text_words if word not in FUNCTION_WORDS]
     return frozenset(text_words), frozenset(stems), frozenset(itertools.pairwise(stems))
-
-
-def clear_caches() -> None:
-    """Clear the caches of premises and stems, for measurements of speed."""
-    _premise.cache_clear()
-    strip_suffix.cache_clear()
 
 
 def _share(matches: Sequence[bool], empty: float) -> float:
@@ -191,11 +183,9 @@ class FeatureExtractor(Protocol):
     @property
     def fingerprint(self) -> str:
         """Return a short string that changes whenever the features change."""
-        ...
 
     def __call__(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Return an array of shape (len(pairs), features)."""
-        ...
 
 
 class LexicalFeatures:

@@ -1,12 +1,16 @@
 """Opens entailment oracles by id."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from optimizers.metrics.entailment.calibrated import FEATURES, WeightedOracle
 from optimizers.metrics.entailment.cross_encoder import CrossEncoderOracle, Seq2SeqOracle
-from optimizers.metrics.entailment.lm import Judging, LMOracle
+from optimizers.metrics.entailment.lm import LMOracle
 from optimizers.metrics.entailment.oracle import CachedOracle, EntailmentOracle
 from signatures.common.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from programs.lms.connect import Connection
 
 DEFAULT = "lexical"
 FORMS = (*FEATURES, "lm", "lm:<LM id>", "seq2seq:<model>", "cross-encoder:<model>")
@@ -14,7 +18,7 @@ _CHEAP = "lexical"  # faster than a look-up in the cache
 
 
 def open_oracle(
-    oracle_id: str = DEFAULT, *, connection: Judging | None = None, cache: bool = True, path: Path | None = None
+    oracle_id: str = DEFAULT, *, connection: "Connection | None" = None, cache: bool = True, path: Path | None = None
 ) -> EntailmentOracle:
     """Return the oracle with that id; its models are loaded at the first use.
 
@@ -35,7 +39,7 @@ def open_oracle(
     return CachedOracle(oracle, path) if kept else oracle
 
 
-def _open(oracle_id: str, connection: Judging | None, *, cache: bool) -> EntailmentOracle:
+def _open(oracle_id: str, connection: "Connection | None", *, cache: bool) -> EntailmentOracle:
     kind, colon, of = oracle_id.partition(":")
     if not colon and kind in FEATURES:
         return WeightedOracle(kind)

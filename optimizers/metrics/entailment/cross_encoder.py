@@ -1,18 +1,18 @@
-"""Cross-encoders of sentence-transformers, trained on natural language inference, as oracles.
+"""Entailment models of the hub as oracles: cross-encoders trained on natural language inference, and TRUE.
 
-Sequence-to-sequence entailment models like TRUE: input "premise: ... hypothesis: ...", output "1" or "0".
-
-Honovich et al., "TRUE: Re-evaluating Factual Consistency Evaluation", NAACL 2022, https://arxiv.org/abs/2204.04991;
-model `google/t5_xxl_true_nli_mixture` (T5 with 11 billion parameters, about 45 GB in float32).
+Cross-encoders are those of sentence-transformers. Sequence-to-sequence models like TRUE (Honovich et al., "TRUE:
+Re-evaluating Factual Consistency Evaluation", NAACL 2022, https://arxiv.org/abs/2204.04991; model
+`google/t5_xxl_true_nli_mixture`, T5 with 11 billion parameters, about 45 GB in float32) read "premise: ... hypothesis:
+..." and write "1" or "0".
 """
 
 import functools
-import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from corpora.encoders.torch_encoder import hash_weights
 from corpora.retrievers.embedder import Embedder
 from optimizers.metrics.entailment.oracle import Agreement, Pair, agreement_of, over_distinct, warn_cut
 from signatures.common.errors import UserError
@@ -47,11 +47,7 @@ def weights_id(model: str, loaded: Any) -> str:
 
     if isinstance(cached := try_to_load_from_cache(model, "config.json"), str):
         return Path(cached).parent.name[:16]
-    digest = hashlib.sha256()
-    for name, tensor in sorted(loaded.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().float().numpy().tobytes())
-    return digest.hexdigest()[:16]
+    return hash_weights(loaded)[:16]
 
 
 def cut_to_fit(tokenizer: Any, pairs: Sequence[Pair], limit: int) -> tuple[list[Pair], int]:

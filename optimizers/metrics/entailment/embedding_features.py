@@ -181,7 +181,6 @@ class EmbeddingFeatures:
 
 
 def _covered(hypothesis: NDArray[np.float16], premise: list[NDArray[np.float16]]) -> NDArray[np.float32]:
-    """Return for each token of the hypothesis its best cosine with a token of the premise."""
     side = hypothesis.astype(np.float32)
     best: NDArray[np.float32] = (side @ np.concatenate(premise).astype(np.float32).T).max(axis=1)
     return best

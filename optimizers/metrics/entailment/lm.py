@@ -2,8 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import dspy
 
@@ -14,30 +13,10 @@ from programs.parts.threads import fanout
 from signatures.common.files import sha256_text
 from signatures.entailment import JudgeEntailment
 
+if TYPE_CHECKING:
+    from programs.lms.connect import Connection
+
 BATCH = 64  # pairs per fan-out
-
-
-class Judging(Protocol):
-    """The part of a connection (`programs.lms.connect.Connection`) that the oracle needs."""
-
-    @property
-    def id(self) -> str:
-        """The id of the LM."""
-        ...
-
-    @property
-    def lm(self) -> dspy.LM:
-        """The LM."""
-        ...
-
-    @property
-    def probability_mode(self) -> str:
-        """How P(yes) is computed."""
-        ...
-
-    def use(self) -> AbstractContextManager[None]:
-        """Return a context in which programs run on the LM."""
-        ...
 
 
 class LMOracle:
@@ -50,7 +29,7 @@ class LMOracle:
 
     threshold = 0.5
 
-    def __init__(self, connection: Judging, *, width: int = 8):
+    def __init__(self, connection: "Connection", *, width: int = 8):
         self.name = "lm" if connection.id == "embedded" else f"lm:{connection.id}"
         self._connection, self._width = connection, width
         self._predict = dspy.Predict(JudgeEntailment)

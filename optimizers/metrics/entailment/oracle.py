@@ -1,9 +1,7 @@
-"""The interface of entailment oracles, their agreement with human judgements, and functions that all oracles share.
+"""The interface of entailment oracles, functions that all oracles share, and their agreement with human judgements.
 
-The measured agreement of oracles with human judgements, by fingerprint, so that a changed oracle has no record.
-
-For each dataset the figures on pairs that no oracle was fitted on, and for hand-written contradictions how many pass.
-
+`agreement.json` has the agreement by fingerprint, so that a changed oracle has no record: for each dataset the figures
+on pairs that no oracle was fitted on, and for hand-written contradictions how many pass.
 `python -m experiments.benchmarks.entailment_agreement` measures and writes it.
 """
 
@@ -94,29 +92,24 @@ class EntailmentOracle(Protocol):
     @property
     def name(self) -> str:
         """Return the id of the oracle."""
-        ...
 
     @property
     def fingerprint(self) -> str:
         """Return a short string that changes with weights, parameters and anything else that changes a probability."""
-        ...
 
     @property
     def threshold(self) -> float:
         """Return the lowest probability that counts as entailed."""
-        ...
 
     @property
     def agreement(self) -> Agreement | None:
         """Return its measured agreement with human judgements; None if it was not measured."""
-        ...
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         """Return P(entailed) in [0, 1] of each (premise, hypothesis).
 
         A pair with a blank side has probability 0.
         """
-        ...
 
 
 def describe(oracle: EntailmentOracle) -> str:
@@ -181,10 +174,8 @@ RECORD = Path(__file__).with_name("agreement.json")
 
 
 @functools.cache
-def _measured(path: Path) -> dict[str, Agreement]:
-    if not path.exists():
-        return {}
-    record = json.loads(path.read_text(encoding="utf-8"))
+def _measured() -> dict[str, Agreement]:
+    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     return {
         fingerprint: Agreement(
             {name: SetAgreement(**figures) for name, figures in entry["sets"].items()},
@@ -194,14 +185,9 @@ def _measured(path: Path) -> dict[str, Agreement]:
     }
 
 
-def agreement_of(fingerprint: str, record: Path = RECORD) -> Agreement | None:
+def agreement_of(fingerprint: str) -> Agreement | None:
     """Return the measured agreement of the oracle with that fingerprint; None if it was not measured."""
-    return _measured(record).get(fingerprint)
-
-
-def default_path() -> Path:
-    """Return the default file: `entailment.sqlite` in the cache folder."""
-    return cache_dir() / "entailment.sqlite"
+    return _measured().get(fingerprint)
 
 
 class CachedOracle:
@@ -214,22 +200,15 @@ class CachedOracle:
 
     def __init__(self, oracle: EntailmentOracle, path: Path | None = None):
         self.oracle = oracle
-        self._store = ReplyStore(path or default_path(), max_bytes=reply_cache_bytes(), what="Judgements")
-
-    @property
-    def name(self) -> str:
-        """Return the oracle's name."""
-        return self.oracle.name
+        self.name, self.threshold = oracle.name, oracle.threshold
+        self._store = ReplyStore(
+            path or cache_dir() / "entailment.sqlite", max_bytes=reply_cache_bytes(), what="Judgements"
+        )
 
     @property
     def fingerprint(self) -> str:
         """Return the oracle's fingerprint."""
         return self.oracle.fingerprint
-
-    @property
-    def threshold(self) -> float:
-        """Return the oracle's threshold."""
-        return self.oracle.threshold
 
     @property
     def agreement(self) -> Agreement | None:

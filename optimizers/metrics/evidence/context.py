@@ -1,22 +1,19 @@
-"""The passages read, held against the response and the key facts: faithfulness, claim recall, precision, noise.
+"""What was read and searched for, held against the response, the key facts and the supporting facts.
 
-RAGChecker (Ru et al., NeurIPS 2024 Datasets and Benchmarks, https://arxiv.org/abs/2408.08067; `computation.py` of
-amazon-science/RAGChecker at 11c4e21) defines them over claims that an LM extracts. Here the claims of the response are
-its sentences, and those of the gold answer its key facts. One passage is one chunk.
+Faithfulness, claim recall, precision and noise are RAGChecker's (Ru et al., NeurIPS 2024 Datasets and Benchmarks,
+https://arxiv.org/abs/2408.08067; `computation.py` of amazon-science/RAGChecker at 11c4e21), which defines them over
+claims that an LM extracts. Here the claims of the response are its sentences, and those of the gold answer its key
+facts. One passage is one chunk. The functions take an oracle's verdicts as `entails(premise, hypothesis)`; the
+functions of pairs return all they ask.
 
-The functions take an oracle's verdicts as `entails(premise, hypothesis)`; the functions of pairs return all they ask.
+A trajectory deserves to be a demonstration by the rule by which DSPy compiles its multi-hop program (`MultiHop`; DSPy's
+"SimplifiedBaleen"): Khattab et al., "DSPy: Compiling Declarative Language Model Calls into Self-Improving Pipelines",
+ICLR 2024, section 7, and https://github.com/stanfordnlp/dspy (`validate_context_and_answer_and_hops`). The answer must
+be right, the evidence found, and no query may be long or say again what was searched for: a right answer after such a
+query was luck, and as a demonstration it would teach the next query to repeat the last one.
 
-The search queries of a trajectory, and the score of a trajectory that deserves to be a demonstration.
-
-The rule by which DSPy compiles its multi-hop program (`MultiHop`; DSPy's "SimplifiedBaleen"): Khattab et al., "DSPy:
-Compiling Declarative Language Model Calls into Self-Improving Pipelines", ICLR 2024, section 7, and
-https://github.com/stanfordnlp/dspy (`validate_context_and_answer_and_hops`). The answer must be right, the evidence
-found, and no query may be long or say again what was searched for: a right answer after such a query was luck, and as a
-demonstration it would teach the next query to repeat the last one.
-
-HotpotQA's supporting facts, sentence by sentence, and its joint scores (`hotpot_evaluate_v1.py` at 3635853).
-
-The predicted facts are the prediction's `supporting_facts`, `(passage id, sentence number from 0)`, where it has any
+HotpotQA's supporting facts, sentence by sentence, and its joint scores follow `hotpot_evaluate_v1.py` at 3635853. The
+predicted facts are the prediction's `supporting_facts`, `(passage id, sentence number from 0)`, where it has any
 (official prediction files). The programs here name no sentences: those that the quotes in their hops' `evidence` touch
 are taken. They are found in the passages that the hop read, split as in the corpus file where the passages have
 `sentences`, else by `split_sentences`, whose numbers may differ from the benchmark's.
@@ -95,7 +92,6 @@ def claim_recall(passages: Sequence[Passage], facts: Sequence[str], entails: Ent
 
 
 def _relevant(passages: Sequence[Passage], facts: Sequence[str], entails: Entails) -> list[bool]:
-    """Return for each different passage whether it entails a key fact."""
     required = distinct_facts(facts)
     return [any(entails(premise, fact) for fact in required) for premise in _premises(passages)]
 

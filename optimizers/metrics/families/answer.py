@@ -14,11 +14,10 @@ _GENGROUND = "https://arxiv.org/abs/2406.14891"
 _GOLD = (Need.ANSWERS,)
 
 
-def _tokens(name: str, definition: Definition) -> Metric:
-    """Return F1, precision or recall of tokens (as the first word of `name` says) as one evaluator defines it."""
-    part = name.partition("[")[0]
+def _tokens(part: str, definition: Definition) -> Metric:
     rule = "a wrong yes, no or noanswer scores 0" if definition.yes_no_rule else "no rule for yes and no"
     text = f"Token {part} after normalising, best over the golds; {rule}; both sides empty: {definition.both_empty:g}."
+    name = f"{part}[{definition.name}]"
     return Metric(name, text, scoring.token_overlap(part, definition), definition.source, needs=_GOLD)
 
 
@@ -30,18 +29,11 @@ ANSWER_METRICS = (
         HOTPOT.source,
         needs=_GOLD,
     ),
-    _tokens("f1[hotpot]", HOTPOT),
-    _tokens("f1[2wiki]", TWO_WIKI),
-    _tokens("f1[squad]", SQUAD),
-    _tokens("f1[musique]", MUSIQUE),
-    _tokens("precision[hotpot]", HOTPOT),
-    _tokens("precision[2wiki]", TWO_WIKI),
-    _tokens("precision[squad]", SQUAD),
-    _tokens("precision[musique]", MUSIQUE),
-    _tokens("recall[hotpot]", HOTPOT),
-    _tokens("recall[2wiki]", TWO_WIKI),
-    _tokens("recall[squad]", SQUAD),
-    _tokens("recall[musique]", MUSIQUE),
+    *(
+        _tokens(part, definition)
+        for part in ("f1", "precision", "recall")
+        for definition in (HOTPOT, TWO_WIKI, SQUAD, MUSIQUE)
+    ),
     Metric(
         "acc[substring]",
         "1 when a normalised gold is part of the normalised answer. A gold that normalises to nothing is scored by "

@@ -30,7 +30,7 @@ CITATION_METRICS = (
     Metric(
         "uncited",
         f"1 when the response cites nothing at all. {_MARKS}",
-        scoring.uncited,
+        citations.uncited,
         _CREDIBLE,
         higher_is_better=False,
         needs=(Need.CITATIONS,),
@@ -39,7 +39,7 @@ CITATION_METRICS = (
         "unread_marks",
         "Share of the response's citation marks that cannot be read, such as [Passage 2], and so cite nothing; 0 "
         "without marks.",
-        scoring.unread_marks,
+        citations.unread_share,
         _CREDIBLE,
         higher_is_better=False,
         needs=(Need.CITATIONS,),

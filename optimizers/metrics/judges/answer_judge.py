@@ -1,20 +1,17 @@
-"""Answers scored by an LM: semantic accuracy, and hallucination as HalluQA defines it.
+"""Answers scored by an LM: semantic accuracy, hallucination as HalluQA defines it, and CoV-RAG's criteria as numbers.
 
 `judged_by` sets the judge's connection. Its calls are counted by the scorer's meter, never by the program's. Replies
 are kept by the reply cache under the judge's model, so scoring the same answer again costs nothing.
 
-CoV-RAG's criteria as numbers: ranks, high-quality rates, and scores of verifications and revisions.
-
-He et al., "Retrieving, Rethinking and Revising", EMNLP Findings 2024, sections 4.2 and 4.3, tables 3, 4 and 6.
-https://arxiv.org/abs/2410.05801
-
-Bias is how far an answer departs from the examiner's own answer, which does not rely on the references; 0 is best.
+CoV-RAG's are ranks, high-quality rates, and scores of verifications and revisions (He et al., "Retrieving, Rethinking
+and Revising", EMNLP Findings 2024, sections 4.2 and 4.3, tables 3, 4 and 6, https://arxiv.org/abs/2410.05801). Bias is
+how far an answer departs from the examiner's own answer, which does not rely on the references; 0 is best.
 """
 
 import contextlib
 import contextvars
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 
 from optimizers.metrics.answer import cover_substring, findable
 from optimizers.metrics.fields import answer_of, golds_of, question_of, response_of
@@ -24,35 +21,18 @@ from signatures.common.errors import UserError
 if TYPE_CHECKING:
     import dspy
 
+    from programs.lms.connect import Connection
+
 
 RUNS = 3  # GenGround, section 4.2: the mean of three runs
 VOTES = 5  # HalluQA, `calculate_metrics.py`
 
 
-class Judge(Protocol):
-    """The part of a connection (`programs.lms.connect.Connection`) that a judge needs."""
-
-    @property
-    def lm(self) -> Any:
-        """The `dspy.LM`."""
-        ...
-
-    @property
-    def adapter(self) -> Any:
-        """The `dspy.Adapter`."""
-        ...
-
-    @property
-    def probability_mode(self) -> str:
-        """How P(yes) is computed with this LM; "logprobs" uses log-probabilities."""
-        ...
-
-
-_current: contextvars.ContextVar[Judge | None] = contextvars.ContextVar("verihop_judge", default=None)
+_current: contextvars.ContextVar["Connection | None"] = contextvars.ContextVar("verihop_judge", default=None)
 
 
 @contextlib.contextmanager
-def judged_by(judge: Judge | None) -> Iterator[None]:
+def judged_by(judge: "Connection | None") -> Iterator[None]:
     """Use `judge` for the judged metrics inside the block and in threads that copy its context; None for no judge."""
     token = _current.set(judge)
     try:
@@ -61,7 +41,7 @@ def judged_by(judge: Judge | None) -> Iterator[None]:
         _current.reset(token)
 
 
-def _judge() -> Judge:
+def _judge() -> "Connection":
     judge = _current.get()
     if judge is None:
         raise UserError(
@@ -120,7 +100,9 @@ def _verdicts(
     return _ask(judge, signature, runs, {"question": question_of(example), "prediction": text, golds_field: golds})
 
 
-def _ask(judge: Judge, signature: "type[dspy.Signature]", runs: int, inputs: dict[str, Any]) -> list[bool | None]:
+def _ask(
+    judge: "Connection", signature: "type[dspy.Signature]", runs: int, inputs: dict[str, Any]
+) -> list[bool | None]:
     """Ask once by P(yes) or at temperature 0, else `runs` times; the calls of a question run in parallel."""
     import dspy
 
@@ -196,19 +178,17 @@ JUDGED_METRICS = (
 
 CRITERIA = ("citation_accuracy", "correctness", "truthfulness", "bias", "conciseness")
 LOWER_IS_BETTER = frozenset({"bias"})
-Ties = Literal["min", "dense"]
 _ALMOST = 1 - 1e-9
 
 Scores = Mapping[str, float | None]
 """System -> its score in [0, 1] for one question and one criterion; None without a verdict of the judge."""
 
 
-def ranks(scores: Scores, criterion: str, *, ties: Ties = "min") -> dict[str, int] | None:
+def ranks(scores: Scores, criterion: str) -> dict[str, int] | None:
     """Return the rank of each system on one question, 1 is best; None if a verdict is missing.
 
-    Equal scores share the best of their ranks ("min"), as the sums of the paper's Table 3 show; "dense" skips no rank
-    after them (the table is consistent with both). A missing verdict excludes the question for all systems, so that all
-    are averaged over the same questions.
+    Equal scores share the best of their ranks, as the sums of the paper's Table 3 show. A missing verdict excludes the
+    question for all systems, so that all are averaged over the same questions.
     """
     from scipy.stats import rankdata
 
@@ -216,7 +196,7 @@ def ranks(scores: Scores, criterion: str, *, ties: Ties = "min") -> dict[str, in
     if len(values) < len(scores):
         return None
     order = values if criterion in LOWER_IS_BETTER else [-value for value in values]
-    return dict(zip(scores, map(int, rankdata(order, method=ties)), strict=True))
+    return dict(zip(scores, map(int, rankdata(order, method="min")), strict=True))
 
 
 def high_quality(score: float, criterion: str) -> bool:

@@ -8,7 +8,7 @@ Departure: citations are judged only if all answers rest on the same references,
 different passages (the paper leaves these cells empty, too). Scores outside [0, 1] are clamped and counted.
 
 Departure: the paper does not say what holds if a ranking contradicts its own scores. Here ranks follow from the scores
-(`dimensions.ranks`: equal scores share the best rank, which an order cannot express), and such rankings are counted.
+(`answer_judge.ranks`: equal scores share the best rank, which an order cannot express), and such rankings are counted.
 """
 
 import random
@@ -164,13 +164,11 @@ def _places(lines: Sequence[str], count: int) -> list[Place] | None:
 
 
 def _is_ordered(places: Sequence[Place], criterion: str) -> bool:
-    """Return whether the scores of a ranking run from best to worst."""
     sign = 1 if criterion in LOWER_IS_BETTER else -1
     return all(sign * better.score <= sign * worse.score for better, worse in pairwise(places))
 
 
 def _with_names(reason: str, order: Sequence[str]) -> str:
-    """Return a reason with the names of the systems instead of `answer1`, `answer2`, ..."""
 
     def name(match: re.Match[str]) -> str:
         position = int(match[1]) - 1

@@ -9,11 +9,11 @@ paid for.
 - The uncompiled program and random search are on every rung. Of the others each rung keeps the best ones, of equals
   those that are earlier in `ARMS`, where the cheaper ones are first; of these it also drops who is worse than the best
   of all by a paired permutation test (option `drop_below`).
-- An arm is run in the largest size that its part of the budget allows (`arms.py`), by the calls that a run of the
+- An arm is run in the largest size that its part of the budget allows, by the calls that a run of the
   uncompiled program takes. If its part is used up, its best program that was scored on the rung's questions counts; if
   there is none, it gets a second turn with what the others have left.
 - A share of the validation questions (option `held_back`) is given to no arm. The program with the highest mean on the
-  last rung is compared with the uncompiled one on them, once, in the end (`final.py`): it replaces it only if a
+  last rung is compared with the uncompiled one on them, once, in the end: it replaces it only if a
   one-sided paired permutation test is below the option `replace_below`. Otherwise the program stays as it was: a prompt
   that is only by chance better costs tokens for nothing.
 - The final test gets the same part of the budget as a rung, but no more than its calls are likely to need.
@@ -28,9 +28,7 @@ an arm in the middle of an evaluation, replies that other threads have got by th
 next rung gets for nothing: with one thread, they do not. More threads try some training questions more, which costs
 calls and changes no program.
 
-A paired test and an interval for scores of the same questions; both are exact or seeded.
-
-The permutation test is that of `scipy.stats.permutation_test` with `permutation_type="samples"`: under the null
+The paired permutation test is that of `scipy.stats.permutation_test` with `permutation_type="samples"`: under the null
 hypothesis the two scores of a question could as well be exchanged, so that the sign of their difference is a coin.
 """
 
@@ -168,12 +166,16 @@ def fitting_arms(student: dspy.Module, task: Task) -> tuple[list[str], dict[str,
     """Return the names of the arms that fit, and of the others why they do not."""
     fits, reasons = [], {}
     for name in named_arms(task):
-        reason = ARMS[name].fits(student, replace(task, options=resolved_options(name, ARMS[name].options, {})))
+        reason = ARMS[name].fits(student, _with_defaults(name, task))
         if reason is None:
             fits.append(name)
         else:
             reasons[name] = reason
     return fits, reasons
+
+
+def _with_defaults(name: str, task: Task) -> Task:
+    return replace(task, options=resolved_options(name, ARMS[name].options, {}))
 
 
 def sized(name: str, student: dspy.Module, task: Task, affordable: float) -> dict[str, Any]:
@@ -188,8 +190,7 @@ def sized(name: str, student: dspy.Module, task: Task, affordable: float) -> dic
     options = list(_sizes(name))
     best = options[0]
     for each in options:
-        runs = ARMS[name].estimate(student, replace(task, options=each))
-        if runs.student + runs.teacher + runs.prompt_calls <= affordable:
+        if ARMS[name].estimate(student, replace(task, options=each)).total() <= affordable:
             best = each
     return best
 
@@ -603,26 +604,13 @@ def _estimate(student: dspy.Module, task: Task) -> Runs:
     total = Runs()
     for rung in plan(task, len(others)):
         inner = replace(task, trainset=rung.trainset, valset=rung.valset)
-        asked = {name: _of_arm(name, student, inner) for name in fits}
-        most = sorted((asked[name] for name in others), key=_sum, reverse=True)[: rung.contenders]
+        asked = {name: ARMS[name].estimate(student, _with_defaults(name, inner)) for name in fits}
+        most = sorted((asked[name] for name in others), key=Runs.total, reverse=True)[: rung.contenders]
         n_val = len(rung.valset)
-        for part in (Runs(student=n_val), asked[BASELINE], *most):
-            total = _plus(total, part)
+        total = sum((asked[BASELINE], *most), total + Runs(student=n_val))
         # A program of the rung before is scored again, and the result of an optimizer that compares nothing.
-        total = _plus(total, Runs(student=2 * n_val * (len(most) + 1)))
-    return _plus(total, Runs(student=2 * len(divided(task)[1])))
-
-
-def _of_arm(name: str, student: dspy.Module, task: Task) -> Runs:
-    return ARMS[name].estimate(student, replace(task, options=resolved_options(name, ARMS[name].options, {})))
-
-
-def _sum(runs: Runs) -> int:
-    return runs.student + runs.teacher + runs.prompt_calls
-
-
-def _plus(one: Runs, other: Runs) -> Runs:
-    return Runs(one.student + other.student, one.teacher + other.teacher, one.prompt_calls + other.prompt_calls)
+        total += Runs(student=2 * n_val * (len(most) + 1))
+    return total + Runs(student=2 * len(divided(task)[1]))
 
 
 RACE = Optimizer(

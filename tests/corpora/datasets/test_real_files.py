@@ -4,34 +4,54 @@ from pathlib import Path
 
 import pytest
 
-from corpora.datasets.convert import CHECKSUMS, Converted, convert, pool
+from corpora.datasets.convert import KNOWN_FILES, Converted, convert, pool
 from corpora.datasets.subsets import take
 from corpora.passages import read_passages
 from corpora.questions import Question, read_questions
 
+# Name -> data set, questions, passages.
 FILES = {
-    "hotpot_train": ("hotpotqa", "hotpotqa/hotpot_train_100.json", 100, 994),
-    "hotpot_dev": ("hotpotqa", "hotpotqa/hotpot_dev_100.hf.jsonl", 100, 1000),
-    "hotpot_ircot": ("hotpotqa", "hotpotqa/hotpot_dev_500.ircot.jsonl", 500, 4858),
-    "2wiki": ("2wikimultihopqa", "2wikimultihopqa/2wiki_train.json", 494, 3088),
-    "musique": ("musique", "musique/musique_ans_train_100.jsonl", 100, 1890),
+    "hotpotqa/hotpot_train_100.json": ("hotpotqa", 100, 994),
+    "hotpotqa/hotpot_dev_100.hf.jsonl": ("hotpotqa", 100, 1000),
+    "hotpotqa/hotpot_dev_500.ircot.jsonl": ("hotpotqa", 500, 4858),
+    "2wikimultihopqa/2wiki_train.json": ("2wikimultihopqa", 494, 3088),
+    "2wikimultihopqa/corpus_6119.json": ("plain", 0, 6119),
+    "musique/musique_ans_train_100.jsonl": ("musique", 100, 1890),
+    "musique/corpus_1890.json": ("plain", 0, 1890),
+    "strategyqa/strategyqa_train.json": ("strategyqa", 2061, 0),
+    "strategyqa/strategyqa_dev_100.json": ("strategyqa", 100, 0),
+    "strategyqa/paragraphs_998.jsonl": ("strategyqa", 0, 998),
+    "nq_open/nq_open_400.jsonl": ("nq_open", 400, 0),
+    "nq_open/qed_dev_1355.jsonl": ("nq_open", 1355, 1343),
+    "nq_open/nq_open_oracle_2655.jsonl.gz": ("nq_open", 2655, 2588),
+    "web_questions/web_questions_400.jsonl": ("web_questions", 400, 0),
+    "triviaqa/triviaqa_1000.jsonl": ("triviaqa", 1000, 0),
+    "mintaka/mintaka_sample_7.json": ("mintaka", 7, 0),
+    "halluqa/HalluQA.json": ("halluqa", 450, 0),
+}
+DISTRACTORS = {
+    "hotpot_train": "hotpotqa/hotpot_train_100.json",
+    "hotpot_dev": "hotpotqa/hotpot_dev_100.hf.jsonl",
+    "hotpot_ircot": "hotpotqa/hotpot_dev_500.ircot.jsonl",
+    "2wiki": "2wikimultihopqa/2wiki_train.json",
+    "musique": "musique/musique_ans_train_100.jsonl",
 }
 
 
 @pytest.fixture(scope="module")
 def all_converted(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Converted]:
     out = tmp_path_factory.mktemp("converted")
-    return {key: convert(name, shared_data / file, out / key) for key, (name, file, _, _) in FILES.items()}
+    return {key: convert(FILES[file][0], shared_data / file, out / key) for key, file in DISTRACTORS.items()}
 
 
-@pytest.mark.parametrize("key", FILES)
+@pytest.mark.parametrize("key", DISTRACTORS)
 def test_all_questions_and_paragraphs_arrive_and_all_gold_is_there(all_converted: dict[str, Converted], key: str):
-    result, (_, _, n_questions, n_passages) = all_converted[key], FILES[key]
+    result = all_converted[key]
     assert result.questions_path is not None
     assert result.passages_path is not None
     questions = read_questions(result.questions_path)
     passages = {passage.id: passage for passage in read_passages(result.passages_path)}
-    assert (len(questions), len(passages)) == (n_questions, n_passages)
+    assert (len(questions), len(passages)) == FILES[DISTRACTORS[key]][1:]
     for question in questions:
         assert question.answers
         assert question.gold_ids
@@ -45,17 +65,17 @@ def test_all_questions_and_paragraphs_arrive_and_all_gold_is_there(all_converted
         assert result.counts.get(name, 0) == 0
 
 
-@pytest.mark.parametrize("file", CHECKSUMS)
+@pytest.mark.parametrize("file", FILES)
 def test_every_known_file_has_its_checksum_and_converts_completely(shared_data: Path, tmp_path: Path, file: str):
-    expected = CHECKSUMS[file]
-    result = convert(expected.dataset, shared_data / file, tmp_path / "out")
+    assert set(KNOWN_FILES.values()) == set(FILES)
+    dataset, questions, passages = FILES[file]
+    result = convert(dataset, shared_data / file, tmp_path / "out")
     assert result.known_file == file
-    assert result.counts.get("questions", 0) == expected.questions
-    assert result.counts.get("passages", 0) == expected.passages
+    assert (result.counts.get("questions", 0), result.counts.get("passages", 0)) == (questions, passages)
     if result.questions_path is not None:
-        questions = read_questions(result.questions_path)
-        assert len(questions) == expected.questions
-        assert all(question.answers for question in questions)
+        read = read_questions(result.questions_path)
+        assert len(read) == questions
+        assert all(question.answers for question in read)
 
 
 def test_a_file_with_one_byte_changed_is_no_known_file(shared_data: Path, tmp_path: Path):
@@ -65,7 +85,7 @@ def test_a_file_with_one_byte_changed_is_no_known_file(shared_data: Path, tmp_pa
 
 
 def converted_questions(shared_data: Path, out: Path, file: str) -> list[Question]:
-    path = convert(CHECKSUMS[file].dataset, shared_data / file, out).questions_path
+    path = convert(FILES[file][0], shared_data / file, out).questions_path
     assert path is not None
     return read_questions(path)
 

@@ -1,16 +1,13 @@
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.retrievers.hybrid import fuse_scores, reciprocal_rank_fusion
-from signatures.common.errors import UserError
+from corpora.retrievers.hybrid import fuse_scores
 
 pairs = st.lists(
     st.tuples(st.floats(0, 50), st.floats(-1, 1)).map(lambda pair: (round(pair[0], 3), round(pair[1], 3))), max_size=20
 )
 weights = st.floats(0, 1)
-rankings = st.lists(st.lists(st.integers(0, 15), unique=True, max_size=12), max_size=4)
 
 
 def split(candidates: list[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
@@ -59,27 +56,3 @@ def test_the_formula_on_a_worked_example():
 
 def test_no_word_match_leaves_the_dense_order():
     assert np.argsort(-fuse_scores(np.zeros(3), np.array([0.1, 0.9, 0.5]), 0.7)).tolist() == [1, 2, 0]
-
-
-@given(rankings, st.integers(0, 100))
-def test_rank_fusion_keeps_every_item_once_and_descends(lists, k):
-    fused = reciprocal_rank_fusion(lists, k)
-    assert sorted(item for item, _ in fused) == sorted({item for ranking in lists for item in ranking})
-    scores = [score for _, score in fused]
-    assert scores == sorted(scores, reverse=True)
-    for item, score in fused:
-        assert score == pytest.approx(sum(1 / (k + r.index(item) + 1) for r in lists if item in r))
-
-
-@given(st.lists(st.integers(), unique=True, max_size=20), st.integers(1, 4))
-def test_agreeing_rankings_fuse_to_themselves(ranking, copies):
-    assert [item for item, _ in reciprocal_rank_fusion([ranking] * copies)] == ranking
-
-
-def test_a_tie_goes_to_the_item_seen_first():
-    assert [item for item, _ in reciprocal_rank_fusion([["a", "b"], ["b", "a"]])] == ["a", "b"]
-
-
-def test_a_negative_constant_is_refused():
-    with pytest.raises(UserError, match="k=-1"):
-        reciprocal_rank_fusion([["a"]], -1)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from corpora.index.build import build_index
 from corpora.index.open import open_index
-from corpora.retrievers.hybrid import RankFusion
 from corpora.retrievers.rerank import open_reranker
 from corpora.retrievers.store import KEYS_FILE, KEYS_OFFSETS_FILE, PassageStore, content_hash, stored, write_store
 from signatures.common.errors import UserError
@@ -56,7 +55,6 @@ def test_every_retriever_returns_the_keys(folder, fake_embedder):
     hybrid = open_index(folder, embedder=fake_embedder)
     check(hybrid("amber brook", 60))
     check(open_index(folder, retriever="dense", embedder=fake_embedder)("amber brook", 60))
-    check(RankFusion([hybrid])("amber brook", 60))
     for name in ("own", "own-light"):
         check(open_reranker(hybrid, name)("amber brook", 60))
 

@@ -8,7 +8,6 @@ from corpora.index.build import build_index
 from corpora.index.open import fingerprints, open_index
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.engine import Prefetching
-from corpora.retrievers.hybrid import RankFusion
 from corpora.retrievers.rerank import open_reranker
 from signatures.common.errors import UserError
 
@@ -36,7 +35,7 @@ def named(passages):
     return [passage.id for passage in passages]
 
 
-@pytest.mark.parametrize("wrap", [lambda r: r, lambda r: open_reranker(r, "own-light"), lambda r: RankFusion([r])])
+@pytest.mark.parametrize("wrap", [lambda r: r, lambda r: open_reranker(r, "own-light")])
 @pytest.mark.parametrize("name", ["dense", "hybrid"])
 def test_a_prefetched_query_is_not_encoded_again_and_finds_the_same(hybrid_folder, encode, fake_embedder, name, wrap):
     retrieve = wrap(open_index(hybrid_folder, retriever=name, embedder=Embedder("fake", encode=encode)))

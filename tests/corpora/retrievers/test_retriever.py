@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from corpora.index.open import open_index
-from corpora.retrievers.hybrid import RankFusion
 from corpora.retrievers.rerank import open_reranker
 from corpora.retrievers.store import PassageStore, write_store
 from signatures.common.errors import UserError
@@ -112,17 +111,6 @@ def test_fingerprints_change_with_what_changes_results_and_with_nothing_else(hyb
     assert len(known) == 7
     assert fingerprint() == fingerprint()
     assert fingerprint(retriever="bm25", dense_weight=0.1) == fingerprint(retriever="bm25")
-
-
-def test_rank_fusion_serves_retrievers_with_scores_of_any_kind(retrievers):
-    fused = RankFusion([retrievers["bm25"], retrievers["dense"]])
-    assert isinstance(fused, Retriever)
-    assert fused.many(["amber brook", ""], 5) == [fused("amber brook", 5), []]
-    assert len(fused("amber brook", 5)) == 5
-    assert retrievers["bm25"].fingerprint in fused.fingerprint
-    assert copy.deepcopy(fused) is fused
-    with pytest.raises(UserError, match="at least one"):
-        RankFusion([])
 
 
 def test_ids_that_no_passage_has_are_found_without_reading_texts(tmp_path):

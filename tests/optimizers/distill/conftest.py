@@ -13,7 +13,7 @@ from optimizers.distill.examples import Example, Message
 from optimizers.distill.gold.calls import Material
 from optimizers.distill.gold.contexts import Contexts
 from optimizers.distill.gold.wrong_answers import WrongAnswers
-from optimizers.distill.student import Source
+from optimizers.distill.student import QuestionSource
 from programs.lms.adapter import ChatForm
 from tests.conftest import ListRetriever
 
@@ -80,8 +80,8 @@ def question_with_gold(retriever: ListRetriever) -> tuple[Question, dict[str, Pa
 
 
 @pytest.fixture(scope="session")
-def source() -> Source:
-    return Source("hotpotqa", "CC BY-SA 4.0")
+def source() -> QuestionSource:
+    return QuestionSource("hotpotqa", "CC BY-SA 4.0")
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,8 @@ import pytest
 
 from optimizers.distill import recipes
 from optimizers.distill.recipes import Distillation
-from optimizers.distill.student import Made, Student
-from optimizers.distill.trajectories import PredictorPrompt, Step, Trajectory, prompts_of
+from optimizers.distill.student import Made, StudentPrompts
+from optimizers.distill.trajectories import PredictorPrompt, Trajectory, TrajectoryStep, prompts_of
 from optimizers.metrics.catalog import get_metric
 from programs.genground import GenGround
 from programs.lms.adapter import ChatForm, JsonForm
@@ -71,38 +71,38 @@ def test_the_answer_may_be_right_in_part():
     ],
 )
 def test_rules_on_steps(inputs, outputs, rule):
-    step = Step("any", inputs, outputs)
+    step = TrajectoryStep("any", inputs, outputs)
     kept, rejected = recipes.kept_steps([step])
     assert (kept, dict(rejected)) == (([], {rule: 1}) if rule else ([step], {}))
 
 
 def test_a_prompt_beyond_the_students_context_is_rejected(source):
-    student = Student(JsonForm(context_size=300), {"reading": PredictorPrompt(ReadAnswer, [])}, "rag")
+    student = StudentPrompts(JsonForm(context_size=300), {"reading": PredictorPrompt(ReadAnswer, [])}, "rag")
     made = Made()
     many = [Passage(id=str(n), text="Words " * 40) for n in range(5)]
-    step = Step("reading", {"passages": many, "question": "?"}, {"answer": "x"})
+    step = TrajectoryStep("reading", {"passages": many, "question": "?"}, {"answer": "x"})
     assert not student.add(made, step, question_id="q", source=source, labels="gold")
     assert (made.examples, dict(made.rejected_examples)) == ([], {"prompt_fits_student": 1})
 
 
 def test_a_reply_that_the_student_could_not_parse_is_rejected(source):
-    student = Student(JsonForm(), {"answering": PredictorPrompt(CiteAnswer, [])}, "cov_rag")
+    student = StudentPrompts(JsonForm(), {"answering": PredictorPrompt(CiteAnswer, [])}, "cov_rag")
     made = Made()
-    step = Step("answering", {"passages": PASSAGES, "question": "?"}, {"response": "x" * 300_000})
+    step = TrajectoryStep("answering", {"passages": PASSAGES, "question": "?"}, {"response": "x" * 300_000})
     assert not student.add(made, step, question_id="q", source=source, labels="gold")
     assert dict(made.rejected_examples) == {"reply_parses_for_student": 1}
 
 
 def test_a_predictor_that_the_student_lacks_is_named(source):
-    student = Student(JsonForm(), {"reading": PredictorPrompt(ReadAnswer, [])}, "rag")
+    student = StudentPrompts(JsonForm(), {"reading": PredictorPrompt(ReadAnswer, [])}, "rag")
     with pytest.raises(UserError, match="rag has no predictor 'grounding': it has reading"):
-        student.add(Made(), Step("grounding", {}, {}), question_id="q", source=source, labels="gold")
+        student.add(Made(), TrajectoryStep("grounding", {}, {}), question_id="q", source=source, labels="gold")
 
 
 def test_rejections_are_counted_by_rule(scripted, retriever, teacher, question, source):
     scripted(teacher(), ChatForm())
     program = GenGround(retriever, k=6)
-    student = Student(JsonForm(), prompts_of(program), "genground")
+    student = StudentPrompts(JsonForm(), prompts_of(program), "genground")
     wrong = question.model_copy(update={"answers": ["Elsewhere"]})
     made = Distillation(program, student, SOUND_AND_RIGHT[-1], "teacher:x")(wrong, source)
     assert (made.examples, dict(made.rejected_trajectories)) == ([], {"answer_is_right": 1})

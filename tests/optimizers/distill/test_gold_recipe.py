@@ -4,7 +4,7 @@ import pytest
 
 from corpora.questions import Question
 from optimizers.distill.recipes import GoldDistillation
-from optimizers.distill.student import Source, Student
+from optimizers.distill.student import QuestionSource, StudentPrompts
 from optimizers.distill.trajectories import prompts_of
 from programs.catalog import build
 from programs.lms.adapter import JsonForm
@@ -16,7 +16,7 @@ def recipe(question_with_gold, retriever):
     _, corpus, material = question_with_gold
 
     def make(program="genground", adapter=None, **settings):
-        student = Student(adapter or JsonForm(), prompts_of(build(program, None)), program)
+        student = StudentPrompts(adapter or JsonForm(), prompts_of(build(program, None)), program)
         return GoldDistillation(student, corpus, retriever, material.wrong, **settings)
 
     return make
@@ -34,7 +34,7 @@ def test_every_predictor_with_gold_is_taught_and_the_question_alone_decides(reci
 
 
 def test_the_world_is_made_and_not_gold(recipe, question_with_gold):
-    made = recipe(predictors=["deduction"])(question_with_gold[0], Source("world", "any"))
+    made = recipe(predictors=["deduction"])(question_with_gold[0], QuestionSource("world", "any"))
     assert {(example.predictor, example.labels) for example in made.examples} == {("deduction", "made")}
 
 

@@ -7,7 +7,7 @@ import pytest
 from corpora.questions import Question, SubQuestion
 from optimizers.distill.genground import GroundingDistillation, GroundingSettings, seeds_of
 from optimizers.distill.recipes import answer_is_right
-from optimizers.distill.student import Student
+from optimizers.distill.student import StudentPrompts
 from optimizers.distill.trajectories import prompts_of
 from optimizers.metrics.catalog import get_metric
 from programs.genground import GenGround
@@ -36,7 +36,7 @@ def distil(scripted, retriever, source, in_chat_form):
 
         engine = scripted(answer, adapter or ChatForm())
         program = GenGround(retriever)
-        student = Student(JsonForm(), prompts_of(program), "genground")
+        student = StudentPrompts(JsonForm(), prompts_of(program), "genground")
         recipe = GroundingDistillation(
             program, student, corpus, retriever, AGREES, "teacher:x", settings=GroundingSettings(**settings)
         )
@@ -126,7 +126,7 @@ def test_a_question_without_one_gold_passage_is_counted(distil):
 
 
 def test_a_program_without_grounding_is_refused(retriever):
-    student = Student(JsonForm(), prompts_of(RAG(retriever)), "rag")
+    student = StudentPrompts(JsonForm(), prompts_of(RAG(retriever)), "rag")
     with pytest.raises(UserError, match="needs a program with the predictor 'grounding'"):
         GroundingDistillation(RAG(retriever), student, GOLD, retriever, AGREES, "teacher:x")
 

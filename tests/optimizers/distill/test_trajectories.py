@@ -5,7 +5,7 @@ import pytest
 
 from optimizers.distill.gold.catalog import GOLD, gold_examples, signature_of
 from optimizers.distill.recipes import Distillation, answer_is_right
-from optimizers.distill.student import Student, form_adapter
+from optimizers.distill.student import StudentPrompts, form_adapter
 from optimizers.distill.trajectories import prompts_of, run_recorded, skill_of
 from optimizers.metrics.catalog import get_metric
 from programs.catalog import build
@@ -82,7 +82,7 @@ def test_examples_are_byte_for_byte_what_the_program_sends_to_the_student(
     program = GenGround(retriever, k=6)
     scripted(teacher(), ChatForm())
     adapter = form_adapter(form)
-    student = Student(adapter, prompts_of(program), "genground")
+    student = StudentPrompts(adapter, prompts_of(program), "genground")
     made = Distillation(program, student, RIGHT, "teacher:x")(question, source)
     assert [example.predictor for example in made.examples] == [
         "deduction", "grounding", "grounding", "deduction", "grounding", "grounding", "deduction",
@@ -106,7 +106,9 @@ def test_plain_prompts_have_no_demonstrations_and_compiled_ones_do(scripted, ret
     assert len(compiled["deduction"].demos) == len(program.deduction.demos) > 0
 
     scripted(teacher(), ChatForm())
-    made = Distillation(program, Student(JsonForm(), compiled, "genground"), RIGHT, "teacher:x")(question, source)
+    made = Distillation(program, StudentPrompts(JsonForm(), compiled, "genground"), RIGHT, "teacher:x")(
+        question, source
+    )
     grounding = next(example for example in made.examples if example.predictor == "grounding")
     assert grounding.messages[0].content.startswith("Compiled words.")
     assert "Shown?" in grounding.messages[1].content
@@ -115,7 +117,7 @@ def test_plain_prompts_have_no_demonstrations_and_compiled_ones_do(scripted, ret
 def test_only_named_predictors_are_learnt(scripted, retriever, teacher, question, source):
     scripted(teacher(), ChatForm())
     program = GenGround(retriever, k=6)
-    student = Student(JsonForm(), prompts_of(program), "genground")
+    student = StudentPrompts(JsonForm(), prompts_of(program), "genground")
     made = Distillation(program, student, RIGHT, "teacher:x", ["deduction"])(question, source)
     assert {(example.skill, example.labels, example.source) for example in made.examples} == {
         ("deduction", "teacher:x", "hotpotqa")

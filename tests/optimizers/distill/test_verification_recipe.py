@@ -7,7 +7,7 @@ import pytest
 
 from corpora.questions import Question, SubQuestion
 from optimizers.distill.cov_rag import VerificationDistillation, VerificationSettings, answer_half
-from optimizers.distill.student import Student
+from optimizers.distill.student import StudentPrompts
 from optimizers.distill.trajectories import prompts_of
 from programs.cov_rag import CoVRAG
 from programs.lms.adapter import ChatForm, JsonForm
@@ -41,7 +41,7 @@ def distil(scripted, passages, source, in_chat_form):
         program = CoVRAG(retrieve)
         recipe = VerificationDistillation(
             program,
-            Student(JsonForm(), prompts_of(program), "cov_rag"),
+            StudentPrompts(JsonForm(), prompts_of(program), "cov_rag"),
             retrieve,
             frozenset([question.id]) if answers else frozenset(),
             "teacher:x",
@@ -116,18 +116,8 @@ def test_a_wrong_response_gets_the_gold_revision_or_that_of_the_teacher(distil):
         (RIGHT, {"judgement": "true"}, "every_reply_parsed"),
     ],
 )
-def test_verdicts_of_a_teacher(response, verdict, rule, scripted, passages, source, in_chat_form):
-    def reply(system, user):
-        return in_chat_form(verdict if "Examine the response" in system else {"response": response})
-
-    scripted(reply, ChatForm())
-    retrieve = ListRetriever(passages)
-    program = CoVRAG(retrieve)
-    student = Student(JsonForm(), prompts_of(program), "cov_rag")
-    settings = VerificationSettings(labels="teacher", negatives=0)
-    made = VerificationDistillation(program, student, retrieve, frozenset(), "teacher:x", settings=settings)(
-        QUESTION, source
-    )
+def test_verdicts_of_a_teacher(response, verdict, rule, distil):
+    made, _ = distil(response=response, verdict=verdict, labels="teacher")
     assert dict(made.rejected_trajectories) == ({rule: 1} if rule else {})
     if rule is None:
         assert verdicts(made) == [verdict]
@@ -164,7 +154,7 @@ def test_the_seed_model_answers_and_the_teacher_only_verifies(passages, source, 
     program = CoVRAG(retriever)
     recipe = VerificationDistillation(
         program,
-        Student(JsonForm(), prompts_of(program), "cov_rag"),
+        StudentPrompts(JsonForm(), prompts_of(program), "cov_rag"),
         retriever,
         frozenset(),
         "teacher:x",

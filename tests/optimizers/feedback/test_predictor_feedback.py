@@ -2,7 +2,7 @@ import dspy
 import pytest
 
 from optimizers.feedback.gold import gold_of
-from optimizers.feedback.metric import Call, describe_call, feedback
+from optimizers.feedback.metric import ObservedCall, describe_call, feedback
 from signatures.types import Hop, Passage
 
 BRIDGE = Passage(id="bridge", title="Old Bridge", text="The Old Bridge was built by Ansa Merrow.")
@@ -22,7 +22,7 @@ SECOND = Hop(question="Where was Ansa Merrow born?", answer="Quillon")
 
 def said(inputs, **outputs):
     result = dspy.Prediction(answer="x", passages=[BRIDGE, ANSA, FOG], hops=[])
-    return " ".join(describe_call(Call(QUESTION, inputs, outputs, gold_of(EXAMPLE, result))))
+    return " ".join(describe_call(ObservedCall(QUESTION, inputs, outputs, gold_of(EXAMPLE, result))))
 
 
 def deduced(hops, **outputs):

@@ -111,8 +111,8 @@ def test_empty_and_uncited_responses_have_defined_values() -> None:
         assert citations.alce_precision(response, REFERENCES, says) is None
     assert citations.self_consistency("It rained.", REFERENCES, says) is None
     assert citations.alce_recall("It rained.", [], says) == citations.alce_precision("It rained.", [], says) == 0.0
-    assert citations.uncited(dspy.Prediction(response="It rained.", answer="rain")) == 1.0
-    assert citations.uncited(dspy.Prediction(response="It rained [4].")) == 0.0
+    assert citations.uncited(None, dspy.Prediction(response="It rained.", answer="rain")) == 1.0
+    assert citations.uncited(None, dspy.Prediction(response="It rained [4].")) == 0.0
 
 
 WORDS = st.sampled_from(
@@ -142,11 +142,10 @@ def test_brackets_that_cannot_be_read_are_counted_and_cite_nothing() -> None:
     prediction = dspy.Prediction(
         response="It rose [Passage 1]. It fell 【2†source】 in [1990].", passages=[], citations=[]
     )
-    assert citations.unread(prediction) == 2
-    assert citations.unread_share(prediction) == 1.0
-    assert citations.uncited(prediction) == 1.0
-    assert citations.unread_share(dspy.Prediction(response="It rose [1-2][3][Passage 1].", passages=[])) == 1 / 3
-    assert citations.unread_share(dspy.Prediction(response="It rose in [1990].", passages=[])) == 0.0
+    assert citations.unread_share(None, prediction) == 1.0
+    assert citations.uncited(None, prediction) == 1.0
+    assert citations.unread_share(None, dspy.Prediction(response="It rose [1-2][3][Passage 1].", passages=[])) == 1 / 3
+    assert citations.unread_share(None, dspy.Prediction(response="It rose in [1990].", passages=[])) == 0.0
 
 
 def test_definitions_name_the_marks_that_are_read():

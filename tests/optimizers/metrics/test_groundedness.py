@@ -7,7 +7,7 @@ from optimizers.metrics.catalog import METRICS, ORACLE_METRICS
 from optimizers.metrics.citations import statements
 from optimizers.metrics.entailment.catalog import open_oracle
 from optimizers.metrics.entailment.oracle import Agreement, Passed, SetAgreement
-from optimizers.metrics.groundedness import score_all, with_oracle
+from optimizers.metrics.groundedness import with_oracle
 from signatures.common.errors import UserError
 from signatures.types import Passage
 
@@ -69,21 +69,11 @@ def test_other_weights_of_the_same_name_are_another_definition() -> None:
     assert first.definition != second.definition
 
 
-def test_many_rows_take_one_call_with_each_pair_once() -> None:
-    oracle = Copying()
-    scores = score_all([(EXAMPLE, SAID), (EXAMPLE, dspy.Prediction()), (dspy.Example(), SAID)], oracle, list(EXPECTED))
-    assert len(oracle.calls) == 1
-    assert len(set(oracle.calls[0])) == len(oracle.calls[0])
-    assert {name: values[0] for name, values in scores.items()} == EXPECTED
-    assert scores["keyfacts_recall"] == [0.5, 0.0, None]
-    assert scores["sc[cited]"] == [0.5, None, 0.5]
-    assert scores["sc[strict]"] == [0.5, 0.0, 0.5]
-
-
 def test_one_metric_asks_only_for_its_own_pairs() -> None:
     oracle = Copying()
     (recall,) = with_oracle(oracle, ["keyfacts_recall"])
     assert recall(EXAMPLE, SAID) == 0.5
+    assert (recall(EXAMPLE, dspy.Prediction()), recall(dspy.Example(), SAID)) == (0.0, None)
     assert {hypothesis for _, hypothesis in oracle.calls[0]} == set(EXAMPLE.key_facts)
     with pytest.raises(UserError, match=r"Unknown metric of an entailment oracle 'em'. .*sc\[strict\]"):
         with_oracle(oracle, ["em"])
@@ -113,9 +103,10 @@ def test_citation_metrics_are_in_the_catalog() -> None:
 )
 def test_bad_input_has_defined_values(response: str) -> None:
     said = dspy.Prediction(response=response, passages=SAID.passages)
-    rows = [(EXAMPLE, said), (dspy.Example(question="?", key_facts=None), said)]
-    for values in score_all(rows, open_oracle("lexical")).values():
-        assert all(value is None or 0 <= value <= 1 for value in values)
+    for metric in with_oracle(open_oracle("lexical")):
+        for example in (EXAMPLE, dspy.Example(question="?", key_facts=None)):
+            value = metric(example, said)
+            assert value is None or 0 <= value <= 1
     for name in CITATION_METRICS:
         assert METRICS[name](EXAMPLE, said) in (0.0, 1 / 3, 0.5, 1.0)
 
@@ -134,7 +125,7 @@ def test_real_answers_with_real_marks_are_all_scored(shared_data) -> None:
             facts = [claim["claim_string"] for claim in answer["claims"]]
             cited += any(one.marks for one in statements(answer["answer_string"]))
             rows.append((dspy.Example(key_facts=facts), said))
-    scores = score_all(rows, open_oracle("lexical"))
+    scores = {each.name: [each(*row) for row in rows] for each in with_oracle(open_oracle("lexical"))}
     assert len(rows) == 217
     assert set(scores) == set(ORACLE_METRICS)
     assert sum(value is not None for value in scores["sc[cited]"]) == cited > 150

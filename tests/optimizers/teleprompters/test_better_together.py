@@ -70,22 +70,18 @@ def test_trained_weights_stay_with_the_program(world, retriever):
     assert len(here.lm.provider.data) == 1
 
 
-def test_weights_of_an_lm_that_cannot_be_trained_are_a_reason_not_to_fit(world, retriever):
+@pytest.mark.parametrize(
+    ("program", "options", "said"),
+    [
+        (RAG, {}, r"its step w trains weights.*trainable_lm.*leave w out"),
+        (lambda _: CoT(), {"strategy": "labeled"}, r"its step labeled does not: "),
+        (RAG, {"strategy": "p -> x"}, r"unknown step 'x'. A step is p .*random_search"),
+    ],
+)
+def test_a_step_that_cannot_be_made_is_named(program, options, said, world, retriever):
     here = world()
-    with here.context(), pytest.raises(UserError, match=r"its step w trains weights.*trainable_lm.*leave w out"):
-        compile(RAG(retriever), here.task(), optimizer="better_together")
-
-
-def test_a_step_that_does_not_fit_is_named(world, retriever):
-    here = world()
-    with here.context(), pytest.raises(UserError, match=r"its step labeled does not: "):
-        compile(CoT(), here.task(options={"strategy": "labeled"}), optimizer="better_together")
-
-
-def test_an_unknown_step_is_refused_with_the_known_ones(world, retriever):
-    here = world()
-    with here.context(), pytest.raises(UserError, match=r"unknown step 'x'. A step is p .*random_search"):
-        compile(RAG(retriever), here.task(options={"strategy": "p -> x"}), optimizer="better_together")
+    with here.context(), pytest.raises(UserError, match=said):
+        compile(program(retriever), here.task(options=options), optimizer="better_together")
 
 
 def test_the_listing_does_not_ask_for_an_lm(retriever):

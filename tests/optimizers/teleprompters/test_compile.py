@@ -1,32 +1,28 @@
+from pathlib import Path
+
 import dspy
 import pytest
 
 from optimizers.teleprompters.catalog import OPTIMIZERS
 from optimizers.teleprompters.compile import compile
 from optimizers.teleprompters.task import Task
+from programs.closed_book.cot import CoT
 from programs.genground import GenGround
 from programs.lms.adapter import JsonForm
 from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
+from tests.conftest import load_module
 
-
-def examples(number):
-    return [
-        dspy.Example(question=f"Question {n}?", answer="right", answers=["right"]).with_inputs("question")
-        for n in range(number)
-    ]
-
-
-def score(example, prediction):
-    return float(prediction.answer == "right")
+tasks = load_module(Path(__file__).parent / "tasks.py")
+examples, score = tasks.examples, tasks.exact
 
 
 def even_are_right(system, user):
-    question = user.split("[[ ## question ## ]]\n")[1].split("\n")[0]
-    right = int(question.split()[-1].rstrip("?")) % 2 == 0
+    number = tasks.number_of(user)
+    right = number % 2 == 0
     return {
         "finished": "1. " in user,
-        "sub_question": f"Sub of {question}",
+        "sub_question": f"Sub of {number}",
         "evidence": "",
         "answer": "right" if right else "wrong",
     }
@@ -76,9 +72,13 @@ def test_a_score_of_zero_or_none_never_makes_a_demonstration(scripted, retriever
         assert compile(RAG(retriever), Task(examples(3), lambda e, p, v=value: v)).accepted == {"reading": 0}
 
 
-def test_labels_without_steps_tell_a_program_of_steps_nothing(retriever):
-    with pytest.raises(UserError, match="no predictor's outputs"):
-        compile(GenGround(retriever), Task(examples(9), score, max_demos=2), optimizer="labeled")
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [(GenGround, "no predictor's outputs"), (lambda _: CoT(), r"no predictor's outputs.*reasoning")],
+)
+def test_labels_that_no_predictor_can_show_are_refused(program, said, retriever):
+    with pytest.raises(UserError, match=said):
+        compile(program(retriever), Task(examples(9), score, max_demos=2), optimizer="labeled")
 
 
 def test_labels_of_plain_questions_go_to_readers(retriever):
@@ -145,14 +145,13 @@ def test_an_lm_that_is_not_there_ends_the_work_at_once(scripted, retriever):
     assert len(engine.requests) < 20
 
 
-def test_an_unknown_optimizer_is_refused_with_the_known_ones(retriever):
-    with pytest.raises(UserError, match=r"Unknown optimizer 'magic'. Choose from: .*labeled"):
-        compile(RAG(retriever), Task(examples(1), score), optimizer="magic")
-
-
-def test_nothing_to_learn_from_is_refused(retriever):
-    with pytest.raises(UserError, match="training set is empty"):
-        compile(RAG(retriever), Task([], score))
+@pytest.mark.parametrize(
+    ("number", "optimizer", "said"),
+    [(1, "magic", r"Unknown optimizer 'magic'. Choose from: .*labeled"), (0, "bootstrap", "training set is empty")],
+)
+def test_an_unknown_optimizer_or_nothing_to_learn_from_is_refused(number, optimizer, said, retriever):
+    with pytest.raises(UserError, match=said):
+        compile(RAG(retriever), Task(examples(number), score), optimizer=optimizer)
 
 
 def test_nothing_goes_to_standard_output(scripted, retriever, capsys):
@@ -211,13 +210,6 @@ def test_replies_that_the_strategy_overrode_become_no_demonstrations(scripted, r
     compiled = compile(GenGround(retriever, k=2, batch_size=2), Task(examples(4), score))
     assert compiled.accepted["grounding"] == 0
     assert all(demo.hops for demo in compiled.program.deduction.demos)
-
-
-def test_labels_that_fit_nowhere_are_refused(retriever):
-    from programs.closed_book.cot import CoT
-
-    with pytest.raises(UserError, match=r"no predictor's outputs.*reasoning"):
-        compile(CoT(), Task(examples(4), score), optimizer="labeled")
 
 
 def test_what_could_change_the_result_is_among_the_arguments(scripted, retriever):

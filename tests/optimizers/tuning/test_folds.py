@@ -46,8 +46,8 @@ def test_the_choice_among_equal_settings_is_worth_their_mean_and_not_the_luckies
 
 
 def test_limits_hold_on_the_questions_that_choose():
-    dear = Trial(1, "complete", {}, [1.0] * 4, {"calls": [9, 1, 9, 1]})
-    found = held_out([trial(0, [0.0] * 4), dear], Goal(at_most={"calls": 2}), folds=2, questions=4)
+    expensive = Trial(1, "complete", {}, [1.0] * 4, {"calls": [9, 1, 9, 1]})
+    found = held_out([trial(0, [0.0] * 4), expensive], Goal(at_most={"calls": 2}), folds=2, questions=4)
     assert found.chosen == [1, 0]
 
 

@@ -6,7 +6,7 @@ import dspy
 import pytest
 
 from optimizers.tuning.samplers import grid_size
-from optimizers.tuning.space import Numbers, Options, dearest, knob_space
+from optimizers.tuning.space import Numbers, Options, knob_space, most_calls
 from programs.cov_rag import CoVRAG
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.single_step.rag import RAG
@@ -78,6 +78,6 @@ def test_a_grid_has_all_whole_numbers_or_spaced_ones():
 
 
 def test_the_dearest_corner_bounds_the_calls():
-    assert dearest(Knobbed(), knob_space(Knobbed())) == 40
-    assert dearest(Knobbed(), knob_space(Knobbed(), searched=("rate",))) == 10
-    assert dearest(RAG(None), knob_space(RAG(None))) == 1
+    assert most_calls(Knobbed(), knob_space(Knobbed())) == 40
+    assert most_calls(Knobbed(), knob_space(Knobbed(), searched=("rate",))) == 10
+    assert most_calls(RAG(None), knob_space(RAG(None))) == 1

@@ -1,9 +1,8 @@
-"""The LM to train: the embedded one, a GGUF file, or a Hugging Face causal LM.
+"""The LM to train: the embedded one, a GGUF file, or a Hugging Face causal LM; its device, and its attention.
 
-Attention within the segments of a packed row, as an attention function of transformers.
-
-A mask over the whole row would compute mostly zeros; here each segment is multiplied with its prefix and itself alone.
-https://huggingface.co/docs/transformers/attention_interface
+Attention within the segments of a packed row is an attention function of transformers
+(https://huggingface.co/docs/transformers/attention_interface). A mask over the whole row would compute mostly zeros;
+here each segment is multiplied with its prefix and itself alone.
 """
 
 import contextlib

@@ -7,18 +7,18 @@ from typing import Any
 from optimizers.distill.training.data import Encoded
 from optimizers.distill.training.lm.student import Student
 
+_MOST_TOKENS = 256  # of a reply
 _PADDED_TOKENS = 16_384  # prompts of a batch, with their padding
 
 
-def replies(student: Student, examples: Sequence[Encoded], *, most_tokens: int = 256) -> list[str]:
+def replies(student: Student, examples: Sequence[Encoded]) -> list[str]:
     """Return the greedy reply to the prompt of each example, in their order.
 
     Args:
         student: The LM.
         examples: Their gold replies are not shown to the LM; a reply ends after twice the tokens of the longest.
-        most_tokens: Longest reply.
     """
-    most_tokens = min(most_tokens, 2 * max((len(example.reply) for example in examples), default=0) + 8)
+    most_tokens = min(_MOST_TOKENS, 2 * max((len(example.reply) for example in examples), default=0) + 8)
     texts = [""] * len(examples)
     with _inference(student):
         for batch in _batches(examples):
@@ -29,7 +29,6 @@ def replies(student: Student, examples: Sequence[Encoded], *, most_tokens: int =
 
 
 def _batches(examples: Sequence[Encoded]) -> Iterator[list[int]]:
-    """Yield places of prompts of similar length."""
     batch: list[int] = []
     for place in sorted(range(len(examples)), key=lambda place: len(examples[place].prompt)):
         if batch and (len(batch) + 1) * len(examples[place].prompt) > _PADDED_TOKENS:

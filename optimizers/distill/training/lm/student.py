@@ -1,9 +1,8 @@
 """The LM in training: its trainable weights, the loss of a batch, and its files.
 
-LoRA: low-rank updates of frozen linear maps (Hu et al., 2022, https://arxiv.org/abs/2106.09685), saved as PEFT does.
-
-The layers are our own because PEFT's compute the update in single precision, which costs a quarter of the speed on CPUs
-that multiply in bfloat16; the files are PEFT's, and `peft.PeftModel.from_pretrained` loads them.
+LoRA adds low-rank updates to frozen linear maps (Hu et al., 2022, https://arxiv.org/abs/2106.09685). The layers are our
+own because PEFT's compute the update in single precision, which costs a quarter of the speed on CPUs that multiply in
+bfloat16; the files are PEFT's, and `peft.PeftModel.from_pretrained` loads them.
 """
 
 import functools

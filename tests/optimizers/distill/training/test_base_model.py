@@ -93,9 +93,8 @@ def test_an_adapter_is_no_base(merged: bool, tiny: Path, copy: Path) -> None:
     if not merged:
         for name in ("config.json", "model.safetensors"):
             (copy / name).unlink()
-    with pytest.raises(UserError, match=r"copy' is an adapter, not an LM\. Train its base") as raised:
+    with pytest.raises(UserError, match=r"\A.*copy' is an adapter, not an LM\. Train its base.*\Z"):
         load_base(str(copy))
-    assert len(str(raised.value).splitlines()) == 1
 
 
 def test_an_adapter_of_the_hub_is_no_base(tiny: Path, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,9 +126,8 @@ def test_the_retries_of_the_hub_are_not_said_beside_our_error(
 @pytest.mark.parametrize("content", [b"hello", b"GGUFxxxx", b"GGUF\x03\x00\x00\x00" + b"\xff" * 30])
 def test_a_damaged_gguf_file_is_one_line(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "x.gguf").write_bytes(content)
-    with pytest.raises(UserError, match="cannot be loaded for training") as raised:
+    with pytest.raises(UserError, match=r"\A.*cannot be loaded for training.*\Z"):
         load_base(f"gguf:{tmp_path / 'x.gguf'}")
-    assert len(str(raised.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize("tied", [True, False])

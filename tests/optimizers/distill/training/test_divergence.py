@@ -8,10 +8,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from optimizers.distill.training.log import Step
+from optimizers.distill.training.log import TrainingStep
 from optimizers.distill.training.train import Training
 from signatures.common.errors import UserError
-from tests.optimizers.distill.training.runs import make_training, read_log
+from tests.optimizers.distill.training.runs import interrupt, make_training, read_log
 
 
 def break_losses(training: Training, monkeypatch: pytest.MonkeyPatch, steps: set[int]) -> None:
@@ -32,7 +32,7 @@ def test_a_step_whose_loss_is_no_number_is_skipped(
     break_losses(training, monkeypatch, {3})
     weights: dict[int, dict[str, torch.Tensor]] = {}
 
-    def keep(step: Step) -> None:
+    def keep(step: TrainingStep) -> None:
         weights[step.step] = {name: weight.detach().clone() for name, weight in training.student.weights.items()}
 
     description = training.run(report=keep)
@@ -58,9 +58,8 @@ def test_a_run_that_diverges_leaves_its_last_checkpoint_and_weights_to_go_on_fro
     out = tmp_path / "out"
     training = make_training(tiny, folder, out, epochs=8, checkpoint_minutes=1e-9)
     break_losses(training, monkeypatch, set(range(7, 99)))
-    with pytest.raises(UserError, match=r"of step 6 are in '.*last'") as raised:
+    with pytest.raises(UserError, match=r"\A.*of step 6 are in '.*last'.*\Z"):
         training.run()
-    assert len(str(raised.value).splitlines()) == 1
     assert [path.name for path in out.glob("checkpoint-*")] == ["checkpoint-0000006"]
     assert json.loads((out / "checkpoint-0000006" / "state.json").read_text())["skipped"] == 0
     saved = load_file(out / "checkpoint-0000006" / "weights.safetensors")
@@ -88,12 +87,7 @@ def test_a_validation_loss_that_is_no_number_ends_the_run(
 
 def test_a_checkpoint_of_before_is_resumed(tiny: Path, folder: Path, tmp_path: Path) -> None:
     """Its state counts no skipped steps."""
-
-    def stop(step: Step) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        make_training(tiny, folder, tmp_path / "out").run(report=stop)
+    interrupt(make_training(tiny, folder, tmp_path / "out"))
     path = tmp_path / "out" / "checkpoint-0000001" / "state.json"
     state = json.loads(path.read_text())
     state.pop("skipped", None)

@@ -11,10 +11,10 @@ import pytest
 
 from optimizers.distill.examples import write_examples
 from optimizers.distill.training.checkpoints import remove_leftovers
-from optimizers.distill.training.log import Step, write_step
+from optimizers.distill.training.log import TrainingStep, write_step
 from optimizers.distill.training.train import uninterrupted
 from signatures.common.errors import UserError
-from tests.optimizers.distill.training.runs import make_training, read_log
+from tests.optimizers.distill.training.runs import interrupt, make_training, read_log
 from tests.tiny_llama import make_examples
 
 ADAPTER = "adapter_model.safetensors"
@@ -23,7 +23,7 @@ ADAPTER = "adapter_model.safetensors"
 def test_a_run_that_an_error_ended_is_resumed(tiny: Path, folder: Path, tmp_path: Path) -> None:
     whole = make_training(tiny, folder, tmp_path / "whole", epochs=2).run()
 
-    def fail(step: Step) -> None:
+    def fail(step: TrainingStep) -> None:
         if step.step == 3:
             raise RuntimeError("CUDA out of memory")
 
@@ -42,7 +42,7 @@ def test_a_full_disk_is_reported_not_the_checkpoint_that_does_not_fit(
     def full(path: Path) -> None:
         raise OSError("No space left on device")
 
-    def fail(step: Step) -> None:
+    def fail(step: TrainingStep) -> None:
         raise RuntimeError("the first error")
 
     monkeypatch.setattr(training.student, "write_weights", full)
@@ -51,14 +51,13 @@ def test_a_full_disk_is_reported_not_the_checkpoint_that_does_not_fit(
     assert "No checkpoint could be written: No space left on device" in raised.value.__notes__
 
 
-def stopped(tiny: Path, folder: Path, out: Path) -> None:
-    """Stop a run after its first step."""
-
-    def interrupt(step: Step) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        make_training(tiny, folder, out).run(report=interrupt)
+@pytest.mark.parametrize("content", ["{}", "[]", "{", '{"step": "1"}'])
+def test_a_damaged_state_is_one_line(content: str, tiny: Path, folder: Path, tmp_path: Path) -> None:
+    interrupt(make_training(tiny, folder, tmp_path / "out"))
+    (path,) = (tmp_path / "out").glob("checkpoint-*/state.json")
+    path.write_text(content)
+    with pytest.raises(UserError, match=r"\A.*checkpoint-0000001' is damaged \(.+\). Start the training anew.*\Z"):
+        make_training(tiny, folder, tmp_path / "out").run(resume=True)
 
 
 @pytest.mark.parametrize(
@@ -67,12 +66,11 @@ def stopped(tiny: Path, folder: Path, out: Path) -> None:
 def test_a_state_of_other_types_is_one_line(
     entry: str, value: object, tiny: Path, folder: Path, tmp_path: Path
 ) -> None:
-    stopped(tiny, folder, tmp_path / "out")
+    interrupt(make_training(tiny, folder, tmp_path / "out"))
     (path,) = (tmp_path / "out").glob("checkpoint-*/state.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), entry: value}))
-    with pytest.raises(UserError, match=rf"damaged \(state.json: '{entry}") as raised:
+    with pytest.raises(UserError, match=rf"\A.*damaged \(state.json: '{entry}.*\Z"):
         make_training(tiny, folder, tmp_path / "out").run(resume=True)
-    assert len(str(raised.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", ["weights", "optimizer"])
@@ -82,30 +80,19 @@ def test_tensors_of_another_model_are_one_line(
 ) -> None:
     from safetensors.torch import load_file, save_file
 
-    stopped(tiny, folder, tmp_path / "out")
+    interrupt(make_training(tiny, folder, tmp_path / "out"))
     (path,) = (tmp_path / "out").glob(f"checkpoint-*/{name}.safetensors")
     first, *rest = load_file(path).items()
     changed = (f"{first[0]}x", first[1]) if change == "name" else (first[0], first[1].new_zeros(1))
     save_file(dict([changed, *rest]), path)
-    with pytest.raises(UserError, match="is damaged") as raised:
+    with pytest.raises(UserError, match=r"\A.*is damaged.*\Z"):
         make_training(tiny, folder, tmp_path / "out").run(resume=True)
-    assert len(str(raised.value).splitlines()) == 1
 
 
 def test_a_damaged_log_is_no_reason_to_stop(tiny: Path, folder: Path, tmp_path: Path) -> None:
-    stopped(tiny, folder, tmp_path / "out")
+    interrupt(make_training(tiny, folder, tmp_path / "out"))
     (tmp_path / "out" / "training.jsonl").write_bytes(b'\xff\xfe{"step": 1}\n')
     assert make_training(tiny, folder, tmp_path / "out").run(resume=True)["steps"] > 1
-
-
-@pytest.mark.parametrize("content", ["{}", "[]", "{", '{"step": "1"}'])
-def test_a_damaged_state_is_one_line(content: str, tiny: Path, folder: Path, tmp_path: Path) -> None:
-    stopped(tiny, folder, tmp_path / "out")
-    (state,) = (tmp_path / "out").glob("checkpoint-*/state.json")
-    state.write_text(content)
-    with pytest.raises(UserError, match=r"checkpoint-0000001' is damaged \(.+\). Start the training anew") as raised:
-        make_training(tiny, folder, tmp_path / "out").run(resume=True)
-    assert len(str(raised.value).splitlines()) == 1
 
 
 def test_the_adapter_of_somebody_else_is_not_replaced(tiny: Path, folder: Path, tmp_path: Path) -> None:
@@ -122,7 +109,7 @@ def test_a_run_killed_before_its_first_checkpoint_is_started_anew(tiny: Path, fo
     out = tmp_path / "out"
     (out / "best").mkdir(parents=True)
     (out / "best" / ADAPTER).write_bytes(b"of the killed run")
-    first, second = (Step(number, 2.0, 1e-3, 9, 1.0, 0.1, 0.5) for number in (1, 2))
+    first, second = (TrainingStep(number, 2.0, 1e-3, 9, 1.0, 0.1, 0.5) for number in (1, 2))
     with open(out / "training.jsonl", "w", encoding="utf-8") as log:
         write_step(log, first)
         write_step(log, second)
@@ -213,13 +200,8 @@ def test_a_signal_while_weights_change_is_obeyed_after_the_step_is_logged(
 
 
 def test_the_log_is_cut_by_the_numbers_of_its_steps(tiny: Path, folder: Path, tmp_path: Path) -> None:
-    def stop(step: Step) -> None:
-        if step.step == 3:
-            raise KeyboardInterrupt
-
     out = tmp_path / "out"
-    with pytest.raises(KeyboardInterrupt):
-        make_training(tiny, folder, out).run(report=stop)
+    interrupt(make_training(tiny, folder, out), after=3)
     first, _, third = (out / "training.jsonl").read_text().splitlines(keepends=True)
     (out / "training.jsonl").write_text(first + third + '{"step":4,"loss":1.0}\n{"step":5,"lo')  # cut by a kill
     make_training(tiny, folder, out).run(resume=True)
@@ -273,13 +255,8 @@ def test_the_best_full_weights_survive_a_write_that_fails(
 
 def test_best_weights_between_two_places_are_put_back(tiny: Path, folder: Path, tmp_path: Path) -> None:
     """A kill between the two renames."""
-
-    def stop(step: Step) -> None:
-        raise KeyboardInterrupt
-
     out = tmp_path / "out"
-    with pytest.raises(KeyboardInterrupt):
-        make_training(tiny, folder, out, evaluate_every=3, keep_best="loss").run(report=stop)
+    interrupt(make_training(tiny, folder, out, evaluate_every=3, keep_best="loss"))
     (out / ".measured-x").mkdir()
     (out / "best").rename(out / ".measured-x" / "best")
     (out / ".measured-x" / "old").mkdir()

@@ -1,27 +1,20 @@
 """Estimates, metrics on the validation examples, and the best weights."""
 
+import functools
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from optimizers.distill.training.data import read_data
 from optimizers.distill.training.estimate import estimate
-from optimizers.distill.training.lm.base_model import load_base
 from optimizers.distill.training.lm.generate import replies
-from optimizers.distill.training.log import Step
 from optimizers.distill.training.scoring import reply_scores, score_reply
 from optimizers.distill.training.settings import make_settings
-from optimizers.distill.training.train import Training
 from signatures.common.errors import UserError
+from tests.optimizers.distill.training import runs
 
-
-def make_training(tiny: Path, folder: Path, out: Path, **values: Any) -> Training:
-    settings = make_settings(**{"batch_size": 4, "learning_rate": 1e-2, "precision": "float32", **values})
-    base = load_base(str(tiny))
-    return Training(base, read_data(folder, base.tokenizer, settings), settings, out)
+make_training = functools.partial(runs.make_training, rank=16, alpha=32, precision="float32")
 
 
 def test_an_estimate_counts_the_run_and_changes_no_weight(tiny: Path, folder: Path, tmp_path: Path) -> None:
@@ -109,17 +102,12 @@ def test_the_best_weights_are_kept_by_a_function_of_their_folder(tiny: Path, fol
 def test_a_run_that_is_resumed_says_which_weights_of_before_were_the_best(
     tiny: Path, folder: Path, tmp_path: Path
 ) -> None:
-    def stop(step: Step) -> None:
-        if step.step == 3:
-            raise KeyboardInterrupt
-
     first, second = (
         make_training(tiny, folder, tmp_path / "out", evaluate_every=2, keep_best="program") for _ in range(2)
     )
     scores = iter([0.9, 0.1, 0.3, 0.2])
     first.evaluate = second.evaluate = lambda _: {"program": next(scores)}
-    with pytest.raises(KeyboardInterrupt):
-        first.run(report=stop)
+    runs.interrupt(first, after=3)
     kept = (tmp_path / "out" / "best" / "adapter_model.safetensors").read_bytes()
     description = second.run(resume=True)
     assert description["best"] == {"step": 0, "metric": "program", "value": 0.9, "folder": "best"}

@@ -45,9 +45,8 @@ def test_a_tilde_is_the_home_folder(name: str, tmp_path: Path, monkeypatch: pyte
     ],
 )
 def test_a_setting_that_is_no_number_is_refused(values: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=f"Training setting '{next(iter(values))}") as raised:
+    with pytest.raises(UserError, match=rf"\A.*Training setting '{next(iter(values))}.*\Z"):
         make_settings(**values)
-    assert len(str(raised.value).splitlines()) == 1
 
 
 def test_weights_that_leave_no_example_are_refused(tiny: Path, folder: Path, tmp_path: Path) -> None:
@@ -59,9 +58,8 @@ def test_weights_that_leave_no_example_are_refused(tiny: Path, folder: Path, tmp
 def test_examples_that_are_not_utf_8_are_an_error_of_their_line(folder: Path) -> None:
     path = folder / "examples.jsonl"
     path.write_bytes(path.read_bytes() + b'\xff\xfe{"messages"}\n')
-    with pytest.raises(UserError, match="examples.jsonl, line 25: not a training example") as raised:
+    with pytest.raises(UserError, match=r"\A.*examples.jsonl, line 25: not a training example.*\Z"):
         read_examples(path)
-    assert len(str(raised.value).splitlines()) == 1
 
 
 def test_marks_at_the_beginning_of_a_file_are_not_read(folder: Path) -> None:

@@ -48,9 +48,8 @@ def test_an_adapter_that_is_no_plain_lora_is_refused(
     special: dict[str, Any], tiny: Path, folder: Path, adapter: Path
 ) -> None:
     change(adapter / CONFIG, **special)
-    with pytest.raises(UserError, match=f"is no plain LoRA: .*{next(iter(special))}") as raised:
+    with pytest.raises(UserError, match=rf"\A.*is no plain LoRA: .*{next(iter(special))}.*\Z"):
         start(tiny, folder, adapter)
-    assert len(str(raised.value).splitlines()) == 1
 
 
 def test_an_adapter_of_another_kind_is_refused(tiny: Path, folder: Path, adapter: Path) -> None:

@@ -8,11 +8,11 @@ import torch
 
 from optimizers.distill.training.data import read_data
 from optimizers.distill.training.lm.base_model import load_base
-from optimizers.distill.training.log import Step
+from optimizers.distill.training.log import TrainingStep
 from optimizers.distill.training.settings import make_settings
 from optimizers.distill.training.train import Training
 from signatures.common.errors import UserError
-from tests.optimizers.distill.training.runs import make_training
+from tests.optimizers.distill.training.runs import interrupt, make_training, read_log
 
 
 @pytest.mark.parametrize("method", ["lora", "full"])
@@ -24,7 +24,7 @@ def test_training_lowers_the_loss_of_both_splits(tiny: Path, folder: Path, tmp_p
     after = description["validation"][-1]["losses"]
     assert after.keys() == {"all", "reading", "yes_no"}
     assert after["all"] < before["all"] / 2
-    log = [json.loads(line) for line in (tmp_path / "out" / "training.jsonl").read_text().splitlines()]
+    log = read_log(tmp_path / "out")
     assert len(log) == description["steps"] == 8 * 5
     assert log[-1]["loss"] < log[0]["loss"] / 4
     assert json.loads((tmp_path / "out" / "training.json").read_text()) == description
@@ -46,14 +46,7 @@ def test_peft_loads_the_adapter_and_computes_the_same(tiny: Path, folder: Path, 
 
 def test_an_interrupted_run_continues_exactly(tiny: Path, folder: Path, tmp_path: Path) -> None:
     make_training(tiny, folder, tmp_path / "whole", epochs=2).run()
-    interrupted = make_training(tiny, folder, tmp_path / "out", epochs=2)
-
-    def stop(step: Step) -> None:
-        if step.step == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted.run(report=stop)
+    interrupt(make_training(tiny, folder, tmp_path / "out", epochs=2), after=3)
     assert not (tmp_path / "out" / "training.json").exists()
     steps: list[int] = []
     make_training(tiny, folder, tmp_path / "out", epochs=2).run(
@@ -62,11 +55,8 @@ def test_an_interrupted_run_continues_exactly(tiny: Path, folder: Path, tmp_path
     assert steps == list(range(4, 11))
     name = "adapter_model.safetensors"
     assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    losses = [
-        [json.loads(line)["loss"] for line in (tmp_path / run / "training.jsonl").read_text().splitlines()]
-        for run in ("out", "whole")
-    ]
-    assert losses[0] == losses[1]
+    logs = [[line["loss"] for line in read_log(tmp_path / run)] for run in ("out", "whole")]
+    assert logs[0] == logs[1]
     assert not [path for path in (tmp_path / "out").iterdir() if path.is_dir()]
 
 
@@ -91,12 +81,7 @@ def test_a_run_names_the_sources_of_its_examples(tiny: Path, folder: Path, tmp_p
 def test_what_has_changed_is_not_resumed(tiny: Path, folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no checkpoint to resume"):
         make_training(tiny, folder, tmp_path / "out").run(resume=True)
-
-    def stop(step: Step) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        make_training(tiny, folder, tmp_path / "out").run(report=stop)
+    interrupt(make_training(tiny, folder, tmp_path / "out"))
     with pytest.raises(UserError, match="holds a training run already"):
         make_training(tiny, folder, tmp_path / "out").run()
     with pytest.raises(UserError, match=r"seed = 0, not 1"):
@@ -127,7 +112,7 @@ def test_a_run_ends_at_its_time(tiny: Path, folder: Path, tmp_path: Path) -> Non
     base = load_base(str(tiny))
     times = iter(range(0, 1_000_000, 100))  # every look at the clock is 100 s later
     data = read_data(folder, base.tokenizer, settings)
-    steps: list[Step] = []
+    steps: list[TrainingStep] = []
     Training(base, data, settings, tmp_path / "out", clock=lambda: float(next(times))).run(report=steps.append)
     assert 3 < len(steps) < 36
     rates = [step.learning_rate for step in steps]
