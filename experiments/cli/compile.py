@@ -11,7 +11,7 @@ from experiments.cli.shared.app import Log
 from experiments.cli.shared.console import emit, next_step, note, race_outcomes, race_table, resumable, say, show
 from experiments.cli.shared.next_commands import after_freezing, naming, other_split, used
 from experiments.cli.shared.options import with_option_groups
-from experiments.runs.specs import CompileSpec
+from experiments.runs.specs import CompileSpec, UncompiledSpec
 from programs.lms.spec import LMSpec
 from signatures.common.logs import are_json, event
 
@@ -36,7 +36,7 @@ class Result(options.Replacing):
 @with_option_groups
 def compile_(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl to optimize on; none of a test split.")],
-    program: options.UncompiledProgram,
+    program: UncompiledSpec,
     lm: LMSpec,
     spec: CompileSpec,
     resuming: options.Resuming,
@@ -52,7 +52,7 @@ def compile_(
     from experiments.pipeline.compile import note_without_demonstrations, stopped_text
     from experiments.pipeline.verbs import compilation
 
-    work = compilation(options.answerer(program.config(), lm, limits, threads=spec.threads), questions, spec)
+    work = compilation(options.answerer(program, lm, limits, threads=spec.threads), questions, spec)
     if result.estimate:
         emit(work.estimate.as_dict()) if result.as_json else say(str(work.estimate))
         return

@@ -11,7 +11,7 @@ from experiments.cli.shared.app import Watched, run_watched
 from experiments.cli.shared.console import emit, next_step, note, say, show
 from experiments.cli.shared.next_commands import after_record, after_run, after_shard
 from experiments.cli.shared.options import Recording, with_option_groups
-from experiments.runs.specs import RunSpec
+from experiments.runs.specs import ProgramSpec, RunSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError, one_line
 from signatures.common.logs import are_json, quotable
@@ -35,7 +35,7 @@ class Result(Watched):
 @with_option_groups
 def eval_(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl with gold answers.")],
-    program: options.AnyProgram,
+    program: ProgramSpec,
     lm: LMSpec,
     run: RunSpec,
     resuming: options.Resuming,
@@ -46,7 +46,7 @@ def eval_(
     """Ask a program every question of a file and score its answers."""
     from experiments.pipeline.verbs import evaluate
 
-    answerer = options.answerer(program.config(), lm, limits, threads=run.threads)
+    answerer = options.answerer(program, lm, limits, threads=run.threads)
     done = evaluate(
         answerer,
         questions,

@@ -16,11 +16,11 @@ from experiments.cli.serve import (
     service_watched,
     stated_address,
 )
-from experiments.cli.shared import options
 from experiments.cli.shared.app import Log, Otel
 from experiments.cli.shared.console import note
 from experiments.cli.shared.options import Limits as Budgets
 from experiments.cli.shared.options import parse_limits, with_option_groups
+from experiments.runs.specs import ProgramSpec
 from programs.lms.spec import LMSpec
 
 
@@ -40,7 +40,7 @@ class Transport:
 
 @with_option_groups
 def mcp(
-    program: options.AnyProgram,
+    program: ProgramSpec,
     lm: LMSpec,
     limits: Budgets,
     transport: Transport,

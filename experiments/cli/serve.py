@@ -17,12 +17,12 @@ from experiments.cli.shared.app import Log, Otel, spans_sent
 from experiments.cli.shared.console import emit, note
 from experiments.cli.shared.options import Limits as Budgets
 from experiments.cli.shared.options import parse_limits, with_option_groups
+from experiments.runs.specs import ProgramSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from experiments.pipeline.opened import OpenedProgram
-    from experiments.pipeline.setup import ProgramConfig
     from experiments.service.answering import Limits
     from experiments.service.app import Service
     from experiments.service.run import Address
@@ -70,7 +70,7 @@ class Serving:
 
 @with_option_groups
 def serve(
-    program: options.AnyProgram,
+    program: ProgramSpec,
     lm: LMSpec,
     limits: Budgets,
     serving: Serving,
@@ -154,15 +154,15 @@ def stated_address(host: str, port: int, token: str | None) -> "Address":
     return Address(host, port, token)
 
 
-def named_program(program: options.AnyProgram, folder: Path | None) -> "ProgramConfig":
-    """Return the configuration of a program that is named by options, or by the folder of its artifact."""
+def named_program(program: ProgramSpec, folder: Path | None) -> ProgramSpec:
+    """Return a program that is named by options, or by the folder of its artifact."""
     if folder is not None and program.artifact is not None and folder != program.artifact:
         raise UserError(f"{folder} and {program.artifact} are both named: serve one of them.")
-    return replace(program, artifact=folder or program.artifact).config()
+    return replace(program, artifact=folder or program.artifact)
 
 
 def opened_service(
-    program: "ProgramConfig", lm: LMSpec, granted: "Limits", address: "Address", limits: Budgets
+    program: ProgramSpec, lm: LMSpec, granted: "Limits", address: "Address", limits: Budgets
 ) -> "Service":
     """Return the service of a program, ready to answer, and say what was chosen for the embedded LM."""
     from experiments.service.run import make_service

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from experiments.pipeline import setup
-from experiments.pipeline.setup import OnServer, ProgramConfig, connection_of, lm_config, refused, with_defaults
+from experiments.pipeline.setup import OnServer, connection_of, lm_config, refused, with_defaults
 from experiments.runs.config import prompts_hash
+from experiments.runs.specs import ProgramSpec
 from programs.artifacts.loading import notify
 from programs.inference import Answerer
 from programs.lms.calls.retry import most_connections
@@ -54,7 +55,7 @@ class OpenedProgram(Answerer):
         self,
         program: "dspy.Module",
         connection: "Connection",
-        config: ProgramConfig = ProgramConfig(),
+        config: ProgramSpec = ProgramSpec(),
         origin: Origin | None = None,
         retrieve: "Retriever | None" = None,
     ):
@@ -121,7 +122,7 @@ class AnswererSpec:
         connection: An LM that is connected, in place of `lm`, which then only decides defaults.
     """
 
-    program: ProgramConfig
+    program: ProgramSpec
     lm: LMSpec
     budget: "Budget | None" = None
     retrieve: "Retriever | None" = None
@@ -164,7 +165,7 @@ class AnswererSpec:
         return OpenedProgram(program, connection, config, _origin(config.artifact, program), retrieve)
 
 
-def load(program: ProgramConfig, *, index: Any = None, lm: Any = None) -> OpenedProgram:
+def load(program: ProgramSpec, *, index: Any = None, lm: Any = None) -> OpenedProgram:
     """Return a program that is ready to be asked; its paths are absolute, so that the process may change its folder.
 
     Args:

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.runs.config import Connected
 from experiments.runs.shards import Shard
+from experiments.runs.specs import ProgramSpec, Retrieval
 from optimizers.metrics.metric import Metric
 from programs.lms.calls.retry import Transport, most_connections
 from programs.lms.spec import EMBEDDED, LMSpec, in_process, kind_of
@@ -31,37 +32,6 @@ if TYPE_CHECKING:
 
 HALLUCINATION = "hallucination[halluqa]"
 PAPER = "paper"  # preset
-
-
-@dataclass(frozen=True)
-class ProgramConfig:
-    """Which program to open, and what it retrieves from.
-
-    Args:
-        program: Name in the catalog, or `module:Class` of an own program, which is imported, so that it must come from
-            the user. None for a compiled program, unless that is an own one.
-        artifact: Folder of a compiled program; None for an uncompiled one.
-        preset: Named knobs of an uncompiled program; None means "paper", unless `with_defaults` chose another.
-        knobs: Override those of the preset or of the artifact.
-        index: Index folder; None if the program retrieves nothing.
-        retriever: Another retriever of the index than it was built for, or `module:name` of an own one, which is
-            imported, so that it must come from the user (`corpora.retrievers.own`).
-        rerank: "own", "own-light", "none", or a cross-encoder by folder or name; None means the one of our own that the
-            artifact was compiled with, or "none".
-        precision: How the embedder of the index computes: "f32", "bf16" or "int8"; None means "f32".
-        accept_probability_mode: Use a compiled program although its thresholds were set for another way of computing
-            P(yes) than that of the LM.
-    """
-
-    program: str | None = None
-    artifact: Path | None = None
-    preset: str | None = None
-    knobs: Mapping[str, Any] = field(default_factory=dict)
-    index: Path | None = None
-    retriever: str | None = None
-    rerank: str | None = None
-    precision: str | None = None
-    accept_probability_mode: bool = False
 
 
 def open_lm(config: LMSpec, budget: "Budget | None" = None) -> "Connection":
@@ -155,7 +125,7 @@ def open_metrics(names: str, oracle_id: str | None = None, *, cache: bool = True
     return open_typed(metric_names, oracle), f"{', '.join(decided)} by {describe(oracle)}"
 
 
-def open_retriever(config: ProgramConfig) -> "Retriever | None":
+def open_retriever(config: Retrieval) -> "Retriever | None":
     """Return the retriever of the program's index folder, or the user's own; None if it has none.
 
     Raises:
@@ -179,7 +149,7 @@ def open_retriever(config: ProgramConfig) -> "Retriever | None":
     return open_reranker(retrieve, config.rerank or NONE)
 
 
-def _own_retriever(config: ProgramConfig, name: str) -> "Retriever":
+def _own_retriever(config: Retrieval, name: str) -> "Retriever":
     from corpora.retrievers.own import own_retriever
 
     for option, value in (("reranker", config.rerank), ("precision", config.precision)):
@@ -214,7 +184,7 @@ def open_contexts(questions: "list[Question]", knowledge: str, passages: Path, *
     return choose_contexts(questions, list(read_passages(passages)), knowledge=knowledge, n=n, seed=seed)
 
 
-def check_program(config: ProgramConfig) -> None:
+def check_program(config: ProgramSpec) -> None:
     """Raise UserError if an uncompiled program cannot be opened, whatever its LM and its retriever are.
 
     An LM is asked when it is opened: mistakes are to be told before.
@@ -228,7 +198,7 @@ def check_program(config: ProgramConfig) -> None:
 
 
 def open_program(
-    config: ProgramConfig, retrieve: "Retriever | None", connection: "Connection", *, contexts: bool = False
+    config: ProgramSpec, retrieve: "Retriever | None", connection: "Connection", *, contexts: bool = False
 ) -> "dspy.Module":
     """Return a program of the catalog, or a compiled one.
 
@@ -251,7 +221,7 @@ def open_program(
     return program
 
 
-def _check_named(config: ProgramConfig) -> None:
+def _check_named(config: ProgramSpec) -> None:
     from programs.catalog import PROGRAMS
 
     both = config.program is not None and config.artifact is not None
@@ -264,7 +234,7 @@ def _check_named(config: ProgramConfig) -> None:
         )
 
 
-def _built(config: ProgramConfig, retrieve: "Retriever | None", connection: "Connection") -> "dspy.Module":
+def _built(config: ProgramSpec, retrieve: "Retriever | None", connection: "Connection") -> "dspy.Module":
     from programs.catalog import build, typed_program
     from programs.parts.knobs import takes_similarity
 
@@ -273,7 +243,7 @@ def _built(config: ProgramConfig, retrieve: "Retriever | None", connection: "Con
     return build(config.program, retrieve, preset=config.preset or PAPER, similarity=similarity, **config.knobs)
 
 
-def _loaded(config: ProgramConfig, retrieve: "Retriever | None", connection: "Connection") -> "dspy.Module":
+def _loaded(config: ProgramSpec, retrieve: "Retriever | None", connection: "Connection") -> "dspy.Module":
     from programs.artifact import load, needs_similarity, strategies_of
     from programs.catalog import typed_program
     from programs.parts.knobs import with_knobs
@@ -555,12 +525,12 @@ class ChosenDefault(NamedTuple):
         note: None if nothing was chosen that the user might not expect.
     """
 
-    program: ProgramConfig
+    program: ProgramSpec
     lm: LMSpec
     note: str | None = None
 
 
-def with_defaults(program: ProgramConfig, lm: LMSpec, *, retriever_is_open: bool = False) -> ChosenDefault:
+def with_defaults(program: ProgramSpec, lm: LMSpec, *, retriever_is_open: bool = False) -> ChosenDefault:
     """Return both configurations with defaults in place of None.
 
     An artifact gives its index, reranker and LM. An uncompiled program on the embedded LM, which reads few passages
@@ -586,7 +556,7 @@ def _is_embedded(lm: LMSpec) -> bool:
     return lm.api_base is None and kind_of(lm.id) == EMBEDDED
 
 
-def _with_small_defaults(program: ProgramConfig, lm: LMSpec) -> ChosenDefault:
+def _with_small_defaults(program: ProgramSpec, lm: LMSpec) -> ChosenDefault:
     """Return the configurations for the embedded LM; named values stay."""
     from programs.catalog import chosen_knobs, presets_of, typed_program
 
@@ -604,14 +574,14 @@ def _with_small_defaults(program: ProgramConfig, lm: LMSpec) -> ChosenDefault:
     return ChosenDefault(chosen, lm, f"{named} with preset {chosen.preset or PAPER}: {', '.join(shown) or 'no knobs'}")
 
 
-def _own_search(program: ProgramConfig) -> bool:
+def _own_search(program: ProgramSpec) -> bool:
     """Return whether a retriever of the user's own is named, which has no reranker of ours."""
     return program.retriever is not None and is_own(program.retriever)
 
 
 def with_artifact_defaults(
-    program: ProgramConfig, lm: LMSpec, *, retriever_is_open: bool = False
-) -> tuple[ProgramConfig, LMSpec]:
+    program: ProgramSpec, lm: LMSpec, *, retriever_is_open: bool = False
+) -> tuple[ProgramSpec, LMSpec]:
     """Return both configurations with the artifact's index, reranker and LM in place of None; without one, unchanged.
 
     Args:

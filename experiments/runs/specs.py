@@ -1,4 +1,4 @@
-"""What a run and a compilation are asked for: each field once, for options, keywords and checks.
+"""Which program is opened, and what a run, a compilation and a study are asked for: each field once.
 
 A group of options stands in the panel of the class that declares it. Where Python may give what a name stands for (a
 metric, a connection, questions), the type says so by Any: the module must stay light, since `--help` imports it.
@@ -14,6 +14,79 @@ from experiments.runs.shards import Shard
 from optimizers.metrics.names import COMPILED, DEFAULT, TUNED
 from optimizers.tuning.signs import GRACE_SECONDS, GRID_POINTS, HEARTBEAT_SECONDS, PRUNE_BELOW
 from signatures.common.specs import Field, Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knobs:
+    """What sets the knobs of a program."""
+
+    PANEL: ClassVar[str] = "Program"
+    preset: Annotated[
+        str | None,
+        Field(
+            "Named set of knobs; `verihop programs` lists those of each program. By default paper, or small with the "
+            "embedded LM."
+        ),
+    ] = None
+    knobs: Annotated[
+        Mapping[str, Any],
+        Field("A knob as name=value, repeatable, e.g. --set k=4.", "--set", form=("name=value", "k=4")),
+    ] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrieval:
+    """What passages are retrieved from, and how."""
+
+    index: Annotated[Path | None, Field("Index folder built by `verihop index`.")] = None
+    retriever: Annotated[
+        str | None,
+        Field("A retriever of the index other than the one it was built for, or your own: module:name."),
+    ] = None
+    rerank: Annotated[
+        str | None,
+        Field(
+            "Rerank the retrieved passages: own, own-light (faster), none, or a cross-encoder by folder or name. "
+            "By default none; own with preset small chosen by default; for an artifact, what it was compiled with."
+        ),
+    ] = None
+    precision: Annotated[str | None, Field("Of the embedder: f32 (default); faster: bf16, int8.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class UncompiledSpec(Retrieval, Knobs):
+    """A program by its name, and what it retrieves from."""
+
+    PANEL: ClassVar[str] = "Program"
+    program: Annotated[str, Field("Program by name, or your own: module:Class; `verihop programs` lists them.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramSpec(Retrieval, Knobs):
+    """Which program is opened, and what it retrieves from.
+
+    Own programs and retrievers (`module:name`) are imported, so that their names must come from the user.
+
+    Args:
+        knobs: Override those of the preset or of the artifact.
+    """
+
+    PANEL: ClassVar[str] = "Program"
+    program: Annotated[
+        str | None,
+        Field(
+            "Program by name, or your own: module:Class; `verihop programs` lists them. By default rag with the "
+            "embedded LM. Beside --artifact: the own program that it holds."
+        ),
+    ] = None
+    artifact: Annotated[Path | None, Field("A program compiled by `verihop compile`.")] = None
+    accept_probability_mode: Annotated[
+        bool,
+        Field(
+            "Use the artifact although its thresholds were set for another way of computing P(yes).",
+            "--accept-probability-mode",
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,7 +80,7 @@ def cascade(
     of --set or the defaults, and no LM is called. A budget that is spent writes nothing (exit code 3): the same command
     with a larger one takes the replies from the cache.
     """
-    chosen = options.parse_knobs(knobs)
+    chosen = options.pairs(knobs)
     if fitting.fit is None:
         groups = (fitting, selection, lm, limits)
         if extra := next((words for group in groups if (words := used(group))), None):

@@ -122,12 +122,12 @@ def _sent(
     folder: Path, question: str, lm: LMSpec, limits: options.Limits, index: Path | None
 ) -> "tuple[list[Prompt], dict[str, Any]]":
     from experiments.pipeline.opened import AnswererSpec
-    from experiments.pipeline.setup import ProgramConfig
+    from experiments.runs.specs import ProgramSpec
     from programs.artifacts.export import sent
     from programs.lms.calls.control import controlled
 
     named, _ = AnswererSpec(
-        ProgramConfig(artifact=folder, index=index), lm.for_threads(), limits.budget()
+        ProgramSpec(artifact=folder, index=index), lm.for_threads(), limits.budget()
     ).with_defaults()
     opened = named.open()
     connection = opened.connection

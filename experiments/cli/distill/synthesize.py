@@ -12,6 +12,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.options import with_option_groups
+from experiments.runs.specs import ProgramSpec
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Result(options.Output):
 @with_option_groups
 def synthesize(
     context: typer.Context,
-    program: options.AnyProgram,
+    program: ProgramSpec,
     recipe: Recipe,
     teacher: Teacher,
     student: Student,
@@ -42,7 +43,7 @@ def synthesize(
     from experiments.pipeline.setup import with_artifact_defaults
     from experiments.pipeline.synthesis.opened import SynthesisRequest, open_synthesis
 
-    program_config, teacher_config = with_artifact_defaults(program.config(), teacher.for_threads(execution.threads))
+    program_config, teacher_config = with_artifact_defaults(program, teacher.for_threads(execution.threads))
     if teacher_config.id is None:
         raise UserError("Name the teacher: --teacher ID, any id that `verihop eval --lm` takes.")
     checked = options.named_lm(recipe.answers, "--answers-lm")

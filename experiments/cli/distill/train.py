@@ -13,7 +13,9 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import asking
 from experiments.cli.shared.options import with_option_groups
+from experiments.runs.specs import Retrieval, Selection
 from signatures.common.errors import UserError
+from signatures.common.specs import fields_of
 
 if TYPE_CHECKING:
     from experiments.pipeline.training.program_scores import ProgramScores
@@ -142,11 +144,11 @@ class ProgramValidation:
             show_default=False,
         ),
     ] = None
-    split: options.Split = None
+    split: Annotated[str | None, fields_of(Selection)["split"].field] = None
     limit: Annotated[
         int | None, typer.Option(min=1, help="Ask only the first N questions; by default 50.", show_default=False)
     ] = None
-    index: options.Index = None
+    index: Annotated[Path | None, fields_of(Retrieval)["index"].field] = None
     preset: Annotated[
         str | None, typer.Option(help="Of --program; by default small where it has one.", show_default=False)
     ] = None
@@ -154,7 +156,7 @@ class ProgramValidation:
         list[str] | None,
         typer.Option("--set", help="A knob of --program as name=value, repeatable.", show_default=False),
     ] = None
-    rerank: options.Rerank = None
+    rerank: Annotated[str | None, fields_of(Retrieval)["rerank"].field] = None
 
     def scores(self, best: str | None) -> "ProgramScores | None":
         """Return what asks the program; None without one.
@@ -172,13 +174,14 @@ class ProgramValidation:
             raise UserError(
                 "To measure a program while an LM is trained, name it and its questions: --program, --questions."
             )
-        from experiments.pipeline.setup import ProgramConfig, open_questions
+        from experiments.pipeline.setup import open_questions
         from experiments.pipeline.training.program_scores import ProgramScores
+        from experiments.runs.specs import ProgramSpec
 
-        config = ProgramConfig(
-            self.program,
+        config = ProgramSpec(
+            program=self.program,
             preset=self.preset,
-            knobs=options.parse_knobs(self.knobs),
+            knobs=options.pairs(self.knobs),
             index=self.index,
             rerank=self.rerank,
         )

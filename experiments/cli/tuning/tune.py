@@ -11,7 +11,7 @@ from experiments.cli.shared.app import Log
 from experiments.cli.shared.console import emit, next_step, note, resumable, say, show
 from experiments.cli.shared.next_commands import after_freezing, naming, other_split, used
 from experiments.cli.shared.options import with_option_groups
-from experiments.runs.specs import StudySpec
+from experiments.runs.specs import ProgramSpec, StudySpec
 from programs.lms.spec import LMSpec
 from signatures.common.logs import are_json, event
 
@@ -34,7 +34,7 @@ class Result(options.Replacing):
 @with_option_groups
 def tune(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl that every trial is scored on.")],
-    program: options.AnyProgram,
+    program: ProgramSpec,
     lm: LMSpec,
     spec: StudySpec,
     resuming: options.Resuming,
@@ -48,7 +48,7 @@ def tune(
     """
     from experiments.pipeline.verbs import study
 
-    work = study(options.answerer(program.config(), lm, limits, threads=spec.threads), questions, spec)
+    work = study(options.answerer(program, lm, limits, threads=spec.threads), questions, spec)
     if result.estimate:
         whole = work.estimate()
         emit(asdict(whole)) if result.as_json else say(str(whole))

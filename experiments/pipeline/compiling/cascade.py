@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline import setup
 from experiments.pipeline.compiling.frozen import relative_path
 from experiments.pipeline.compiling.request import describe
 from experiments.pipeline.opened import AnswererSpec
 from experiments.runs.files import git_revision
+from experiments.runs.specs import ProgramSpec
 from programs.inference import warm_up
 from signatures.common.errors import UserError
 
@@ -41,7 +41,7 @@ class CascadeConfig:
         metric: Higher is better.
         knobs: Of the cascade, those that are not fitted.
         index: Index folder; None means the one that both artifacts name, if they do.
-        rerank: As for `ProgramConfig`; so is the next.
+        rerank: As for `ProgramSpec`; so is the next.
         accept_probability_mode: Use artifacts whose thresholds were set for another way of computing P(yes).
         most_tokens: Mean tokens of a question at most, those that a cache saves included; None for no limit.
         threads: Questions asked at a time.
@@ -151,7 +151,7 @@ def _opened(config: CascadeConfig, lm: "LMSpec", budget: "Budget | None") -> "tu
     with tempfile.TemporaryDirectory() as temporary:
         unfitted = Path(temporary) / "cascade"
         combine("cascade", folders, unfitted, knobs=config.knobs)
-        named = setup.ProgramConfig(
+        named = ProgramSpec(
             artifact=unfitted,
             index=config.index,
             rerank=config.rerank,

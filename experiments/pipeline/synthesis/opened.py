@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.pipeline import setup
-from experiments.pipeline.setup import ChosenDefault, ProgramConfig, with_defaults
+from experiments.pipeline.setup import ChosenDefault, with_defaults
 from experiments.pipeline.synthesis.sources import Seeds, open_seeds
 from experiments.pipeline.synthesis.synthesize import (
     GOLD_TEACHER,
@@ -18,6 +18,7 @@ from experiments.pipeline.synthesis.synthesize import (
 )
 from experiments.runs.config import Connected, describe_program
 from experiments.runs.files import Json
+from experiments.runs.specs import ProgramSpec
 from optimizers.distill.cov_rag import VerificationDistillation, VerificationSettings, answer_half
 from optimizers.distill.genground import GroundingDistillation, GroundingSettings
 from optimizers.distill.gold.catalog import GOLD
@@ -93,7 +94,7 @@ class SynthesisRequest:
 
     files: Sequence[tuple[str, Path]]
     teacher: LMSpec
-    program: ProgramConfig = field(default_factory=ProgramConfig)
+    program: ProgramSpec = field(default_factory=ProgramSpec)
     recipe: str = "program"
     answers: LMSpec | None = None
     grounding: GroundingSettings = field(default_factory=GroundingSettings)
@@ -126,7 +127,7 @@ class SynthesisRequest:
         return self.teacher.id == GOLD_TEACHER
 
     @property
-    def opened_program(self) -> ProgramConfig:
+    def opened_program(self) -> ProgramSpec:
         """The program: that of the recipe if none is named; as it is asked with the student, if that is embedded."""
         return self._chosen.program
 

@@ -10,8 +10,8 @@ from dspy.lm15 import Message, Response, TextPart, Usage
 
 from corpora.questions import Question, read_questions
 from experiments.pipeline.progress import TrainingProgress
-from experiments.pipeline.setup import ProgramConfig
 from experiments.pipeline.training.program_scores import ProgramScores
+from experiments.runs.specs import ProgramSpec
 from optimizers.distill.examples import Message as Turn
 from optimizers.distill.examples import write_examples
 from programs.lms.calls.reply_cache import cache_dir
@@ -84,7 +84,7 @@ def test_the_answers_are_those_of_the_weights(world: Path, monkeypatch: pytest.M
     monkeypatch.setattr(EmbeddedEngine, "complete", complete)
     folder = tmp_path / "weights"
     write_servable_llama(folder)
-    assert ProgramScores(ProgramConfig("standard"), questions)(folder)["program_em"] == 0.75
+    assert ProgramScores(ProgramSpec(program="standard"), questions)(folder)["program_em"] == 0.75
     assert set(asked) == {str(folder)}
 
 
@@ -99,7 +99,7 @@ def test_questions_that_are_trained_on_are_refused(train: Any, world: Path, exam
 
 
 def test_questions_without_answers_are_refused() -> None:
-    scores = ProgramScores(ProgramConfig("standard"), [Question(id="q", question="Who?", answers=[])])
+    scores = ProgramScores(ProgramSpec(program="standard"), [Question(id="q", question="Who?", answers=[])])
     with pytest.raises(UserError, match="1 of 1 questions have no gold answer"):
         scores.open()
 
@@ -129,7 +129,7 @@ def test_a_run_is_resumed_with_the_program_and_questions_it_was_started_with(
 
 def test_questions_that_end_in_an_error_are_told(world: Path, tmp_path: Path) -> None:
     write_servable_llama(tmp_path / "weights", positions=16)
-    scores = ProgramScores(ProgramConfig("standard"), read_questions(world / "questions.jsonl")[:2])
+    scores = ProgramScores(ProgramSpec(program="standard"), read_questions(world / "questions.jsonl")[:2])
     with pytest.warns(UserNotice, match="2 ended in an error and score 0, the first in .*context"):
         assert scores(tmp_path / "weights") == {"program_em": 0.0, "program_f1": 0.0, "program_errors": 1.0}
 
@@ -137,7 +137,7 @@ def test_questions_that_end_in_an_error_are_told(world: Path, tmp_path: Path) ->
 def test_weights_that_were_measured_can_be_measured_and_connected_again(world: Path, tmp_path: Path) -> None:
     write_servable_llama(tmp_path / "weights")
     before = sorted(path.name for path in (tmp_path / "weights").iterdir())
-    scores = ProgramScores(ProgramConfig("standard"), read_questions(world / "questions.jsonl")[:1])
+    scores = ProgramScores(ProgramSpec(program="standard"), read_questions(world / "questions.jsonl")[:1])
     assert scores(tmp_path / "weights") == scores(tmp_path / "weights")
     assert sorted(path.name for path in (tmp_path / "weights").iterdir()) == before
     connection = connect(f"embedded:{tmp_path / 'weights'}", cache=False)
