@@ -24,7 +24,7 @@ _SHOWN_REASONS = 3  # questions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(options.Output):
+class JudgeOutput(options.Output):
     """Where the judgements are written, and what is printed."""
 
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the judgements.")]
@@ -36,7 +36,7 @@ def judge(
     lm: LMSpec,
     execution: options.SeededExecution,
     limits: options.Limits,
-    result: Result,
+    output: JudgeOutput,
     passages: Annotated[
         Path | None, typer.Option(help="The runs' corpus; without it, citations are not judged.", show_default=False)
     ] = None,
@@ -60,19 +60,19 @@ def judge(
             runs,
             corpus,
             connection=connection,
-            out=result.out,
+            out=output.out,
             threads=execution.threads,
             resume=execution.resume,
             seed=execution.seed,
-            progress=not result.quiet,
+            progress=not output.quiet,
         )
-    if result.as_json:
+    if output.as_json:
         emit(judgement.as_dict())
     else:
-        _print(judgement, result.out)
+        _print(judgement, output.out)
     if judgement.all_unparsed:
         raise UserError(f"{connection.id} returned no verdict that could be parsed: name another LM with --lm.")
-    if not result.as_json:
+    if not output.as_json:
         next_step(command("verihop", "compare", *runs))
 
 

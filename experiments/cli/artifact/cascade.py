@@ -1,4 +1,4 @@
-"""`verihop artifact cascade`: a cheap artifact, and a dear one where that is doubtful; fitted or with given knobs."""
+"""`verihop artifact cascade`: a cheap artifact, and an expensive one where that is doubtful."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from experiments.cli.artifact.combine import Out, combined, show_next
-from experiments.cli.artifact.holding import Holding
+from experiments.cli.artifact.own_programs import OwnPrograms
 from experiments.cli.shared import options
 from experiments.cli.shared.console import counter, emit, note, say
 from experiments.cli.shared.next_commands import used
@@ -61,7 +61,7 @@ class Fitting:
 @with_option_groups
 def cascade(
     cheap: Annotated[Path, typer.Argument(help="The artifact that answers every question.")],
-    dear: Annotated[Path, typer.Argument(help="The artifact that is asked where the cheap answer is doubtful.")],
+    expensive: Annotated[Path, typer.Argument(help="The artifact that is asked where the cheap answer is doubtful.")],
     out: Out,
     fitting: Fitting,
     selection: Selection,
@@ -72,9 +72,9 @@ def cascade(
         list[str] | None,
         typer.Option("--set", help="A knob as name=value, repeatable, e.g. --set threshold=0.4.", show_default=False),
     ] = None,
-    holding: Holding = None,
+    own_programs: OwnPrograms = None,
 ) -> None:
-    """Combine a cheap artifact with a dear one, which is asked only where features of the cheap answer say so.
+    """Combine a cheap artifact with an expensive one, which is asked only where features of the cheap answer say so.
 
     With --fit the weights of the features and the threshold are fitted on training questions; without it they are those
     of --set or the defaults, and no LM is called. A budget that is spent writes nothing (exit code 3): the same command
@@ -87,12 +87,12 @@ def cascade(
             raise UserError(f"{extra[0]} is of fitting only: add --fit QUESTIONS.")
         combined(
             "cascade",
-            [cheap, dear],
+            [cheap, expensive],
             out,
             chosen,
             overwrite=result.overwrite,
             as_json=result.as_json,
-            holding=holding,
+            own_programs=own_programs,
         )
         return
     from experiments.pipeline.compiling.cascade import CascadeConfig, fit_artifacts
@@ -102,7 +102,7 @@ def cascade(
 
     config = CascadeConfig(
         cheap,
-        dear,
+        expensive,
         typed_metric(fitting.metric),
         chosen,
         index=fitting.index,
@@ -134,10 +134,10 @@ def cascade(
     if result.as_json:
         emit({"artifact": str(out), **record.model_dump(mode="json"), "notes": [left_out] if left_out else []})
         return
-    say(f"Wrote {out}: cascade of {cheap}, {dear}")
+    say(f"Wrote {out}: cascade of {cheap}, {expensive}")
     for line in _fit_lines(record):
         say(line)
-    show_next(record, out, *used(lm), holding=holding)
+    show_next(record, out, *used(lm), own_programs=own_programs)
 
 
 def _fit_lines(record: "Artifact") -> Iterator[str]:
@@ -145,7 +145,7 @@ def _fit_lines(record: "Artifact") -> Iterator[str]:
     found, metric = record.optimizer["details"], record.metric["name"]
     yield f"Fitted on {found['questions']} questions: threshold {record.knobs['threshold']:.4g}, rule {found['rule']}"
     yield f"On these questions ({metric} in percent, mean tokens; evaluate on others):"
-    names = {"never": "dear one never asked", "fitted": "cascade", "always": "dear one always asked"}
+    names = {"never": "expensive one never asked", "fitted": "cascade", "always": "expensive one always asked"}
     for case, name in names.items():
         one = found[case]
         asked = f", asks {_PERCENT * one['asked']:.0f} %" if case == "fitted" else ""

@@ -63,7 +63,7 @@ class Shares:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(options.Replacing):
+class MixOutput(options.Replacing):
     """Where the mixture is written, and what is printed."""
 
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for examples.jsonl and manifest.json.")]
@@ -73,7 +73,7 @@ class Result(options.Replacing):
 def mix(
     folders: Annotated[list[Path], typer.Argument(help="Folders of examples.")],
     shares: Shares,
-    result: Result,
+    output: MixOutput,
 ) -> None:
     """Mix folders of examples: no repeats, counts or weights by skill, a limit on the generated world, two splits."""
     from experiments.pipeline.synthesis.mixing import mix_folders
@@ -93,27 +93,27 @@ def mix(
     manifest = mix_folders(
         folders,
         mixture,
-        out=result.out,
+        out=output.out,
         exclude=shares.exclude or (),
         asked=shares.questions or (),
-        overwrite=result.overwrite,
+        overwrite=output.overwrite,
     )
     if shares.exclude and not shares.questions and "evaluation_gold_is_shown" not in manifest["dropped"]:
         note(
             "Note: only questions are compared with --exclude, not gold passages: put passages.jsonl beside its files, "
             "or name the questions of the examples (--questions)."
         )
-    if result.as_json:
-        emit({"folder": str(result.out), **manifest})
+    if output.as_json:
+        emit({"folder": str(output.out), **manifest})
         return
     counts = manifest["counts"]
     say(f"{counts['examples']} examples ({_listed(counts['by_split'])}).")
     say(f"By skill: {_listed(counts['by_skill'])}.")
     say(f"Left out: {_listed(manifest['dropped'])}.")
-    say(f"Written: {result.out}")
+    say(f"Written: {output.out}")
     next_step(
         command(
-            "verihop", "distill", "train", result.out, "-o", new_path(result.out.with_name(f"{result.out.name}-lm"))
+            "verihop", "distill", "train", output.out, "-o", new_path(output.out.with_name(f"{output.out.name}-lm"))
         )
     )
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(options.Output):
+class SynthesizeOutput(options.Output):
     """Where the examples are written, and what is printed."""
 
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for examples.jsonl and manifest.json.")]
@@ -37,7 +37,7 @@ def synthesize(
     filters: Filters,
     execution: options.SeededExecution,
     limits: options.Limits,
-    result: Result,
+    output: SynthesizeOutput,
 ) -> None:
     """Write training examples: a teacher runs a program, or a paper's recipe; what passes all filters is kept."""
     from experiments.pipeline.setup import with_artifact_defaults
@@ -74,14 +74,14 @@ def synthesize(
     for text in opened.notes:
         note(f"Note: {text}")
     with resumable():
-        made = opened.run(result.out, resume=execution.resume, progress=not result.quiet)
-    if result.as_json:
-        emit({"folder": str(result.out), "notes": opened.notes, **made.manifest})
+        made = opened.run(output.out, resume=execution.resume, progress=not output.quiet)
+    if output.as_json:
+        emit({"folder": str(output.out), "notes": opened.notes, **made.manifest})
         return
     _print(made)
     next_step(
         command(
-            "verihop", "distill", "train", result.out, "-o", new_path(result.out.with_name(f"{result.out.name}-lm"))
+            "verihop", "distill", "train", output.out, "-o", new_path(output.out.with_name(f"{output.out.name}-lm"))
         )
     )
 

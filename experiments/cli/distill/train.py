@@ -189,7 +189,7 @@ class ProgramValidation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(options.Output):
+class TrainOutput(options.Output):
     """Where the weights are written, and what is printed."""
 
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the adapter or weights.")]
@@ -205,7 +205,7 @@ def train(
     machine: Machine,
     measuring: Measuring,
     by_program: ProgramValidation,
-    result: Result,
+    output: TrainOutput,
 ) -> None:
     """Train a small LM on examples: LoRA or full, resumable, on CPU or GPU."""
     from experiments.pipeline.progress import TrainingProgress
@@ -232,7 +232,7 @@ def train(
             note(f"Note: {text}")
     if asked is None and not opened.held_back:
         note(f"Note: nothing will be measured: {NONE_HELD_BACK}")
-    if not result.quiet:
+    if not output.quiet:
         note(f"Loading {settings.base} ...")
     base = load_base(settings.base)
     data = encode_examples(opened, base.tokenizer, settings)
@@ -246,28 +246,28 @@ def train(
         asked.check(data.train_examples)
     if settings.keep_best:  # of the validation examples, those that are too long are left out
         check_metric(settings.keep_best, data.validation_examples, measuring.metric_examples, of_program)
-    training = Training(base, data, settings, result.out, evaluated=evaluated)
+    training = Training(base, data, settings, output.out, evaluated=evaluated)
     replies = measuring.metric_examples and data.validation
     scores = [reply_scores(training.student, data, measuring.metric_examples)] if replies else []
     scores += [asked] if asked is not None else []
     training.evaluate = all_scores(*scores) if scores else None
-    if unserved and not result.quiet:
-        note(f"Note: it can be trained, but --lm embedded:{result.out} will not serve it. {unserved}")
-    if result.estimate or not (result.quiet or result.resume):
+    if unserved and not output.quiet:
+        note(f"Note: it can be trained, but --lm embedded:{output.out} will not serve it. {unserved}")
+    if output.estimate or not (output.quiet or output.resume):
         size = estimate(training)
-        if result.estimate:
-            emit(asdict(size)) if result.as_json else say(str(size))
+        if output.estimate:
+            emit(asdict(size)) if output.as_json else say(str(size))
             return
         note(str(size))
-    with resumable(), TrainingProgress(training, shown=not result.quiet, asked=str(asked or "")) as progress:
+    with resumable(), TrainingProgress(training, shown=not output.quiet, asked=str(asked or "")) as progress:
         training.before_measuring = progress.measuring
-        description = training.run(resume=result.resume, report=progress.add, about=_about())
-    if result.as_json:
+        description = training.run(resume=output.resume, report=progress.add, about=_about())
+    if output.as_json:
         emit(description)
         return
-    _print(description, result.out)
+    _print(description, output.out)
     if not unserved:
-        trained = result.out / description["best"]["folder"] if settings.keep_best else result.out
+        trained = output.out / description["best"]["folder"] if settings.keep_best else output.out
         next_step(asking(by_program.program or "rag", lm=f"embedded:{trained}", index=by_program.index))
 
 

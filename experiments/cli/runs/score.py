@@ -52,7 +52,7 @@ class Gold:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(options.Output):
+class ScoreOutput(options.Output):
     """What is written and printed."""
 
     out: Annotated[
@@ -70,7 +70,7 @@ def score(
     scoring: Scoring,
     gold: Gold,
     limits: options.Limits,
-    result: Result,
+    output: ScoreOutput,
 ) -> None:
     """Add metrics to a run, or score predictions of another system, without asking the answering LM again."""
     from experiments.pipeline import setup
@@ -79,7 +79,7 @@ def score(
     from experiments.pipeline.scoring.score import score_run
     from experiments.pipeline.scoring.score_config import ScoreConfig
 
-    if answers.is_dir() == (result.out is not None):
+    if answers.is_dir() == (output.out is not None):
         raise UserError(
             f"{answers} is a run, and its metrics are added in place: omit --out."
             if answers.is_dir()
@@ -90,12 +90,12 @@ def score(
         metrics=metrics,
         questions=gold.questions,
         corpus=Corpus(gold.index, gold.passages),
-        judge=_judge(scoring, limits, metrics, result.threads),
-        threads=result.threads,
-        progress=not result.quiet,
+        judge=_judge(scoring, limits, metrics, output.threads),
+        threads=output.threads,
+        progress=not output.quiet,
     )
-    report = score_run(answers, config) if result.out is None else score_predictions(answers, config, result.out)
-    _print(report, result, oracle)
+    report = score_run(answers, config) if output.out is None else score_predictions(answers, config, output.out)
+    _print(report, output, oracle)
 
 
 def _judge(scoring: Scoring, limits: options.Limits, metrics: "list[Metric]", threads: int) -> Any:
@@ -106,14 +106,14 @@ def _judge(scoring: Scoring, limits: options.Limits, metrics: "list[Metric]", th
     return setup.open_judge(judge, nobody, metrics)
 
 
-def _print(report: "ScoreReport", result: Result, oracle: str | None) -> None:
+def _print(report: "ScoreReport", output: ScoreOutput, oracle: str | None) -> None:
     if oracle:
-        (note if result.as_json else say)(oracle)
+        (note if output.as_json else say)(oracle)
     for notice in report.notices:
         note(f"Note: {notice}")
     if report.kept:
         note(f"Note: The run already has {', '.join(report.kept)} by the same definition; not computed again.")
-    if result.as_json:
+    if output.as_json:
         emit(report.as_dict())
         return
     show(report.summary.as_table())

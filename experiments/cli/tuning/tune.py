@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(options.Replacing):
+class TuneOutput(options.Replacing):
     """What is written and printed."""
 
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the study, its plots and the artifact.")]
@@ -39,7 +39,7 @@ def tune(
     spec: StudySpec,
     resuming: options.Resuming,
     limits: options.Limits,
-    result: Result,
+    output: TuneOutput,
 ) -> None:
     """Search the best knobs, demonstrations and instructions, and freeze them.
 
@@ -49,35 +49,35 @@ def tune(
     from experiments.pipeline.verbs import study
 
     work = study(options.answerer(program, lm, limits, threads=spec.threads), questions, spec)
-    if result.estimate:
+    if output.estimate:
         whole = work.estimate()
-        emit(asdict(whole)) if result.as_json else say(str(whole))
+        emit(asdict(whole)) if output.as_json else say(str(whole))
         return
     with resumable():
         found, notes = work.run(
-            result.out,
+            output.out,
             resume=resuming.resume,
-            overwrite=result.overwrite,
-            progress=not (result.quiet or are_json()),
+            overwrite=output.overwrite,
+            progress=not (output.quiet or are_json()),
             say=lambda text: note(f"Note: {text}"),
         )
     best = {} if found.chosen is None else {"trial": found.chosen.number, "score": found.chosen.score()}
-    event("study_ended", best, stopped=found.stopped, folder=str(result.out))
-    _print(found, work.config, result, notes)
-    if not result.as_json and found.artifact is not None:
+    event("study_ended", best, stopped=found.stopped, folder=str(output.out))
+    _print(found, work.config, output, notes)
+    if not output.as_json and found.artifact is not None:
         words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank", "precision")]
         held_out = other_split(questions, spec.split)
-        next_step(*after_freezing(found.artifact, result.out, words, held_out, ["--metrics", spec.metric]))
+        next_step(*after_freezing(found.artifact, output.out, words, held_out, ["--metrics", spec.metric]))
     if found.stopped:
         note(f"Stopped: {found.stopped} Resume with the same command, --resume and a larger budget.")
         raise typer.Exit(3)
 
 
-def _print(found: "Found", config: "TuneConfig", result: Result, notes: list[str]) -> None:
+def _print(found: "Found", config: "TuneConfig", output: TuneOutput, notes: list[str]) -> None:
     """Print the best trials, what they gain, and what was written."""
     from experiments.analysis.tuning.findings import trials_table
 
-    if result.as_json:
+    if output.as_json:
         written = {
             "artifact": str(found.artifact) if found.artifact else None,
             "plots": [str(path) for path in found.plots],

@@ -37,7 +37,7 @@ class CascadeConfig:
 
     Args:
         cheap: The artifact that answers every question.
-        dear: The artifact that is asked where that looks doubtful.
+        expensive: The artifact that is asked where that looks doubtful.
         metric: Higher is better.
         knobs: Of the cascade, those that are not fitted.
         index: Index folder; None means the one that both artifacts name, if they do.
@@ -52,7 +52,7 @@ class CascadeConfig:
     """
 
     cheap: Path
-    dear: Path
+    expensive: Path
     metric: "Metric"
     knobs: Mapping[str, Any] = field(default_factory=dict)
     index: Path | None = None
@@ -120,7 +120,7 @@ def fit_artifacts(
     cost = {name: sum(outcome.costs[name] for outcome in outcomes) for name in outcomes[0].costs}
     record = combine(
         "cascade",
-        [config.cheap, config.dear],
+        [config.cheap, config.expensive],
         out,
         knobs={**config.knobs, **{name: getattr(fitted, name) for name in FITTED}},
         overwrite=overwrite,
@@ -146,7 +146,7 @@ def _opened(config: CascadeConfig, lm: "LMSpec", budget: "Budget | None") -> "tu
     """Return the cascade before it is fitted, and the LM: opened as an artifact of both, so that it is what is used."""
     from programs.artifact import combine
 
-    folders = [config.cheap, config.dear]
+    folders = [config.cheap, config.expensive]
     _check_lm(folders, lm)
     with tempfile.TemporaryDirectory() as temporary:
         unfitted = Path(temporary) / "cascade"
@@ -187,7 +187,7 @@ def _described(asked: "Asked", rule: "Fitted") -> dict[str, Any]:
 
 
 def _on_training_questions(samples: "Sequence[Sample]", fitted: "Cascade") -> dict[str, Any]:
-    """Return score, tokens and share asked if the dear program is asked never, as fitted, and always."""
+    """Return score, tokens and share asked if the expensive program is asked never, as fitted, and always."""
     from optimizers.cascade.fitting import replayed
 
     cases = {"never": _NEVER, "fitted": fitted.threshold, "always": _ALWAYS}

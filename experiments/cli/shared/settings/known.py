@@ -531,7 +531,7 @@ _ARTIFACT = ("artifact", "artifact_folder", "folder", "cheap")  # parameters tha
 _ORDER = ("lm", "api_base")  # these decide which of the others hold
 
 
-def holding(places: Sequence[Mapping[str, Any]], recorded: str | None = None) -> dict[str, int]:
+def deciding_places(places: Sequence[Mapping[str, Any]], recorded: str | None = None) -> dict[str, int]:
     """Return for each setting the number of the place whose value holds.
 
     The first place that states a setting decides. But an LM and what is said of it belong together: where a place names
@@ -548,22 +548,22 @@ def holding(places: Sequence[Mapping[str, Any]], recorded: str | None = None) ->
     if any("lm" in place for place in places):
         recorded = None
     for number, place in enumerate(places):
-        held = {name: places[at][name] for name, at in found.items()}
-        left_out = _left_out(place, held if recorded is None or number == TYPED else {"lm": recorded, **held})
+        active = {name: places[at][name] for name, at in found.items()}
+        left_out = _left_out(place, active if recorded is None or number == TYPED else {"lm": recorded, **active})
         for name in place:
             if name not in left_out:
                 found.setdefault(name, number)
     return found
 
 
-def _left_out(place: Mapping[str, Any], held: Mapping[str, Any]) -> set[str]:
+def _left_out(place: Mapping[str, Any], active: Mapping[str, Any]) -> set[str]:
     """Return the settings of a place that stronger ones make void."""
     void: set[str] = set()
-    if "lm" in held and "lm" in place and place["lm"] != held["lm"]:
+    if "lm" in active and "lm" in place and place["lm"] != active["lm"]:
         void.update(OF_MODEL)
-    if "lm" in held and in_process(held["lm"]) and "api_base" not in held:
+    if "lm" in active and in_process(active["lm"]) and "api_base" not in active:
         void.update(OF_ADDRESS)
-    if "api_base" in held and "api_base" in place and place["api_base"] != held["api_base"]:
+    if "api_base" in active and "api_base" in place and place["api_base"] != active["api_base"]:
         void.update(OF_SERVER)
     return void
 
@@ -623,7 +623,7 @@ def read_settings() -> Settings:
 
 
 @dataclass(frozen=True)
-class Held:
+class ActiveSettings:
     """What holds in one command.
 
     Args:
@@ -669,7 +669,7 @@ def shown(value: Any) -> str:
     return without_secrets(value) if isinstance(value, str) and "://" in value else without_keys(f"{value}")
 
 
-def hold(context: Any, parameters: Sequence[Any], settings: Settings) -> Held:
+def apply_settings(context: Any, parameters: Sequence[Any], settings: Settings) -> ActiveSettings:
     """Set the options of a parsed command to the values that hold.
 
     Args:
@@ -684,14 +684,14 @@ def hold(context: Any, parameters: Sequence[Any], settings: Settings) -> Held:
         if context.get_parameter_source(option.name).name == "COMMANDLINE"
     }
     places = settings.places(typed)
-    held_at = holding(places, _recorded_lm(context.params))
+    held_at = deciding_places(places, _recorded_lm(context.params))
     numbers = {name: number for name, number in held_at.items() if name in options}
     for name, option in options.items():
         context.params[option.name] = places[numbers[name]][name] if name in numbers else option.default
     values = {name: context.params[option.name] for name, option in options.items()}
-    held = Held(settings, values, numbers)
-    context.meta[_META] = held
-    return held
+    active = ActiveSettings(settings, values, numbers)
+    context.meta[_META] = active
+    return active
 
 
 def _recorded_lm(parameters: Mapping[str, Any]) -> str | None:
@@ -714,20 +714,20 @@ def _recorded_lm(parameters: Mapping[str, Any]) -> str | None:
     return None if lm is None or lm.on_server else lm.id
 
 
-_in_force: ContextVar[Held | None] = ContextVar("settings", default=None)
+_active: ContextVar[ActiveSettings | None] = ContextVar("settings", default=None)
 
 
-def held_by(context: Any) -> Held | None:
-    """Return what `hold` set in the context of a command; None if it was never called."""
-    held: Held | None = context.meta.get(_META)
-    return held
+def settings_of(context: Any) -> ActiveSettings | None:
+    """Return what `apply_settings` set in the context of a command; None if it was never called."""
+    active: ActiveSettings | None = context.meta.get(_META)
+    return active
 
 
-def held_here() -> Held:
+def active_settings() -> ActiveSettings:
     """Return what holds in the command that runs."""
-    held = _in_force.get()
-    assert held is not None, "no command runs"
-    return held
+    active = _active.get()
+    assert active is not None, "no command runs"
+    return active
 
 
 def to_type(values: Mapping[str, Any]) -> list[str]:
@@ -736,12 +736,12 @@ def to_type(values: Mapping[str, Any]) -> list[str]:
     Args:
         values: By name of the setting; those of an LM all together, since one may decide about another.
     """
-    held = _in_force.get()
-    settings = Settings() if held is None else held.settings
+    active = _active.get()
+    settings = Settings() if active is None else active.settings
     typed: dict[str, Any] = {}
     for name in sorted(values, key=lambda name: (*_ORDER, name).index(name)):
         places = settings.places(typed)
-        number = holding(places).get(name)
+        number = deciding_places(places).get(name)
         standing = known_options()[name].default if number is None else places[number][name]
         if values[name] != standing:
             typed[name] = values[name]
@@ -749,17 +749,17 @@ def to_type(values: Mapping[str, Any]) -> list[str]:
 
 
 @contextlib.contextmanager
-def in_force(held: Held) -> Iterator[None]:
+def settings_applied(active: ActiveSettings) -> Iterator[None]:
     """Let settings hold while a command runs: `to_type` knows them, and the cache is the one that the file names.
 
     Variables of the cache are stronger than the file. Child processes inherit the choice.
     """
-    added = {f"{PREFIX}{name.upper()}": str(value) for name, (value, _) in held.settings.cache_of_files().items()}
-    token = _in_force.set(held)
+    added = {f"{PREFIX}{name.upper()}": str(value) for name, (value, _) in active.settings.cache_of_files().items()}
+    token = _active.set(active)
     os.environ.update(added)
     try:
         yield
     finally:
-        _in_force.reset(token)
+        _active.reset(token)
         for name in added:
             os.environ.pop(name, None)
