@@ -161,7 +161,6 @@ def show_hop(number: int, hop: "Hop") -> None:
 
 
 def _verdict(hop: "Hop") -> str:
-    """Return the draft that a hop's answer was compared with, and the verdict."""
     if hop.draft is None:
         return f"  ({hop.verdict})" if hop.verdict else ""
     source = "second answer" if hop.candidates else "from memory"

@@ -109,7 +109,6 @@ def _print(artifact: "Artifact", program: str, out: Path) -> None:
 
 
 def _candidates_table(optimizer: dict[str, Any], metric: str) -> Any:
-    """Return the best candidates as a table, the best first."""
     from rich.markup import escape
     from rich.table import Table
 

@@ -151,7 +151,6 @@ def _row(active: ActiveSettings, name: str) -> dict[str, Any]:
 
 
 def _row_without_option(active: ActiveSettings, name: str) -> dict[str, Any]:
-    """Return value and source of a setting that has no option."""
     variable, stated = f"{PREFIX}{name.upper()}", active.settings.cache.get(name)
     row = {"value": None, "from": "default", "place": None, "variable": variable, "default": None}
     if stated is not None:
@@ -209,11 +208,7 @@ def _line(name: str, row: dict[str, Any]) -> str:
 
 
 def _write(active: ActiveSettings) -> Path:
-    """Write a settings file into the working folder, with what is typed and all other settings as comments.
-
-    Raises:
-        UserError: There is one, or a value has a key or a password in it.
-    """
+    """Write a settings file into the working folder, with what is typed and all other settings as comments."""
     from signatures.common.files import atomic_write, sha256_file
 
     path = Path(NAME)
@@ -258,11 +253,7 @@ def _found_file(active: ActiveSettings) -> SettingsFile | None:
 
 
 def _decide(active: ActiveSettings, trust: bool) -> None:
-    """Approve the file that was found with the content that was read, or no longer.
-
-    Raises:
-        UserError: No file was found, or the configuration folder cannot be written.
-    """
+    """Approve the file that was found with the content that was read, or no longer."""
     file = _found_file(active)
     if file is None or file.path is None:
         raise UserError(f"There is no {NAME} in this folder or a parent that needs approval.")
@@ -295,7 +286,6 @@ _EXAMPLES: dict[str, Any] = {
 
 
 def _toml(value: Any) -> str:
-    """Return a value as TOML writes it."""
     import json
 
     if isinstance(value, list):

@@ -75,7 +75,6 @@ def eval_(
 
 
 def _print(summary: "RunSummary", output: EvalOutput, oracle: str | None, abstention: dict[str, Any] | None) -> None:
-    """Print the scores, and write the report if requested."""
     if summary.unreadable:
         note(str(replace(summary.unreadable, example=quotable(summary.unreadable.example))))
     if output.report:
@@ -96,7 +95,6 @@ def _print(summary: "RunSummary", output: EvalOutput, oracle: str | None, absten
 
 
 def _abstention(run: Path, fixed: "FixedContexts | None") -> dict[str, Any] | None:
-    """Return the scores of abstaining if the contexts are balanced."""
     from experiments.runs.files import read_rows
     from experiments.runs.fixed_contexts import abstention_scores
 

@@ -93,7 +93,6 @@ def _print(judgement: "Judgement", out: Path) -> None:
 
 
 def _print_reasons(judgement: "Judgement", out: Path) -> None:
-    """Print the reasons of the first questions that have one."""
     questions = list(dict.fromkeys(reason.id for reason in judgement.reasons))
     if not questions:
         return

@@ -152,7 +152,6 @@ def _closed_book_notes(
 
 
 def _seen_note(program: "dspy.Module", questions: "Sequence[Question]") -> str | None:
-    """Return a note if questions are among the demonstrations of a compiled program."""
     demos = [demo for predictor in program.predictors() for demo in predictor.demos]
     shown = [demo["question"] for demo in demos if isinstance(demo.get("question"), str)]
     seen = _count_among(shown, questions)
@@ -165,7 +164,6 @@ def _seen_note(program: "dspy.Module", questions: "Sequence[Question]") -> str |
 
 
 def _count_among(texts: "Sequence[str]", questions: "Sequence[Question]") -> int:
-    """Return how many questions are among the texts, whatever their case and spaces."""
     known = set(map(_words, texts))
     return sum(_words(question.question) in known for question in questions)
 

@@ -117,7 +117,6 @@ def run_demo(
 
 
 def _best(run: Path) -> str:
-    """Return the question of a run with the highest F1, preferring those with cited passages."""
     from experiments.runs.files import read_rows
 
     best = max(read_rows(run), key=lambda row: (bool(row["citations"]), row["scores"]["f1[hotpot]"] or 0, row["id"]))

@@ -219,7 +219,6 @@ def _session(program: "dspy.Module", config: RunConfig, connection: Connected, r
 
 
 def _answered(questions: Sequence[Any], folder: Path) -> list[Any]:
-    """Return the examples of the questions that were answered without an error."""
     from optimizers.examples import to_examples
 
     failed = {row["id"] for row in read_rows(folder) if row["error"] is not None}

@@ -91,7 +91,6 @@ def map_rows(
 
 
 def _collect(pool: ThreadPool[Any, Row | UserError], write: Callable[[Row], None], control: Control) -> list[UserError]:
-    """Write all rows, and return the errors of items that failed."""
     failed: list[UserError] = []
 
     def add(result: Row | UserError) -> None:

@@ -29,7 +29,6 @@ def _as_dict(value: Any) -> dict[str, Any]:
 
 
 def _passage(value: Any) -> dict[str, Any]:
-    """Return id, title, text and the other keys of a passage."""
     fields = _as_dict(value)
     own = {name: fields.get(name, "") for name in ("id", "title", "text")}
     return {**own, **(plain_metadata(value) if isinstance(value, Passage) else {})}

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
-    from experiments.runs.fixed_contexts import Chosen
     from optimizers.metrics.metric import Metric
     from programs.artifact import Artifact
     from programs.lms.calls.budget import Budget
@@ -50,7 +49,6 @@ def open_lm(config: LMSpec, budget: "Budget | None" = None) -> "Connection":
 
 
 def _settings(spec: LMSpec) -> dict[str, Any]:
-    """Return the settings as keyword arguments of `connect`, without the id and without those that are None."""
     from programs.lms.connect import ModelTraits
 
     traits, transport = part_of(spec, ModelTraits), part_of(spec, Transport)
@@ -94,19 +92,29 @@ def open_judge(config: LMSpec, task_lm: "Connection", metrics: "Sequence[Metric]
     return judge
 
 
-def open_metrics(names: str, oracle_id: str | None = None, *, cache: bool = True) -> "tuple[list[Metric], str | None]":
-    """Return the metrics, and a description of the entailment oracle if any of them needs one.
+def open_metrics(
+    metrics: "str | Metric | Sequence[str | Metric]", oracle_id: str | None = None, *, cache: bool = True
+) -> "tuple[list[Metric], str | None]":
+    """Return metrics by name, or as they are, and a description of the entailment oracle if any of them needs one.
 
     Args:
-        names: Names of the catalog, of `ORACLE_METRICS`, or own ones (`module:name`), separated by commas. They must
-            come from the user: own metrics are imported.
+        metrics: Metrics, or names of the catalog, of `ORACLE_METRICS`, or own ones (`module:name`), separated by commas
+            or in a list. Names must come from the user: own metrics are imported.
         oracle_id: Id of the oracle; the offline default if None.
         cache: Whether the oracle's judgements are cached, and cached ones used.
 
     Raises:
-        UserError: A name or the oracle is unknown, an own metric cannot be imported, or an oracle is named that no
-            metric needs.
+        UserError: A name or the oracle is unknown, an own metric cannot be imported, an oracle is named that no metric
+            needs, or something is neither a name nor a metric.
     """
+    given = [metrics] if isinstance(metrics, str | Metric) else metrics
+    if not isinstance(given, Sequence) or not all(isinstance(each, str | Metric) for each in given):
+        raise refused("metrics", metrics, f"names such as em,f1[hotpot]{_OWN}, or a list of names or metrics")
+    opened, described = _named_metrics(",".join(each for each in given if isinstance(each, str)), oracle_id, cache)
+    return [*opened, *(each for each in given if isinstance(each, Metric))], described
+
+
+def _named_metrics(names: str, oracle_id: str | None, cache: bool) -> "tuple[list[Metric], str | None]":
     from optimizers.metrics.catalog import ORACLE_METRICS
     from optimizers.metrics.typed.opened import by_oracle, open_typed, typed_names
 
@@ -156,32 +164,6 @@ def _own_retriever(config: Retrieval, name: str) -> "Retriever":
         if value not in (None, "none"):
             raise UserError(f"An own retriever has no {option} of ours: omit {value}.")
     return own_retriever(name, config.index)
-
-
-def open_questions(path: Path, *, split: str | None = None, limit: int | None = None) -> "list[Question]":
-    """Return the questions of a file: those of one split, at most `limit`.
-
-    Raises:
-        UserError: The file is missing or broken, or no question is selected.
-    """
-    from corpora.questions import read_questions, select
-
-    questions = select(read_questions(path), split=split, limit=limit)
-    if not questions:
-        raise UserError(f"{path} contains no questions{f' of split {split!r}' if split else ''}.")
-    return questions
-
-
-def open_contexts(questions: "list[Question]", knowledge: str, passages: Path, *, n: int, seed: int) -> "Chosen":
-    """Return the questions that can have a fixed context of `n` passages from the corpus, and the contexts.
-
-    Raises:
-        UserError: The corpus is broken, the kind of knowledge is unknown, or no question can have such a context.
-    """
-    from corpora.passages import read_passages
-    from experiments.runs.fixed_contexts import choose_contexts
-
-    return choose_contexts(questions, list(read_passages(passages)), knowledge=knowledge, n=n, seed=seed)
 
 
 def check_program(config: ProgramSpec) -> None:
@@ -338,7 +320,7 @@ def limits_of(budget: "Mapping[str, float] | Budget | None") -> "Budget | None":
     return Budget(**limits) if limits else None
 
 
-def questions_of(questions: Any, split: str | None = None, limit: int | None = None) -> "list[Question]":
+def open_questions(questions: Any, *, split: str | None = None, limit: int | None = None) -> "list[Question]":
     """Return the questions of a file, or those given, which may be mappings as in the file.
 
     Args:
@@ -347,12 +329,16 @@ def questions_of(questions: Any, split: str | None = None, limit: int | None = N
         limit: Only the first of them.
 
     Raises:
-        UserError: The file is missing or broken, no question is selected, or what is given is no question.
+        UserError: The file is missing or broken or has none of the split, or what is given is no question.
     """
-    from corpora.questions import select
+    from corpora.questions import read_questions, select
 
     if isinstance(questions, Path | str):
-        return open_questions(expanded(questions), split=split, limit=limit)
+        path = expanded(questions)
+        selected = select(read_questions(path), split=split, limit=limit)
+        if not selected:
+            raise UserError(f"{path} contains no questions{f' of split {split!r}' if split else ''}.")
+        return selected
     if not isinstance(questions, Iterable) or isinstance(questions, Mapping):
         raise refused("questions", questions, "a questions.jsonl, or questions")
     return select([_question(each, number) for number, each in enumerate(questions, 1)], split=split, limit=limit)
@@ -378,26 +364,6 @@ def _question(given: Any, number: int) -> "Question":
 def path_of(questions: Any) -> Path | None:
     """Return the file that questions are read from; None if they are given."""
     return expanded(questions) if isinstance(questions, Path | str) else None
-
-
-def metrics_of(
-    metrics: "str | Metric | Sequence[str | Metric]", oracle: str | None, *, cache: bool = True
-) -> tuple[list[Metric], str | None]:
-    """Return metrics by name, or as they are, and a description of the oracle if any of them needs one.
-
-    Args:
-        metrics: Names may be separated by commas or in a list.
-        oracle, cache: See `experiments.pipeline.setup.open_metrics`.
-
-    Raises:
-        UserError: See `experiments.pipeline.setup.open_metrics`; or something is neither a name nor a metric.
-    """
-    given = [metrics] if isinstance(metrics, str | Metric) else metrics
-    if not isinstance(given, Sequence) or not all(isinstance(each, str | Metric) for each in given):
-        raise refused("metrics", metrics, f"names such as em,f1[hotpot]{_OWN}, or a list of names or metrics")
-    names = ",".join(each for each in given if isinstance(each, str))
-    opened, described = open_metrics(names, oracle, cache=cache)
-    return [*opened, *(each for each in given if isinstance(each, Metric))], described
 
 
 def metric_of(metric: "str | Metric") -> Metric:
@@ -575,7 +541,6 @@ def _with_small_defaults(program: ProgramSpec, lm: LMSpec) -> ChosenDefault:
 
 
 def _own_search(program: ProgramSpec) -> bool:
-    """Return whether a retriever of the user's own is named, which has no reranker of ours."""
     return program.retriever is not None and is_own(program.retriever)
 
 
@@ -615,7 +580,6 @@ def with_artifact_defaults(
 
 
 def _with_recorded_lm(folder: Path, artifact: "Artifact", lm: LMSpec) -> LMSpec:
-    """Return the configuration with the LM of the artifact, unless another is named."""
     if lm.id is not None or not artifact.lm:
         return lm
     if lm.api_base is not None and not artifact.lm.on_server and in_process(artifact.lm.id):

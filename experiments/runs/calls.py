@@ -116,12 +116,7 @@ def call_frames(folder: Path) -> Iterator[Frame]:
 
 
 def _frame_at(file: IO[bytes], start: int) -> Frame:
-    """Return the frame whose label the file stands at.
-
-    Raises:
-        EOFError: The label is incomplete.
-        ValueError: There is none, or none that fits.
-    """
+    """Return the frame whose label the file stands at."""
     header = file.read(_HEADER.size)
     if len(header) < _HEADER.size:
         raise EOFError if _HEADER.pack(_SKIPPABLE, 0).startswith(header[:4]) else ValueError("no label of a question")

@@ -96,7 +96,6 @@ def _of_one_kind(
     n: int,
     seed: int,
 ) -> "tuple[list[FixedContext], UserError | None]":
-    """Return the questions with contexts of one kind, and the error of the first question that can have none."""
     from optimizers.contexts import fixed_context
 
     chosen, first_error = [], None

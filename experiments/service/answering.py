@@ -243,11 +243,7 @@ class Answering:
             self._places.release()
 
     async def _hop_by_hop(self, id: str, question: str, told: "asyncio.Queue[Event | None]") -> dict[str, Any]:
-        """Put each hop into `told`, and return the answer as clients see it.
-
-        Raises:
-            _Ended: There is no answer.
-        """
+        """Put each hop into `told`, and return the answer as clients see it."""
         import dspy
 
         from programs.lms.calls.budget import Budget, limited_by
@@ -336,7 +332,6 @@ def as_answer(prediction: "dspy.Prediction") -> dict[str, Any]:
 
 
 def _plain(value: "Hop | Any") -> dict[str, Any]:
-    """Return a value as JSON can state it: numbers that are none become null."""
     found: dict[str, Any] = _finite(value.model_dump(mode="json"))
     return found
 

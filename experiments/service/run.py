@@ -352,11 +352,7 @@ def serve_in_processes(
 
 
 def _alone_at(holder: socket.socket) -> socket.socket:
-    """Return what no other service of several processes can have as long as it is open.
-
-    Raises:
-        UserError: Another one has it.
-    """
+    """Return what no other service of several processes can have as long as it is open."""
     alone = socket.socket(socket.AF_UNIX)
     host, port = holder.getsockname()[:2]
     if sys.platform == "linux":  # others have no names outside the file system
@@ -476,11 +472,7 @@ def _end_with(link: Pipe) -> None:
 
 
 def _first_words(signals: _Signals) -> list[dict[str, Any]]:
-    """Return what the processes say when they are ready, in their order; less, if they were told to end before.
-
-    Raises:
-        UserError: One could not begin.
-    """
+    """Return what the processes say when they are ready, in their order; less, if they were told to end before."""
     facts: dict[int, dict[str, Any]] = {}
     waiting: dict[Any, int] = {member.link: number for number, member in enumerate(signals.members)}
     while waiting:

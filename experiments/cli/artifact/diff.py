@@ -93,7 +93,6 @@ def _demos(demos: "Demos", title: str) -> Iterator[str]:
 
 
 def _demo(demo: dict[str, Any]) -> str:
-    """Return a demonstration on one line, its question first."""
     named = [f"{name}: {_value(value)}" for name, value in demo.items() if name not in ("question", "augmented")]
     return textwrap.shorten(" | ".join([str(demo.get("question", "")), *named]), _WIDTH, placeholder=" ...")
 

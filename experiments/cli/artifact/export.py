@@ -93,11 +93,7 @@ def _templates(folder: Path, named: str | None) -> "tuple[list[Prompt], dict[str
 
 
 def _adapter_name(record: "Artifact", named: str | None) -> str:
-    """Return the adapter to format with: the named one, else that of the artifact.
-
-    Raises:
-        UserError: There is no such adapter.
-    """
+    """Return the adapter to format with: the named one, else that of the artifact."""
     if named is not None:
         if named not in _ADAPTERS:
             raise unknown("adapter", named, _ADAPTERS)

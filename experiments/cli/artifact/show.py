@@ -191,7 +191,6 @@ def _metric(metric: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return rows under the names of their plain values, in columns."""
     names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in ("scores", "state")]
     cells = [names, *([_cell(row.get(name)) for name in names] for row in rows[:_MOST_ROWS])]
     widths = [max(len(line[place]) for line in cells) for place in range(len(names))]

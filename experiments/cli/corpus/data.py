@@ -218,6 +218,5 @@ def world(
 
 
 def _evaluation(questions: Path, index: Path, name: str) -> str:
-    """Return the evaluation of RAG on questions beside an index, else of a program that needs none."""
     program = ("rag", "--index", index) if (index / "index.json").exists() else ("cot",)
     return command("verihop", "eval", questions, "--program", *program, "--out", new_path(Path("runs") / name))

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, next_step, note, say
-from experiments.cli.shared.next_commands import command, new_path
+from experiments.cli.shared.console import emit, listed, next_step, note, say
+from experiments.cli.shared.next_commands import training
 from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
 
@@ -107,23 +107,14 @@ def mix(
         emit({"folder": str(output.out), **manifest})
         return
     counts = manifest["counts"]
-    say(f"{counts['examples']} examples ({_listed(counts['by_split'])}).")
-    say(f"By skill: {_listed(counts['by_skill'])}.")
-    say(f"Left out: {_listed(manifest['dropped'])}.")
+    say(f"{counts['examples']} examples ({listed(counts['by_split'])}).")
+    say(f"By skill: {listed(counts['by_skill'])}.")
+    say(f"Left out: {listed(manifest['dropped'])}.")
     say(f"Written: {output.out}")
-    next_step(
-        command(
-            "verihop", "distill", "train", output.out, "-o", new_path(output.out.with_name(f"{output.out.name}-lm"))
-        )
-    )
-
-
-def _listed(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in counts.items())
+    next_step(training(output.out))
 
 
 def _counts(texts: list[str] | None) -> dict[str, int]:
-    """Return the whole numbers of arguments SKILL=NUMBER."""
     numbers = _numbers(texts)
     for name, value in numbers.items():
         if not value.is_integer():
@@ -132,7 +123,6 @@ def _counts(texts: list[str] | None) -> dict[str, int]:
 
 
 def _numbers(texts: list[str] | None) -> dict[str, float]:
-    """Return the numbers of arguments SKILL=NUMBER."""
     numbers: dict[str, float] = {}
     for text in texts or ():
         name, _, value = text.partition("=")

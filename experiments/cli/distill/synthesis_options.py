@@ -1,14 +1,12 @@
 """The option groups of `verihop distill synthesize`."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.settings.known import OF_MODEL
-from experiments.runs.specs import Selection
 from programs.lms.spec import UNNAMED, LMSpec
 from signatures.common.errors import unknown
 from signatures.common.specs import Field
@@ -116,84 +114,12 @@ class Recipe:
         )
 
 
-@dataclass(frozen=True)
-class Student:
-    """Whom the examples are for."""
-
-    PANEL: ClassVar[str] = "Student"
-    student: Annotated[
-        str,
-        typer.Option(
-            help="LM to train, whose prompts are rendered: embedded (which also decides the defaults of --program, "
-            "--preset and --rerank) or another id, or a form, json or chat."
-        ),
-    ] = "embedded"
-    prompts: Annotated[
-        str,
-        typer.Option(
-            help="Prompts of the student: plain (no demonstrations, the instructions of the uncompiled program) or "
-            "compiled (those of --artifact)."
-        ),
-    ] = "plain"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Questions(Selection):
-    """Which questions are asked."""
-
-    questions: Annotated[
-        list[str],
-        typer.Argument(help="DATASET=questions.jsonl, repeatable; `verihop data list` names data sets. Or world=..."),
-    ]
-
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Use N questions of each file, chosen at random.", show_default=False)
-    ] = None
-    exclude: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="questions.jsonl of an evaluation, repeatable: its questions, and questions with its gold passages, "
-            "are not used. Texts are compared where passages.jsonl is beside it.",
-            show_default=False,
-        ),
-    ] = None
-    passages: Annotated[
-        Path | None,
-        typer.Option(
-            help="passages.jsonl of the questions: the gold of --teacher gold and --recipe genground; --exclude then "
-            "compares texts, too, as it does where the file is beside the questions.",
-            show_default=False,
-        ),
-    ] = None
-
-
-@dataclass(frozen=True)
-class Filters:
-    """Which trajectories are kept."""
-
-    PANEL: ClassVar[str] = "Filters"
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            help="Metric of the answer: em by default; acc[substring] for --recipe genground.", show_default=False
-        ),
-    ] = None
-    accept: Annotated[float, typer.Option(min=0.001, max=1, help="Lowest score of an answer that is right.")] = 1.0
-    predictors: Annotated[
-        str, typer.Option(help="Only calls of these predictors, separated by commas; by default all.")
-    ] = ""
-    validation: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Share of the questions held back to measure the loss.")
-    ] = 0.1
-
-
 def names_in(text: str) -> list[str]:
     """Return the names in a list separated by commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _one_of(choices: tuple[Chosen, ...], name: str, kind: str) -> Chosen:
-    """Return the choice of that name."""
     for choice in choices:
         if choice == name:
             return choice

@@ -5,8 +5,9 @@ from dataclasses import fields
 
 import typer
 
-from experiments.cli.distill.synthesis_options import Filters, Recipe, Teacher
+from experiments.cli.distill.synthesis_options import Recipe, Teacher
 from experiments.pipeline.synthesis.synthesize import GOLD_TEACHER
+from experiments.runs.specs import Filters
 from signatures.common.errors import UserError
 
 _GROUNDING = ("batch_passages", "empty_share")
@@ -44,7 +45,6 @@ def refuse_unused(
 
 
 def _unused(recipe: Recipe, teacher: str, filters: Filters, program_is_named: bool) -> Iterator[tuple[str, str]]:
-    """Yield the name of each option that nothing reads, and why."""
     if teacher == GOLD_TEACHER:
         asks_none = "with --teacher gold, which asks no LM and writes right replies"
         of_teacher = (one.name for one in fields(Teacher) if one.name != "id")

@@ -30,6 +30,11 @@ def say(text: str = "") -> None:
     typer.echo(printable(text))
 
 
+def listed(counts: Mapping[str, int]) -> str:
+    """Return names with their counts on one line."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
+
+
 def wrapped(text: str, indent: int = 0, further: int = 0) -> str:
     """Return a text in lines of 80 characters, or longer ones where a word is longer; no word is broken.
 

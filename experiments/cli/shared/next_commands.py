@@ -101,6 +101,12 @@ def new_path(path: Path) -> Path:
     return next((candidate for candidate in candidates if not candidate.exists()), path)
 
 
+def training(examples: Path) -> str:
+    """Return a command that trains an LM on a folder of examples."""
+    out = new_path(examples.with_name(f"{examples.name}-lm"))
+    return command("verihop", "distill", "train", examples, "-o", out)
+
+
 def index_here() -> Path | None:
     """Return an index where commands usually write one, relative to the working folder; None if there is none."""
     usual = (Path("index"), Path("runs/index"), Path("runs/demo/index"))

@@ -76,7 +76,6 @@ def parse_limits(stated: list[str] | None, flag: str) -> dict[str, float]:
 
 
 def _limit(part: str, flag: str) -> tuple[str, float]:
-    """Return name and value of a limit."""
     name, _, text = part.partition("=")
     kinds: dict[str, type] = {"calls": int, "tokens": int, "usd": float, "seconds": float}
     try:
@@ -176,7 +175,6 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _filled(group: Any, values: dict[str, Any]) -> Any:
-    """Return a group with its options, which are taken out of the values."""
     direct: dict[str, Any] = {}
     within: dict[str, dict[str, Any]] = {}
     for option in options_of(group):
@@ -299,7 +297,6 @@ def parsed_value(text: str) -> Any:
 
 
 def _panel(group: Any, name: str) -> str | None:
-    """Return the title of the panel of the class that declares a field."""
     declaring = next(base for base in group.__mro__ if name in inspect.get_annotations(base))
     return getattr(declaring, "PANEL", getattr(group, "PANEL", None))
 

@@ -74,7 +74,6 @@ def tune(
 
 
 def _print(found: "Found", config: "TuneConfig", output: TuneOutput, notes: list[str]) -> None:
-    """Print the best trials, what they gain, and what was written."""
     from experiments.analysis.tuning.findings import trials_table
 
     if output.as_json:

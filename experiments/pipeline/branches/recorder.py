@@ -146,7 +146,6 @@ class Recorder:
         return Ended()
 
     def _book(self) -> None:
-        """Write what branches have cost since the last time into the run."""
         costs, judging = self._runner.paid.counts(), self._judging.counts()
         log_branches(self._folder, _since(self._booked[0], costs), judging=_since(self._booked[1], judging))
         self._booked = costs, judging
@@ -180,7 +179,6 @@ class Recorder:
 
 
 def _since(before: dict[str, float], now: dict[str, float]) -> dict[str, float]:
-    """Return the counts that are new."""
     return {name: count - before[name] for name, count in now.items() if count != before[name]}
 
 

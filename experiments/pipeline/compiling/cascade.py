@@ -11,7 +11,7 @@ from experiments.pipeline.compiling.frozen import relative_path
 from experiments.pipeline.compiling.request import describe
 from experiments.pipeline.opened import AnswererSpec
 from experiments.runs.files import git_revision
-from experiments.runs.specs import ProgramSpec
+from experiments.runs.specs import CascadeSpec, ProgramSpec
 from programs.inference import warm_up
 from signatures.common.errors import UserError
 
@@ -31,8 +31,8 @@ FITTED = ("weights", "threshold")  # knobs
 _NEVER, _ALWAYS = 1.0, 0.0  # thresholds
 
 
-@dataclass(frozen=True)
-class CascadeConfig:
+@dataclass(frozen=True, kw_only=True)
+class CascadeConfig(CascadeSpec):
     """What a cascade is fitted for.
 
     Args:
@@ -40,12 +40,6 @@ class CascadeConfig:
         expensive: The artifact that is asked where that looks doubtful.
         metric: Higher is better.
         knobs: Of the cascade, those that are not fitted.
-        index: Index folder; None means the one that both artifacts name, if they do.
-        rerank: As for `ProgramSpec`; so is the next.
-        accept_probability_mode: Use artifacts whose thresholds were set for another way of computing P(yes).
-        most_tokens: Mean tokens of a question at most, those that a cache saves included; None for no limit.
-        threads: Questions asked at a time.
-        provenance: Stored with the hash of the questions, e.g. their path.
 
     Raises:
         UserError: The metric does not fit, or a knob is named that is fitted.
@@ -55,12 +49,6 @@ class CascadeConfig:
     expensive: Path
     metric: "Metric"
     knobs: Mapping[str, Any] = field(default_factory=dict)
-    index: Path | None = None
-    rerank: str | None = None
-    accept_probability_mode: bool = False
-    most_tokens: float | None = None
-    threads: int = 8
-    provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.metric.judged or not self.metric.higher_is_better:
@@ -128,7 +116,7 @@ def fit_artifacts(
         made={
             "lm": lm_record(connection),
             "corpus": getattr(cascade.retrieve, "fingerprint", None),
-            "data": {"train": describe(questions), **_searched(config, out), **config.provenance},
+            "data": {"train": describe(questions), **_searched(config, out), "train_path": str(config.fit)},
             "optimizer": {
                 "name": "cascade",
                 "arguments": {"metric": config.metric.name, "most_tokens": config.most_tokens},
@@ -164,7 +152,6 @@ def _opened(config: CascadeConfig, lm: "LMSpec", budget: "Budget | None") -> "tu
 
 
 def _searched(config: CascadeConfig, out: Path) -> dict[str, Any]:
-    """Return index and reranker, if they were named, as an artifact stores them."""
     index = {} if config.index is None else {"index": relative_path(config.index, out)}
     return index if config.rerank is None else {**index, "rerank": config.rerank}
 
@@ -187,7 +174,6 @@ def _described(asked: "Asked", rule: "Fitted") -> dict[str, Any]:
 
 
 def _on_training_questions(samples: "Sequence[Sample]", fitted: "Cascade") -> dict[str, Any]:
-    """Return score, tokens and share asked if the expensive program is asked never, as fitted, and always."""
     from optimizers.cascade.fitting import replayed
 
     cases = {"never": _NEVER, "fitted": fitted.threshold, "always": _ALWAYS}

@@ -112,7 +112,6 @@ def freeze_opened(opened: "OpenedProgram", out: Path, *, overwrite: bool) -> "Ar
 
 
 def _changes(opened: "OpenedProgram") -> list[dict[str, Any]]:
-    """Return what differs from the artifact that a program was loaded from, each with its values before and now."""
     from experiments.runs.config import prompts_hash
     from programs.parts.knobs import knob_values
 

@@ -367,7 +367,6 @@ class ProcessPool(Generic[Item, Result]):
         return any(member.assigned for member in self._members)
 
     def _read(self, seconds: float) -> None:
-        """Wait for messages for at most `seconds`, and take in those that are there."""
         ready = wait([member.link for member in self._members], seconds)
         for member in [member for member in self._members if member.link in ready]:
             try:

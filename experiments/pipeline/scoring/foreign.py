@@ -411,13 +411,11 @@ def score_predictions(path: Path, config: ScoreConfig, out: Path) -> ScoreReport
 
 
 def _titles(examples: list[Any], config: ScoreConfig) -> dict[str, str]:
-    """Return the titles of the questions' own passages, as far as the corpus has them."""
     own = {id for each in examples for name in ("gold_ids", "context_ids") for id in getattr(each, name, None) or []}
     return {id: passage.title for id, passage in config.corpus.find(own).items() if passage.title}
 
 
 def _recognise(rows: list[Row], config: ScoreConfig) -> None:
-    """Give passages that were given as texts only the ids of the corpus file."""
     if config.corpus.passages is None or not any(IDS in row.get(UNKNOWN, []) for row in rows):
         return
     from corpora.passages import read_passages

@@ -287,7 +287,6 @@ def judge_notes(added: Sequence[Metric], config: ScoreConfig) -> list[str]:
 
 
 def _other_corpus(description: Json, config: ScoreConfig) -> list[str]:
-    """Return a notice if the index named is not the one that the run retrieved from."""
     own, named = (description.get("corpus") or {}).get("fingerprint"), config.corpus.fingerprints()
     if own is None or not named or own in named:
         return []
@@ -304,7 +303,6 @@ def _check_judge(folder: Path, description: Json, config: ScoreConfig) -> None:
 
 
 def _merged(row: Row, found: Row | None, names: Sequence[str]) -> Row | None:
-    """Return a row with new scores of some metrics, what could not be parsed, and the cost of judging."""
     if found is None:
         return None
     names = [name for name in names if name in found["scores"]]
@@ -320,7 +318,6 @@ def _merged(row: Row, found: Row | None, names: Sequence[str]) -> Row | None:
 
 
 def _described(description: Json, added: Sequence[Metric], config: ScoreConfig) -> Json:
-    """Return `run.json` with the metrics, and with a record of this scoring."""
     had = description["metrics"]
     session = describe_session()
     record = {
@@ -352,7 +349,6 @@ def _described(description: Json, added: Sequence[Metric], config: ScoreConfig) 
 
 
 def _stopped(folder: Path) -> str | None:
-    """Return why the run ended early, which only its summary says."""
     stopped = read_json(folder / SUMMARY).get("stopped") if (folder / SUMMARY).exists() else None
     return stopped if isinstance(stopped, str) else None
 

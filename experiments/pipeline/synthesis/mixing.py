@@ -96,11 +96,7 @@ def _allowed(
 def _check_left(
     examples: Sequence[Example], allowed: Sequence[Example], mixture: Mixture, leaked: Mapping[str, int]
 ) -> None:
-    """Check that the evaluations leave examples, of each skill that the mixture names, too.
-
-    Raises:
-        UserError: They do not.
-    """
+    """Check that the evaluations leave examples, of each skill that the mixture names, too."""
     left = {example.skill for example in allowed}
     gone = {example.skill for example in examples} & {*mixture.counts, *mixture.weights} - left
     if left and not gone:

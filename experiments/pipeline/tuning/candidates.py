@@ -154,11 +154,7 @@ def _compiled(
 
 
 def _tasks(student: "dspy.Module", trainset: "Sequence[Question]", config: TuneConfig) -> "list[tuple[str, str, Task]]":
-    """Return label, optimizer and task of each compilation.
-
-    Raises:
-        UserError: An optimizer does not fit the program.
-    """
+    """Return label, optimizer and task of each compilation."""
     from optimizers.examples import to_examples
     from optimizers.teleprompters.compile import checked_task
     from optimizers.teleprompters.task import Task
@@ -215,7 +211,6 @@ def _written(
     made: Prepared,
     say: Callable[[str], None],
 ) -> None:
-    """Add instructions that the prompt LM writes."""
     from optimizers.examples import to_examples
     from optimizers.tuning.prompts import write_instructions
 

@@ -138,7 +138,6 @@ class _Attributes(BaseModel):
 
 
 def _attributes(study: "optuna.Study") -> dict[str, Any]:
-    """Return what a study says of itself, checked."""
     from optimizers.tuning.checks import readable
 
     with readable(study.study_name):

@@ -99,7 +99,6 @@ def write_results(
 
 
 def _chosen(found: Findings, number: int | None) -> Trial | None:
-    """Return the trial to freeze: the one that was named, or the one that the findings recommend."""
     if number is None:
         return found.recommended
     for trial in found.trials:

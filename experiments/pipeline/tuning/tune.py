@@ -70,7 +70,6 @@ def estimate_study(
 
 
 def _candidate_calls(student: "dspy.Module", train: "Sequence[Question]", config: TuneConfig) -> int:
-    """Return the LM calls that making candidates takes, at most."""
     from optimizers.examples import to_examples
     from optimizers.teleprompters.catalog import get_optimizer
     from optimizers.teleprompters.compile import checked_task
@@ -243,7 +242,6 @@ def _request(
     config: TuneConfig,
     connection: "Connection",
 ) -> dict[str, Any]:
-    """Return everything that decides the trials of a study."""
     import json
 
     request = {
@@ -302,7 +300,6 @@ def _paid_by(connection: "Connection") -> Callable[[], dict[str, float]]:
 
 
 def _spent(opened: Opened) -> dict[str, float]:
-    """Return what the study has cost so far, all processes and sessions together."""
     from optimizers.tuning.worker import spent_of
 
     trials = spent_of(opened.study.get_trials(deepcopy=False))

@@ -413,12 +413,7 @@ def read_file(path: Path, *, trusted: bool = False) -> SettingsFile:
 
 
 def _reasons(values: Mapping[str, Any], distrusted: str) -> dict[str, str]:
-    """Return why settings of a file do not apply, by name.
-
-    Args:
-        values: What the file says.
-        distrusted: Why it may not set everything; empty if it may.
-    """
+    """Return why settings of a file do not apply, by name."""
     found = {name: _WITHOUT_LM for name in ("api_base", "api_key_env") if name in values and "lm" not in values}
     if distrusted:
         found = {name: distrusted for name in values if not harmless(name)}
@@ -428,7 +423,6 @@ def _reasons(values: Mapping[str, Any], distrusted: str) -> dict[str, str]:
 
 
 def _resolved(file: SettingsFile, name: str, value: Any) -> Any:
-    """Return a value with a path in it relative to the file's folder."""
     assert file.path is not None
     try:
         # A link to an approved file is that file: nothing beside the link takes the place of what is beside the file.
@@ -440,7 +434,6 @@ def _resolved(file: SettingsFile, name: str, value: Any) -> Any:
 
 
 def _content(path: Path) -> bytes:
-    """Return the bytes of a settings file."""
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
@@ -470,7 +463,6 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
 
 
 def _lines(text: str) -> dict[str, int]:
-    """Return where each key stands at the beginning of a line."""
     found: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if match := re.match(r"""\s*["']?([\w-]+)["']?\s*=|\s*\[\s*([\w-]+)""", line):
@@ -495,7 +487,6 @@ def _check_name(name: str, value: object, place: str) -> None:
 
 
 def _from_folder(name: str, value: Any, folder: Path) -> Any:
-    """Return a value with a path in it relative to the file's folder, weights only if they are there."""
     if name == CACHE_DIR:
         path = expanded(value)
         return str(path if path.is_absolute() else folder / path)
@@ -698,9 +689,6 @@ def _recorded_lm(parameters: Mapping[str, Any]) -> str | None:
     """Return the LM that the artifact of a command was compiled with; None if there is none, or it is on a server.
 
     What is no artifact is left to the command, which says so.
-
-    Args:
-        parameters: Of the command, by name.
     """
     folder = next((parameters[name] for name in _ARTIFACT if parameters.get(name) is not None), None)
     if folder is None:
