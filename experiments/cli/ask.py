@@ -127,7 +127,6 @@ def show_answer(prediction: "dspy.Prediction", lost: "Unreadable | None" = None,
     """Print each hop with its evidence, the answer, and the cited passages.
 
     Args:
-        prediction: Of any program.
         lost: Replies that could not be read, if there is no answer.
         shown: Hops that are shown already.
     """

@@ -91,8 +91,6 @@ def study_notes(
 
     Args:
         program: What is tuned.
-        questions: Of the trials.
-        trainset: Of demonstrations and instructions.
         lm_id: Id of the LM.
     """
     retrieve = getattr(program, "retrieve", None) if retrieves(program) else None
@@ -111,9 +109,7 @@ def run_notes(
     """Return the notes on a run: missing gold passages, a judge that cannot judge, options without effect, and others.
 
     Args:
-        program: The program.
         retrieve: Its retriever, if an index was named.
-        questions: Its questions.
         config: Metrics, fixed contexts and seed of the run.
         lm_id: Id of its LM.
     """

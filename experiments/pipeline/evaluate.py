@@ -127,7 +127,6 @@ def evaluate(
         program: Must be safe under threads.
         questions: `corpora.questions.Question`s with different ids; of a shard all those it is a part of.
         config: Metrics, threads, repeats, judge, fixed contexts and shard.
-        connection: The LM and its adapter.
         folder: Folder of the run; see `experiments/runs/files.py`.
         resume: Continue the run in `folder`.
         progress: Show estimate, bar and messages on stderr.

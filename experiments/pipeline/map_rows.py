@@ -43,7 +43,6 @@ def map_rows(
         work: Returns the row of an item, with its `id`; runs in threads, on the LM of `connection`.
         id_of: Returns the id of an item.
         description: Content of `run.json`.
-        connection: The LM and its adapter.
         out: Folder for the rows.
         threads: Items in progress at a time.
         resume: Continue what `out` contains.

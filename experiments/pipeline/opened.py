@@ -31,7 +31,6 @@ class Origin:
 
     Args:
         record: Its `artifact.json`.
-        sha256: Of that file.
         prompts: Hash of the instructions and demonstrations of the loaded program.
     """
 
@@ -44,8 +43,6 @@ class OpenedProgram(Answerer):
     """An answerer whose artifacts can say which index they belong to.
 
     Args:
-        program: The program.
-        connection: The LM.
         config: What it was opened from, with defaults in place of what was not named; paths are absolute.
         origin: The artifact it was loaded from; None without one.
         retrieve: What was opened for it, also if it retrieves nothing; by default the retriever of the program.
@@ -138,11 +135,7 @@ class AnswererSpec:
         return replace(self, program=replace(self.program, knobs={**self.program.knobs, **knobs}))
 
     def with_defaults(self) -> "tuple[AnswererSpec, str | None]":
-        """Return it with defaults in place of what is not named, and what the user should know of the choice.
-
-        Raises:
-            UserError: See `experiments.pipeline.setup.with_defaults`.
-        """
+        """Return it with defaults in place of what is not named, and what the user should know of the choice."""
         program, lm, note = with_defaults(self.program, self.lm, retriever_is_open=self.retrieve is not None)
         return replace(self, program=program, lm=lm), note
 

@@ -62,7 +62,6 @@ def refuse_simulated(connection: Connected, task: str) -> None:
     """Raise UserError if the LM is the simulated one, which has no skill for a task and would reply nonsense.
 
     Args:
-        connection: The LM.
         task: What it would have to do.
     """
     from experiments.world.simulated import SimulatedEngine
@@ -75,8 +74,6 @@ def open_judge(config: LMSpec, task_lm: "Connection", metrics: "Sequence[Metric]
     """Return the connection to the judge LM, None if no id is set; it shares the budget of `task_lm`.
 
     Args:
-        config: The judge.
-        task_lm: The LM of the program.
         metrics: What it will decide, if known.
 
     Raises:
@@ -393,7 +390,6 @@ def lm_beside(
     Args:
         role: Of the LM, for messages.
         lm: A connection, an id, or None.
-        connection: The LM of the program.
         api_base, api_key_env: URL of its server, and the variable with the key of that.
 
     Raises:
@@ -470,12 +466,7 @@ SMALL_RERANK = "own"
 
 
 class OnServer(UserError):
-    """The LM of an artifact is on a server, whose URL artifacts do not store.
-
-    Args:
-        artifact: Its folder.
-        lm: The id of the LM.
-    """
+    """The LM of an artifact is on a server, whose URL artifacts do not store."""
 
     def __init__(self, artifact: Path, lm: str):
         super().__init__(f"{artifact} was compiled with LM {lm!r} on a server: name its URL (api_base), or another LM.")
@@ -486,8 +477,6 @@ class ChosenDefault(NamedTuple):
     """Both configurations, and what the user should know of the choice.
 
     Args:
-        program: The program.
-        lm: The LM.
         note: None if nothing was chosen that the user might not expect.
     """
 
@@ -503,8 +492,6 @@ def with_defaults(program: ProgramSpec, lm: LMSpec, *, retriever_is_open: bool =
     well, gets the preset `small` where it has one and our own reranker; without a program, it is `rag`.
 
     Args:
-        program: The program.
-        lm: The LM.
         retriever_is_open: There is a retriever already, so that none is chosen.
 
     Raises:
@@ -550,8 +537,6 @@ def with_artifact_defaults(
     """Return both configurations with the artifact's index, reranker and LM in place of None; without one, unchanged.
 
     Args:
-        program: The program.
-        lm: The LM.
         retriever_is_open: There is a retriever already: index and reranker of the artifact do not matter.
 
     Raises:

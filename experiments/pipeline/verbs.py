@@ -51,8 +51,6 @@ class Evaluated:
     """A run, and what was opened for it.
 
     Args:
-        summary: Its scores.
-        program: The program that answered.
         config: The run's configuration, with all that was named opened.
         oracle: Description of the entailment oracle; None if no metric needs one.
     """
@@ -160,7 +158,6 @@ class Compilation:
 
     Args:
         program: What is compiled.
-        trainset, valset: Its questions.
         config: Its configuration, with all that was named opened.
         estimate: What it takes at most.
     """
@@ -183,7 +180,6 @@ class Compilation:
         """Compile the program into `out` (see `compile_program`); return the artifact and notes on its questions.
 
         Args:
-            out, resume, overwrite, progress: As there.
             say: Receives the notes, before the work begins.
         """
         from experiments.pipeline.compile import compile_program, notes_on_questions
@@ -267,7 +263,6 @@ class Study:
 
     Args:
         program: What is tuned.
-        questions: Of its trials.
         trainset: Of demonstrations and instructions; may be empty.
         config: Its configuration, with all that was named opened.
     """

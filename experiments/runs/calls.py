@@ -60,8 +60,6 @@ class Frame(NamedTuple):
         key: Question and repeat.
         calls: How many there are.
         start: Of the skippable frame, in bytes.
-        content: Of the frame with the calls.
-        end: Of both.
     """
 
     key: RowKey
@@ -222,9 +220,6 @@ class CallFile(AppendedFile):
     """Appends the calls of questions; one writer at a time, which `run_lock` ensures. Written only if there are any.
 
     Calls are on the disk before their row is if `sync` is called before the rows are synced (`RowLog`).
-
-    Args:
-        folder: Of the run.
     """
 
     def __init__(self, folder: Path):

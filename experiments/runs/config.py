@@ -230,10 +230,7 @@ def describe_run(program: "dspy.Module", questions: Sequence[Any], config: RunCo
     """Return what `run.json` contains: program, LM, metrics, questions, corpus, and the session.
 
     Args:
-        program: The program.
         questions: All questions, also where the run is a shard.
-        config: The configuration of the run.
-        connection: The LM.
     """
     path, artifact = config.questions_path, config.artifact
     optional = {

@@ -63,7 +63,6 @@ def choose_contexts(
 
     Args:
         questions: With gold ids.
-        passages: The corpus of gold and noise.
         knowledge: One of `KNOWLEDGE`; see `optimizers.contexts`.
         n: Passages per question.
         seed: Seed of the sample and of the order.

@@ -37,7 +37,6 @@ class Failure:
     """Why a question has no answer.
 
     Args:
-        status: Of HTTP.
         type: For programs: "invalid_request", "unauthorized", "not_found", "too_large", "queue_full",
             "budget_exceeded", "unavailable", "timeout" or "internal".
         message: For people.
@@ -105,9 +104,7 @@ class Limits:
     Args:
         width: Questions that are answered at a time.
         queue: Questions that may wait for their turn; further ones are refused with status 503. So are searches.
-        body_bytes: Of a request.
         question_characters: Of a question, and of a query.
-        queries: Of one retrieval.
         searches: Retrievals at a time, beside those of questions.
         seconds: That a question may take, without waiting for its turn; None for no limit.
         budget: LM calls, tokens and price (`calls`, `tokens`, `usd`) that one question may take.
@@ -165,8 +162,6 @@ class Answering:
 
     Args:
         answerer: Has a width of at least that of the limits.
-        limits: Of questions.
-        counts: Of this service.
     """
 
     answerer: "Answerer"

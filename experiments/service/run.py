@@ -156,8 +156,6 @@ def serve_tools(
     Args:
         service: What is offered.
         address: Where, over HTTP; None for standard input and output.
-        ready: As for `serve`.
-        listener: As for `serve`.
     """
     from experiments.service.tools import claimed, make_tools_app, serve_over_stdio
 
@@ -175,7 +173,6 @@ def serve(
 
     Args:
         service: What is served.
-        address: Where.
         ready: Called with the URL once requests are answered.
         listener: What `bound` returned for the address, to be closed at the end; None to bind it now.
 

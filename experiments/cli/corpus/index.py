@@ -177,7 +177,6 @@ def removed_ids(values: list[str], folder: Path) -> list[str]:
     """Return the ids that --remove names: one id, several separated by commas, or a file with an id per line.
 
     Args:
-        values: As given.
         folder: The index, which decides where an id contains a comma, or spaces around it.
 
     Raises:

@@ -50,7 +50,6 @@ def snippet(text: str, query: str, longest: int = 240) -> str:
     Words are compared as BM25 compares them. Of scripts without spaces, pairs of neighbouring characters are.
 
     Args:
-        text: Of a passage.
         query: Its function words count only if it has no others.
         longest: Characters at most, without the dots where it was cut.
     """

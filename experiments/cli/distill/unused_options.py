@@ -30,7 +30,6 @@ def refuse_unused(
     """Refuse what the user has typed but nothing would read; defaults are no matter.
 
     Args:
-        typed: See `typed_in`.
         recipe: What is made of a question.
         teacher: Id of the teacher.
         filters: Which trajectories are kept.

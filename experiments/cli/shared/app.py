@@ -274,7 +274,6 @@ class App(typer.Typer):
     """A group of commands, each a `Command`, named without arguments to get its help.
 
     Args:
-        cls: The kind of group.
         completion: Has options that install and show shell completion.
         options: Of `typer.Typer`.
     """
@@ -298,8 +297,6 @@ class App(typer.Typer):
         """Return a decorator that adds a command, as Typer's does.
 
         Args:
-            name: Of the command.
             uses_cache: It uses the cache folder; one with an option that is a setting need not say so.
-            options: Of Typer's method.
         """
         return super().command(name, cls=CachingCommand if uses_cache else Command, **options)

@@ -202,7 +202,6 @@ def lines_of(path: Path, *, stripped: bool = True) -> list[str]:
     """Return the lines of a text file that are not blank, without the spaces around them; of standard input for `-`.
 
     Args:
-        path: The file.
         stripped: Whether the spaces around lines are left out.
 
     Raises:
@@ -229,7 +228,6 @@ def race_table(race: Mapping[str, Any], metric: str) -> Any:
     """Return the table of a race (`optimizers/teleprompters/race/race.py`) for rich.
 
     Args:
-        race: The table as JSON values.
         metric: Name of the metric.
     """
     from rich.markup import escape

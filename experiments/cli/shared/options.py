@@ -111,7 +111,6 @@ class Option:
     """One option of a group.
 
     Args:
-        name: Of the command's parameter.
         path: The field of the group; a second one if that is a spec of its own.
         hint: As Typer takes it.
         default: `inspect.Parameter.empty` for a required option.
@@ -265,7 +264,6 @@ def pairs(
     """Return the values that a repeatable option such as name=value gives, by name; what is JSON is parsed.
 
     Args:
-        texts: As typed.
         flag, form: The option, how it is written, and an example.
         value_type: str keeps texts, and float takes numbers alone.
 

@@ -75,7 +75,6 @@ def fit_artifacts(
         questions: None may be of the split test.
         lm: Its id may be None: then it is the LM that both artifacts were compiled with.
         budget: On all LM calls.
-        out: The folder of the new artifact.
         overwrite: Replace an existing artifact.
         report: Called with each outcome of either artifact, from several threads.
 

@@ -56,7 +56,6 @@ class Part:
     """A run folder that is merged.
 
     Args:
-        folder: The folder.
         description: Its `run.json`.
         rows: Question and repeat -> its lines in `rows.jsonl`; a question that failed may have several.
         costs: The lines of `costs.jsonl`.
@@ -179,10 +178,8 @@ def join_calls(parts: Sequence[Part], joined: Joined, keys: Sequence[RowKey], ou
         A notice if calls of some rows were kept and those of others were not.
 
     Args:
-        parts: Of one run.
         joined: Their rows; of a question that several parts were asked, the calls of the attempt that counts are taken.
         keys: Questions and repeats in the order of the merged rows.
-        out: Of the merged run.
     """
     frames = {part.folder: last_frames(part.folder) for part in parts}
     if not any(frames.values()):
@@ -256,7 +253,6 @@ def merged_description(parts: Sequence[Part], *, complete: bool) -> Json:
     What describes a session (revision, versions, machine ...) is at the top only where it is the same in all parts.
 
     Args:
-        parts: Of one run.
         complete: Whether all questions are there; if not, the ids of shards are kept, which say their order.
     """
     descriptions = [part.description for part in parts]
@@ -392,7 +388,6 @@ class MergeReport:
     """What was merged.
 
     Args:
-        summary: Of the whole.
         merged: As in `run.json`: `seconds` of answering in sum, `wall_seconds` from the first start to the last end,
             and the `parts`.
         notices: What the user should know.

@@ -439,8 +439,6 @@ def processes_for(
             least 8 threads and 50 questions.
         threads: Questions in progress at a time, over all processes.
         questions: To ask.
-        connection: The task LM.
-        judge: The judge LM.
         local_models: Whether metrics load a model into the process.
 
     Raises:

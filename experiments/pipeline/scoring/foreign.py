@@ -54,8 +54,6 @@ class Given(BaseModel):
     Args:
         id: Id of the question.
         question: Its text, if there is no id.
-        answer: The short answer.
-        response: The long one.
         passages: Read, in reading order.
         citations: Ids, or numbers from 1 into `passages`.
         hops: Sub-questions with answers.
@@ -339,7 +337,6 @@ def with_ids(rows: Sequence[Row], id_of: Mapping[str, str]) -> None:
     """Replace the ids of passages that were given as texts only, in place.
 
     Args:
-        rows: Of another system's predictions.
         id_of: `plain` text -> id of the passage of the corpus.
     """
     for row in rows:
@@ -362,7 +359,6 @@ def score_predictions(path: Path, config: ScoreConfig, out: Path) -> ScoreReport
     """Score a file of predictions and write them as a run to `out`, complete or not at all.
 
     Args:
-        path: See `experiments.pipeline.scoring.foreign`.
         config: Metrics and what they need; the questions are required.
         out: A new or empty folder.
 

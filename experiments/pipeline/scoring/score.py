@@ -143,7 +143,6 @@ class ScoreReport:
     """What was scored.
 
     Args:
-        summary: Of the run with its new scores.
         coverage: Metric name -> how many answers it scored.
         kept: Metrics that the run already had by the same definition; they were not computed again.
         notices: What the user should know.
@@ -167,7 +166,6 @@ def score_run(folder: Path, config: ScoreConfig) -> ScoreReport:
     another definition is replaced, and the earlier definition recorded.
 
     Args:
-        folder: The run.
         config: Metrics and what they need.
 
     Raises:
@@ -224,7 +222,6 @@ def score_rows(
     """Return for each row what is added to it (`scores`, `unparsed`, `judging`), and how many rows each metric scored.
 
     Args:
-        rows: Of one run.
         examples: Question id -> example with its gold.
         config: Texts, judge and threads.
         metrics: To compute.

@@ -14,7 +14,6 @@ def sentence_source(rows: Sequence[Row], corpus: Corpus) -> str:
     """Return what counts the sentences: the predictions, the passages file, or `split_sentences`.
 
     Args:
-        rows: Of one run.
         corpus: Has the texts; a passages file may also have their sentences.
     """
     from experiments.analysis.compare import SPLIT

@@ -33,7 +33,6 @@ def mix_folders(
     Args:
         folders: Each with `examples.jsonl` and, if it was synthesized, `manifest.json`.
         mixture: Counts or weights of skills, limits, splits, seed.
-        out: The new folder.
         exclude: Questions of evaluations; examples that ask one of them are left out.
         overwrite: Replace examples in it.
 

@@ -46,7 +46,6 @@ class RecipeDefaults(NamedTuple):
     Args:
         program: Program of the catalog; None has to be named, unless the student is embedded.
         metric: By which an answer is right.
-        predictors: Of which gold replies are made.
     """
 
     program: str | None

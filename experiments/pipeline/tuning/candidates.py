@@ -52,12 +52,9 @@ def prepare(
     At most half of a budget is spent on them; what is not complete by then is left out, with a note.
 
     Args:
-        student: The program as it is.
         knobs: The knobs that are searched, for settings of artifacts.
         trainset: Questions that demonstrations are made from. An optimizer that compares candidates of its own does so
             on a part of them: on the study's questions it would choose by those that are to be held out.
-        config: Of the study.
-        connection: The task LM.
         say: Receives lines on the progress.
         earlier: What sessions that were cut off have spent on them: calls, tokens and usd.
 

@@ -113,7 +113,6 @@ def check_choice(number: int | None, known: "Sequence[optuna.trial.FrozenTrial]"
 
     Args:
         number: Of the trial; None is always allowed.
-        known: The study's trials so far.
         trials: How many the study is to finish.
     """
     if number is None:

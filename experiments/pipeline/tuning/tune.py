@@ -51,13 +51,7 @@ def estimate_study(
     """Return the most that a study can cost, candidates included; pruned and repeated trials cost less.
 
     Args:
-        student: The program as it is.
         questions: Before training questions are split off.
-        trainset: See `tune_program`.
-        config: Of the study.
-
-    Raises:
-        UserError: See `tune_program`.
     """
 
     train, asked = split_questions(trainset, questions, config)
@@ -144,7 +138,6 @@ def tune_program(
         student: The program; it is not changed. As it is, it is trial 0.
         questions: Every trial asks them, in the same random order.
         config: What is searched, and how.
-        connection: The task LM.
         out: Folder of the study.
         trainset: Questions that demonstrations and instructions are made from; without any, a third of `questions`.
         resume: Go on with the study in `out`; one in a named storage is joined in any case.

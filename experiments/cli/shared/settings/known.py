@@ -67,7 +67,6 @@ class Variable:
     """An environment variable that is no option of a command.
 
     Args:
-        name: Of the variable.
         meaning: What it sets.
         secret: Its value is never shown.
     """
@@ -127,7 +126,6 @@ def checked(name: str, value: object, place: str) -> Any:
     """Return the value of a setting of the file, as its option takes it.
 
     Args:
-        name: Of a setting of the file.
         value: As TOML gives it.
         place: File and line, for messages.
 
@@ -183,7 +181,6 @@ def converted(name: str, value: Any, place: str) -> Any:
     """Return a value as its option makes it of the words of a command.
 
     Args:
-        name: Of a setting that is an option.
         value: Text, or of the option's type.
         place: File and line, or the variable, for messages.
 
@@ -383,7 +380,6 @@ def read_file(path: Path, *, trusted: bool = False) -> SettingsFile:
     """Return the settings of a file, checked.
 
     Args:
-        path: The file.
         trusted: All of its settings apply, whether or not its content was approved.
 
     Raises:
@@ -665,7 +661,6 @@ def apply_settings(context: Any, parameters: Sequence[Any], settings: Settings) 
 
     Args:
         context: Of the command, after its words are parsed.
-        parameters: Of the command.
         settings: What variables and the file say.
     """
     options = {name: option for option in parameters if (name := setting_of(option)) is not None}
