@@ -14,6 +14,7 @@ from experiments.cli.shared.options import with_option_groups
 from experiments.runs.specs import CompileSpec, UncompiledSpec
 from programs.lms.spec import LMSpec
 from signatures.common.logs import are_json, event
+from signatures.common.specs import Field
 
 if TYPE_CHECKING:
     from programs.artifact import Artifact
@@ -26,10 +27,8 @@ ACCEPT_MORE = "Try --metric 'f1[hotpot]' --accept 0.5, more questions, --optimiz
 class CompileOutput(options.Replacing):
     """Where the artifact is written, and what is printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the artifact.")]
-    estimate: Annotated[
-        bool, typer.Option("--estimate", help="Only print LM calls, tokens and price at most; call no LM.")
-    ] = False
+    out: Annotated[Path, Field("Folder for the artifact.", "--out -o")]
+    estimate: Annotated[bool, Field("Only print LM calls, tokens and price at most; call no LM.", "--estimate")] = False
     log: Log = None
 
 

@@ -4,20 +4,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say, show
 from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.options import with_option_groups
 from programs.lms.spec import LMSpec
+from signatures.common.specs import Field
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoOutput(options.Output):
     """Where the demo writes, and what is printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the demo's files.")] = Path("runs/demo")
+    out: Annotated[Path, Field("Folder for the demo's files.", "--out -o")] = Path("runs/demo")
 
 
 @with_option_groups

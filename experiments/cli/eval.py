@@ -15,6 +15,7 @@ from experiments.runs.specs import ProgramSpec, RunSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError, one_line
 from signatures.common.logs import are_json, quotable
+from signatures.common.specs import Field
 
 if TYPE_CHECKING:
     from experiments.analysis.summary import RunSummary
@@ -25,11 +26,9 @@ if TYPE_CHECKING:
 class EvalOutput(Watched):
     """What is written and printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the run.")]
-    report: Annotated[bool, typer.Option("--report", help="Also write report.html into the run's folder.")] = False
-    no_calls: Annotated[
-        bool, typer.Option("--no-calls", help="Do not keep the LM calls, which `verihop trace` shows.")
-    ] = False
+    out: Annotated[Path, Field("Folder for the run.", "--out -o")]
+    report: Annotated[bool, Field("Also write report.html into the run's folder.", "--report")] = False
+    no_calls: Annotated[bool, Field("Do not keep the LM calls, which `verihop trace` shows.", "--no-calls")] = False
 
 
 @with_option_groups

@@ -12,6 +12,7 @@ from experiments.cli.shared.next_commands import command
 from experiments.cli.shared.options import with_option_groups
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
+from signatures.common.specs import Field
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,7 +28,7 @@ _SHOWN_REASONS = 3  # questions
 class JudgeOutput(options.Output):
     """Where the judgements are written, and what is printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the judgements.")]
+    out: Annotated[Path, Field("Folder for the judgements.", "--out -o")]
 
 
 @with_option_groups

@@ -14,6 +14,7 @@ from experiments.cli.shared.options import with_option_groups
 from experiments.runs.specs import Selection
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
+from signatures.common.specs import Field
 
 if TYPE_CHECKING:
     from experiments.annotation.build_keyfacts import Built
@@ -28,17 +29,16 @@ class Checks:
 
     PANEL: ClassVar[str] = "Checks"
     oracle: Annotated[
-        str,
-        typer.Option(help="Entailment oracle: lexical, semantic, calibrated, lm, seq2seq:MODEL, cross-encoder:MODEL."),
+        str, Field("Entailment oracle: lexical, semantic, calibrated, lm, seq2seq:MODEL, cross-encoder:MODEL.")
     ] = "lexical"
-    drop: Annotated[bool, typer.Option("--drop", help="Omit facts that fail a check.")] = False
+    drop: Annotated[bool, Field("Omit facts that fail a check.", "--drop")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyfactsOutput(options.Output):
     """Where the questions with key facts are written, and what is printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the rows and the new questions.jsonl.")]
+    out: Annotated[Path, Field("Folder for the rows and the new questions.jsonl.", "--out -o")]
 
 
 @keyfacts.callback(help=HELP)

@@ -20,6 +20,7 @@ from experiments.cli.shared.options import parse_limits, with_option_groups
 from experiments.runs.specs import ProgramSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
+from signatures.common.specs import Field, Range
 
 if TYPE_CHECKING:
     from experiments.pipeline.opened import OpenedProgram
@@ -50,21 +51,17 @@ class Serving:
     """Where requests are answered, and what each may take."""
 
     PANEL: ClassVar[str] = "Service"
-    host: Annotated[str, typer.Option(help="Name or address to listen on; any but a loopback one needs a token.")] = (
-        "127.0.0.1"
-    )
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free.")] = 8080
+    host: Annotated[str, Field("Name or address to listen on; any but a loopback one needs a token.")] = "127.0.0.1"
+    port: Annotated[int, Range(0, 65535), Field("Port; 0 for any that is free.")] = 8080
     token: Token = None
-    width: Annotated[int, typer.Option(min=1, max=256, help="Questions answered at a time.")] = 16
-    queue: Annotated[int, typer.Option(min=0, help="Questions that may wait; further ones get status 503.")] = 64
-    seconds: Annotated[float, typer.Option(min=0.1, help="That a question may take, once it is begun.")] = 600.0
+    width: Annotated[int, Range(1, 256), Field("Questions answered at a time.")] = 16
+    queue: Annotated[int, Range(0), Field("Questions that may wait; further ones get status 503.")] = 64
+    seconds: Annotated[float, Range(0.1), Field("That a question may take, once it is begun.")] = 600.0
     question_budget: QuestionBudget = None
     processes: Annotated[
         int,
-        typer.Option(
-            min=1,
-            help="Processes, which share width, queue and --budget. Each uses one core and loads its own models.",
-        ),
+        Range(1),
+        Field("Processes, which share width, queue and --budget. Each uses one core and loads its own models."),
     ] = 1
 
 

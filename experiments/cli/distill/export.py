@@ -12,6 +12,7 @@ from experiments.cli.shared.console import emit, next_step, say
 from experiments.cli.shared.next_commands import asking, command
 from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
+from signatures.common.specs import Field
 
 OF_OTHER = {"hf": "file_type", "gguf": "dtype"}  # form -> the option that the other one alone reads
 
@@ -25,7 +26,7 @@ class Form:
         Literal["hf", "gguf"],
         typer.Option(help="hf for transformers and vLLM; gguf for llama.cpp and Ollama, with a Modelfile."),
     ]
-    out: Annotated[Path, typer.Option("--out", "-o", help="New folder.")]
+    out: Annotated[Path, Field("New folder.", "--out -o")]
     file_type: Annotated[
         Literal["q8_0", "f16"], typer.Option(help="Of gguf: 8 bits, or 16 with less rounding at twice the size.")
     ] = "q8_0"

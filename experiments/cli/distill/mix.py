@@ -12,6 +12,7 @@ from experiments.cli.shared.console import emit, listed, next_step, note, say
 from experiments.cli.shared.next_commands import training
 from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
+from signatures.common.specs import Field, Range
 
 
 @dataclass(frozen=True)
@@ -27,21 +28,13 @@ class Shares:
         list[str] | None,
         typer.Option(help="Weight of a skill, repeatable: reading=2; other skills are left out."),
     ] = None
-    total: Annotated[int | None, typer.Option(min=1, help="With --weight, at most N examples.", show_default=False)] = (
-        None
-    )
-    cap: Annotated[int | None, typer.Option(min=1, help="Most examples of one data set.", show_default=False)] = None
-    made_share: Annotated[
-        float, typer.Option(min=0, max=1, help="Largest share of a skill that is of the generated world.")
-    ] = 0.5
+    total: Annotated[int | None, Range(1), Field("With --weight, at most N examples.")] = None
+    cap: Annotated[int | None, Range(1), Field("Most examples of one data set.")] = None
+    made_share: Annotated[float, Range(0, 1), Field("Largest share of a skill that is of the generated world.")] = 0.5
     validation: Annotated[
         float | None,
-        typer.Option(
-            min=0,
-            max=0.9,
-            help="Share of the questions held back to measure the loss; by default those of the folders.",
-            show_default=False,
-        ),
+        Range(0, 0.9),
+        Field("Share of the questions held back to measure the loss; by default those of the folders."),
     ] = None
     exclude: Annotated[
         list[Path] | None,
@@ -66,7 +59,7 @@ class Shares:
 class MixOutput(options.Replacing):
     """Where the mixture is written, and what is printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for examples.jsonl and manifest.json.")]
+    out: Annotated[Path, Field("Folder for examples.jsonl and manifest.json.", "--out -o")]
 
 
 @with_option_groups

@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
-import typer
-
 from experiments.cli.shared import options
 from experiments.cli.shared.settings.known import OF_MODEL
 from programs.lms.spec import UNNAMED, LMSpec
 from signatures.common.errors import unknown
-from signatures.common.specs import Field
+from signatures.common.specs import Field, Range
 
 if TYPE_CHECKING:
     from optimizers.distill.cov_rag import VerificationSettings
@@ -42,8 +40,8 @@ class Recipe:
     PANEL: ClassVar[str] = "Recipe"
     recipe: Annotated[
         str,
-        typer.Option(
-            help="program: every predictor call of --program. genground: grounding of drafts in noisy passages. "
+        Field(
+            "program: every predictor call of --program. genground: grounding of drafts in noisy passages. "
             "cov_rag: answers with citations, and verification of right and wrong ones."
         ),
     ] = "program"
@@ -57,40 +55,34 @@ class Recipe:
         ),
     ] = UNNAMED
     batch_passages: Annotated[
-        int, typer.Option(min=1, max=20, help="genground: passages in the student's prompt, the gold one included.")
+        int, Range(1, 20), Field("genground: passages in the student's prompt, the gold one included.")
     ] = 3
     empty_share: Annotated[
-        float,
-        typer.Option(
-            min=0, max=1, help="genground: share of questions with an example of noise alone, too (paper: none)."
-        ),
+        float, Range(0, 1), Field("genground: share of questions with an example of noise alone, too (paper: none).")
     ] = 0.0
     answer_share: Annotated[
-        float, typer.Option(min=0, max=1, help="cov_rag: share of the questions that teach to answer (paper: half).")
+        float, Range(0, 1), Field("cov_rag: share of the questions that teach to answer (paper: half).")
     ] = 0.5
     negatives: Annotated[
-        int, typer.Option(min=0, max=20, help="cov_rag: wrong responses added per question that teaches to verify.")
+        int, Range(0, 20), Field("cov_rag: wrong responses added per question that teaches to verify.")
     ] = 1
-    means: Annotated[str, typer.Option(help="cov_rag: how wrong responses are made, in turn, separated by commas.")] = (
+    means: Annotated[str, Field("cov_rag: how wrong responses are made, in turn, separated by commas.")] = (
         "repetition,citations,retrieval,query"
     )
     verdicts: Annotated[
         str,
-        typer.Option(
-            help="cov_rag: scores and judgements from gold, teacher, or both (gold, and the teacher's revised question "
+        Field(
+            "cov_rag: scores and judgements from gold, teacher, or both (gold, and the teacher's revised question "
             "where gold has none)."
         ),
     ] = "both"
-    show_gold: Annotated[
-        bool, typer.Option("--show-gold", help="cov_rag: the teacher sees the gold answers when it verifies.")
-    ] = False
+    show_gold: Annotated[bool, Field("cov_rag: the teacher sees the gold answers when it verifies.", "--show-gold")] = (
+        False
+    )
     strict: Annotated[
-        bool,
-        typer.Option("--strict", help="cov_rag: wrong citations and repetition make a right response false."),
+        bool, Field("cov_rag: wrong citations and repetition make a right response false.", "--strict")
     ] = False
-    n_references: Annotated[
-        int, typer.Option(min=1, max=20, help="cov_rag: references of each response (paper: 5).")
-    ] = 5
+    n_references: Annotated[int, Range(1, 20), Field("cov_rag: references of each response (paper: 5).")] = 5
 
     def grounding(self) -> "GroundingSettings":
         """Return the settings of the recipe genground."""

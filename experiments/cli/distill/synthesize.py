@@ -14,6 +14,7 @@ from experiments.cli.shared.next_commands import training
 from experiments.cli.shared.options import with_option_groups
 from experiments.runs.specs import ProgramSpec, SynthesisSpec
 from signatures.common.errors import UserError
+from signatures.common.specs import Field
 
 if TYPE_CHECKING:
     from experiments.pipeline.synthesis.synthesize import Synthesized
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 class SynthesizeOutput(options.Output):
     """Where the examples are written, and what is printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for examples.jsonl and manifest.json.")]
+    out: Annotated[Path, Field("Folder for examples.jsonl and manifest.json.", "--out -o")]
 
 
 @with_option_groups

@@ -15,7 +15,7 @@ from experiments.cli.shared.next_commands import asking
 from experiments.cli.shared.options import with_option_groups
 from experiments.runs.specs import Retrieval, Selection
 from signatures.common.errors import UserError
-from signatures.common.specs import fields_of
+from signatures.common.specs import Field, Range, fields_of
 
 if TYPE_CHECKING:
     from experiments.pipeline.training.program_scores import ProgramScores
@@ -29,21 +29,19 @@ class Method:
     PANEL: ClassVar[str] = "Method"
     base: Annotated[
         str,
-        typer.Option(
-            help="LM to train: embedded (untrained; to go on from its adapter, add --resume-adapter embedded), "
+        Field(
+            "LM to train: embedded (untrained; to go on from its adapter, add --resume-adapter embedded), "
             "gguf:PATH, or a Hugging Face causal LM by name or folder."
         ),
     ] = "embedded"
-    method: Annotated[str, typer.Option(help="lora (low-rank updates) or full (all weights).")] = "lora"
-    rank: Annotated[int, typer.Option(min=1, help="Rank of the updates.")] = 16
-    alpha: Annotated[int, typer.Option(min=1, help="Updates are multiplied by alpha / rank.")] = 32
+    method: Annotated[str, Field("lora (low-rank updates) or full (all weights).")] = "lora"
+    rank: Annotated[int, Range(1), Field("Rank of the updates.")] = 16
+    alpha: Annotated[int, Range(1), Field("Updates are multiplied by alpha / rank.")] = 32
     layers: Annotated[
-        int,
-        typer.Option(min=0, help="Number of the first layer that is trained, from 0; the ones below stay as they are."),
+        int, Range(0), Field("Number of the first layer that is trained, from 0; the ones below stay as they are.")
     ] = 0
     resume_adapter: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the LoRA adapter to start from; embedded is the shipped one.", show_default=False),
+        Path | None, Field("Folder of the LoRA adapter to start from; embedded is the shipped one.")
     ] = None
 
 
@@ -53,28 +51,23 @@ class Schedule:
 
     PANEL: ClassVar[str] = "Schedule"
     epochs: Annotated[
-        float | None,
-        typer.Option(help="Passes over the examples, more than 0; 1 unless --hours or --max-steps is given."),
+        float | None, Field("Passes over the examples, more than 0; 1 unless --hours or --max-steps is given.")
     ] = None
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Stop after this many steps.", show_default=False)] = None
+    max_steps: Annotated[int | None, Range(1), Field("Stop after this many steps.")] = None
     hours: Annotated[
-        float | None,
-        typer.Option(
-            help="Stop after this time, more than 0; the learning rate falls to 0 by then.", show_default=False
-        ),
+        float | None, Field("Stop after this time, more than 0; the learning rate falls to 0 by then.")
     ] = None
-    batch_size: Annotated[int, typer.Option(min=1, help="Examples of a step.")] = 8
-    learning_rate: Annotated[
-        float | None,
-        typer.Option(help="Highest learning rate; by default 1e-3 for lora, 2e-5 for full.", show_default=False),
-    ] = None
-    warmup_steps: Annotated[int, typer.Option(min=0, help="Steps in which the learning rate rises.")] = 10
-    decay: Annotated[str, typer.Option(help="How the learning rate falls: linear, cosine or none.")] = "linear"
+    batch_size: Annotated[int, Range(1), Field("Examples of a step.")] = 8
+    learning_rate: Annotated[float | None, Field("Highest learning rate; by default 1e-3 for lora, 2e-5 for full.")] = (
+        None
+    )
+    warmup_steps: Annotated[int, Range(0), Field("Steps in which the learning rate rises.")] = 10
+    decay: Annotated[str, Field("How the learning rate falls: linear, cosine or none.")] = "linear"
     weight: Annotated[
         list[str] | None,
         typer.Option(help="How often a skill is used in an epoch, repeatable: reading=2.", show_default=False),
     ] = None
-    loss: Annotated[str, typer.Option(help="What weighs the same in a batch: tokens or examples.")] = "tokens"
+    loss: Annotated[str, Field("What weighs the same in a batch: tokens or examples.")] = "tokens"
     seed: options.Seed = 0
 
 
@@ -83,17 +76,15 @@ class Machine:
     """How it is computed."""
 
     PANEL: ClassVar[str] = "Machine"
-    device: Annotated[str, typer.Option(help="cuda, mps, cpu, or auto (the first of these that is there).")] = "auto"
+    device: Annotated[str, Field("cuda, mps, cpu, or auto (the first of these that is there).")] = "auto"
     precision: Annotated[
-        str, typer.Option(help="bfloat16, float32, or auto (bfloat16 where the processor has instructions for it).")
+        str, Field("bfloat16, float32, or auto (bfloat16 where the processor has instructions for it).")
     ] = "auto"
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of the CPU; all by default.", show_default=False)
-    ] = None
-    row_tokens: Annotated[int, typer.Option(min=1, help="Tokens computed at once; fewer need less memory.")] = 2048
-    max_tokens: Annotated[int, typer.Option(min=2, help="Longer examples are left out.")] = 2048
+    threads: Annotated[int | None, Range(1), Field("Threads of the CPU; all by default.")] = None
+    row_tokens: Annotated[int, Range(1), Field("Tokens computed at once; fewer need less memory.")] = 2048
+    max_tokens: Annotated[int, Range(2), Field("Longer examples are left out.")] = 2048
     packing: Annotated[bool, typer.Option(help="Compute the shared beginning of prompts once.")] = True
-    checkpoint_minutes: Annotated[float, typer.Option(help="Minutes between checkpoints.")] = 10.0
+    checkpoint_minutes: Annotated[float, Field("Minutes between checkpoints.")] = 10.0
 
 
 @dataclass(frozen=True)
@@ -102,24 +93,19 @@ class Measuring:
 
     PANEL: ClassVar[str] = "Validation"
     metric_examples: Annotated[
-        int,
-        typer.Option(min=0, help="Examples of each skill answered to get EM and F1; 0 for the loss alone."),
+        int, Range(0), Field("Examples of each skill answered to get EM and F1; 0 for the loss alone.")
     ] = 20
-    validation_examples: Annotated[int, typer.Option(min=1, help="Examples of each skill to measure the loss on.")] = 50
+    validation_examples: Annotated[int, Range(1), Field("Examples of each skill to measure the loss on.")] = 50
     evaluate_every: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Steps between two measurements, the first before training; by default only at the end.",
-            show_default=False,
-        ),
+        Range(1),
+        Field("Steps between two measurements, the first before training; by default only at the end."),
     ] = None
     keep_best: Annotated[
         str | None,
-        typer.Option(
-            help="Keep the weights with the best value of this metric in OUT/best: em, f1, em[SKILL], "
-            "f1[SKILL], loss, program_em or program_f1.",
-            show_default=False,
+        Field(
+            "Keep the weights with the best value of this metric in OUT/best: em, f1, em[SKILL], "
+            "f1[SKILL], loss, program_em or program_f1."
         ),
     ] = None
 
@@ -131,27 +117,18 @@ class ProgramValidation:
     PANEL: ClassVar[str] = "Validation by a program"
     program: Annotated[
         str | None,
-        typer.Option(
-            help="Program that is asked questions at each measurement: program_em and program_f1, also to keep the "
-            "best weights by.",
-            show_default=False,
+        Field(
+            "Program that is asked questions at each measurement: program_em and program_f1, also to keep the "
+            "best weights by."
         ),
     ] = None
     questions: Annotated[
-        Path | None,
-        typer.Option(
-            help="questions.jsonl that the program is asked; no training example may ask one of them.",
-            show_default=False,
-        ),
+        Path | None, Field("questions.jsonl that the program is asked; no training example may ask one of them.")
     ] = None
     split: Annotated[str | None, fields_of(Selection)["split"].field] = None
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Ask only the first N questions; by default 50.", show_default=False)
-    ] = None
+    limit: Annotated[int | None, Range(1), Field("Ask only the first N questions; by default 50.")] = None
     index: Annotated[Path | None, fields_of(Retrieval)["index"].field] = None
-    preset: Annotated[
-        str | None, typer.Option(help="Of --program; by default small where it has one.", show_default=False)
-    ] = None
+    preset: Annotated[str | None, Field("Of --program; by default small where it has one.")] = None
     knobs: Annotated[
         list[str] | None,
         typer.Option("--set", help="A knob of --program as name=value, repeatable.", show_default=False),
@@ -192,9 +169,9 @@ class ProgramValidation:
 class TrainOutput(options.Output):
     """Where the weights are written, and what is printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the adapter or weights.")]
+    out: Annotated[Path, Field("Folder for the adapter or weights.", "--out -o")]
     resume: options.Resume = False
-    estimate: Annotated[bool, typer.Option("--estimate", help="Print how long it takes, and stop.")] = False
+    estimate: Annotated[bool, Field("Print how long it takes, and stop.", "--estimate")] = False
 
 
 @with_option_groups

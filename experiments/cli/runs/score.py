@@ -13,6 +13,7 @@ from experiments.cli.shared.next_commands import command, other_run
 from experiments.cli.shared.options import with_option_groups
 from programs.lms.spec import UNNAMED
 from signatures.common.errors import UserError
+from signatures.common.specs import Field
 
 if TYPE_CHECKING:
     from experiments.pipeline.scoring.score import ScoreReport
@@ -37,28 +38,17 @@ class Gold:
     PANEL: ClassVar[str] = "Gold and texts"
     questions: Annotated[
         Path | None,
-        typer.Option(
-            help="questions.jsonl with the gold; by default the file that the run was made from, if unchanged.",
-            show_default=False,
-        ),
+        Field("questions.jsonl with the gold; by default the file that the run was made from, if unchanged."),
     ] = None
-    index: Annotated[
-        Path | None, typer.Option(help="Index folder with the texts of the passages read.", show_default=False)
-    ] = None
-    passages: Annotated[
-        Path | None,
-        typer.Option(help="passages.jsonl with these texts, and their sentences, instead.", show_default=False),
-    ] = None
+    index: Annotated[Path | None, Field("Index folder with the texts of the passages read.")] = None
+    passages: Annotated[Path | None, Field("passages.jsonl with these texts, and their sentences, instead.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreOutput(options.Output):
     """What is written and printed."""
 
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder for the run made of a file of predictions.", show_default=False),
-    ] = None
+    out: Annotated[Path | None, Field("Folder for the run made of a file of predictions.", "--out -o")] = None
     threads: options.Threads = 8
 
 

@@ -398,13 +398,13 @@ class Recording:
     PANEL: ClassVar[str] = "Replay"
     record_branches: Annotated[
         bool,
-        typer.Option(
-            "--record-branches",
-            help="Then also ask what other thresholds would ask, and record it all, for `verihop tune --replay`. For "
+        Field(
+            "Then also ask what other thresholds would ask, and record it all, for `verihop tune --replay`. For "
             "programs with gates: cov_rag, retro_rag, self_completion, cascade.",
+            "--record-branches",
         ),
     ] = False
-    branches: Annotated[int, typer.Option(min=1, help="Branches of a question at most, its own included.")] = 8
+    branches: Annotated[int, Range(1), Field("Branches of a question at most, its own included.")] = 8
 
     def settings(self, processes: int | None) -> dict[str, Any]:
         """Return branches and processes of the run: if it is recorded, one unless another number is named."""

@@ -14,6 +14,7 @@ from experiments.cli.shared.options import with_option_groups
 from experiments.runs.specs import ProgramSpec, StudySpec
 from programs.lms.spec import LMSpec
 from signatures.common.logs import are_json, event
+from signatures.common.specs import Field
 
 if TYPE_CHECKING:
     from experiments.pipeline.tuning.config import TuneConfig
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
 class TuneOutput(options.Replacing):
     """What is written and printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the study, its plots and the artifact.")]
-    estimate: Annotated[
-        bool, typer.Option("--estimate", help="Only print what the study can cost, and ask nothing.")
-    ] = False
+    out: Annotated[Path, Field("Folder for the study, its plots and the artifact.", "--out -o")]
+    estimate: Annotated[bool, Field("Only print what the study can cost, and ask nothing.", "--estimate")] = False
     log: Log = None
 
 
