@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, Literal
 
 import typer
 
-from experiments.cli.distill.unused_options import typed_in
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
 from experiments.cli.shared.next_commands import asking, command
@@ -51,7 +50,7 @@ def export(
     """Write a trained LM, its adapter merged, for transformers and vLLM or for llama.cpp and Ollama."""
     from programs.lms.weights.export import export_gguf, export_transformers
 
-    other, typed = OF_OTHER[form.to], typed_in(context)
+    other, typed = OF_OTHER[form.to], options.typed_in(context)
     if other in typed:
         raise UserError(f"{typed[other]} does nothing with --to {form.to}: leave it out.")
     if form.to == "gguf":

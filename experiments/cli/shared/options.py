@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get
 import typer
 from typer.models import OptionInfo
 
-from experiments.cli.shared.completion import program_names
 from experiments.cli.shared.console import note
 from experiments.runs import specs
 from programs.lms.spec import LMSpec
@@ -88,6 +87,18 @@ def _limit(part: str, flag: str) -> tuple[str, float]:
     if not value > 0:
         raise UserError(f"{flag} {name} must be above 0, got {text}.")
     return name, value
+
+
+def program_names(incomplete: str) -> list[str]:
+    """Return the names of programs that begin with a word; no program is imported."""
+    from programs.listing import listed
+
+    return [name for name in listed() if name.startswith(incomplete)]
+
+
+def shown_names(incomplete: str) -> list[str]:
+    """Return what may follow `verihop programs`: the names, and its command `check`."""
+    return [*(["check"] if "check".startswith(incomplete) else []), *program_names(incomplete)]
 
 
 PREFIX = "VERIHOP_"  # of the variables that give options their defaults
@@ -246,13 +257,17 @@ def _typed(field: SpecField) -> tuple[Any, Callable[[Any], Any]]:
     if field.type == tuple[Path, ...]:
         return list[Path] | None, lambda given: tuple(given or ())
     if tuple[str, ...] in kinds:
-        return str | None, lambda given: field.default if given is None else _names(given)
+        return (
+            str | None,
+            lambda given: field.default if given is None else tuple(name for name in names(given) if name != "none"),
+        )
     typed = next((kind for kind in (bool, int, float, Path, str) if kind in kinds), str)
     return (typed | None if type(None) in kinds else typed), lambda given: given
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip() not in ("", "none"))
+def names(text: str) -> tuple[str, ...]:
+    """Return the names in a list separated by commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def pairs(
@@ -411,3 +426,12 @@ class Recording:
         if not self.record_branches:
             return {"branches": 0, "processes": processes}
         return {"branches": self.branches, "processes": processes or 1}
+
+
+def typed_in(context: typer.Context) -> dict[str, str]:
+    """Return the options that the user has typed, by the name of their parameter."""
+    return {
+        option.name: option.opts[0]
+        for option in context.command.params
+        if option.name and (source := context.get_parameter_source(option.name)) and source.name == "COMMANDLINE"
+    }

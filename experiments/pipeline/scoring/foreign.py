@@ -19,10 +19,10 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from experiments.analysis.summary import write_summary
 from experiments.pipeline.run_question import other_fields
+from experiments.pipeline.scoring.passage_texts import FACT_METRICS, sentence_source
 from experiments.pipeline.scoring.rebuild import IDS, UNKNOWN
 from experiments.pipeline.scoring.score import ScoreReport, hints, judge_notes, score_rows, why_nothing
 from experiments.pipeline.scoring.score_config import ScoreConfig
-from experiments.pipeline.scoring.sentence_source import FACT_METRICS, sentence_source
 from experiments.runs.config import describe_lm, describe_questions, describe_session
 from experiments.runs.files import SCHEMA, Json, Row, open_run, run_lock, write_rows
 from optimizers.metrics.retrieval import article, converted_article

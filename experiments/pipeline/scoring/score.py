@@ -11,9 +11,9 @@ from experiments.pipeline.corpus_notes import judge_note
 from experiments.pipeline.map_rows import progress_bar
 from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.pipeline.run_question import scored
+from experiments.pipeline.scoring.passage_texts import FACT_METRICS, sentence_source
 from experiments.pipeline.scoring.rebuild import Rebuilt, ids_needed, rebuild
 from experiments.pipeline.scoring.score_config import ScoreConfig
-from experiments.pipeline.scoring.sentence_source import FACT_METRICS, sentence_source
 from experiments.runs.config import describe_lm, describe_session
 from experiments.runs.files import (
     RUN,

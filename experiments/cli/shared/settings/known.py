@@ -218,11 +218,6 @@ def _check_words(name: str, value: Any) -> None:
         parse_limits(value, name)
 
 
-def is_name_of_a_key(name: str) -> bool:
-    """Return whether something of this name, which is no setting, would be a key or a password."""
-    return _NAME_OF_A_KEY.search(name) is not None
-
-
 def refuse_key(name: str, value: object, place: str) -> None:
     """Raise UserError, without the value, if it looks like a key, which stands in no setting."""
     text = value if isinstance(value, str) else ""
@@ -354,7 +349,7 @@ def _nearest(here: Path) -> Path | None:
     """Return the first settings file in a folder and its parents, as far as they are looked at."""
     homes = _homes()
     for folder in (here, *here.parents):
-        if folder != here and _writable_by_all(folder):
+        if folder != here and _POSIX and folder.stat().st_mode & stat.S_IWOTH:  # all may write there
             return None
         path = folder / NAME
         if path.is_file():
@@ -370,10 +365,6 @@ def _homes() -> tuple[Path, ...]:
     except RuntimeError:  # a user without one, as in some containers
         return ()
     return home, home.resolve()
-
-
-def _writable_by_all(folder: Path) -> bool:
-    return _POSIX and bool(folder.stat().st_mode & stat.S_IWOTH)
 
 
 def read_file(path: Path, *, trusted: bool = False) -> SettingsFile:
@@ -473,7 +464,7 @@ def _check_name(name: str, value: object, place: str) -> None:
     shown = name if len(name) <= 60 else f"{name[:57]}..."
     alike = name.lower().replace("-", "_")  # an option's spelling
     near = difflib.get_close_matches(alike, names(), 1, cutoff=_NEAR)
-    if not near and is_name_of_a_key(name):
+    if not near and _NAME_OF_A_KEY.search(name):
         raise UserError(f"{place}: {shown} is no setting, and no key or password may stand in this file: {CURE}.")
     if not near and isinstance(value, dict):
         raise UserError(f"{place}: settings stand outside of tables: omit the line [{shown}].")
