@@ -43,8 +43,6 @@ def wrapped(text: str, indent: int = 0, further: int = 0) -> str:
         indent: Spaces before its first line.
         further: More spaces before the other lines.
     """
-    import textwrap
-
     words = text.lstrip(" ")
     indent += len(text) - len(words)
     return textwrap.fill(
