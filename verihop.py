@@ -121,9 +121,10 @@ def load(
             retrieves has no index.
     """
     from experiments.pipeline.opened import load as open_named
-    from experiments.pipeline.setup import ProgramConfig, artifact_of
+    from experiments.pipeline.setup import artifact_of
+    from experiments.runs.specs import ProgramSpec
 
-    named = ProgramConfig(
+    named = ProgramSpec(
         program=program,
         artifact=artifact_of(artifact, program),
         preset=preset,

@@ -12,6 +12,7 @@ from experiments.cli.shared.console import Activity, emit, next_step, note, say,
 from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.options import with_option_groups
 from experiments.runs.calls import evidence_line, source_line
+from experiments.runs.specs import ProgramSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @with_option_groups
 def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
-    program: options.AnyProgram,
+    program: ProgramSpec,
     lm: LMSpec,
     limits: options.Limits,
     as_json: options.Json = False,
@@ -48,7 +49,7 @@ def ask(
     from programs.tracing.questions import question_span
 
     _check_question(question)
-    answerer = options.answerer(program.config(), lm, limits).open()
+    answerer = options.answerer(program, lm, limits).open()
     opened, connection = answerer.program, answerer.connection
     warm_up(opened, connection)
     shown = _Shown(as_text=not (as_json or json_lines), as_lines=json_lines)
@@ -126,7 +127,6 @@ def show_answer(prediction: "dspy.Prediction", lost: "Unreadable | None" = None,
     """Print each hop with its evidence, the answer, and the cited passages.
 
     Args:
-        prediction: Of any program.
         lost: Replies that could not be read, if there is no answer.
         shown: Hops that are shown already.
     """
@@ -160,7 +160,6 @@ def show_hop(number: int, hop: "Hop") -> None:
 
 
 def _verdict(hop: "Hop") -> str:
-    """Return the draft that a hop's answer was compared with, and the verdict."""
     if hop.draft is None:
         return f"  ({hop.verdict})" if hop.verdict else ""
     source = "second answer" if hop.candidates else "from memory"

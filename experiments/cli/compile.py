@@ -11,9 +11,10 @@ from experiments.cli.shared.app import Log
 from experiments.cli.shared.console import emit, next_step, note, race_outcomes, race_table, resumable, say, show
 from experiments.cli.shared.next_commands import after_freezing, naming, other_split, used
 from experiments.cli.shared.options import with_option_groups
-from experiments.runs.specs import CompileSpec
+from experiments.runs.specs import CompileSpec, UncompiledSpec
 from programs.lms.spec import LMSpec
 from signatures.common.logs import are_json, event
+from signatures.common.specs import Field
 
 if TYPE_CHECKING:
     from programs.artifact import Artifact
@@ -23,25 +24,23 @@ ACCEPT_MORE = "Try --metric 'f1[hotpot]' --accept 0.5, more questions, --optimiz
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(options.Replacing):
+class CompileOutput(options.Replacing):
     """Where the artifact is written, and what is printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the artifact.")]
-    estimate: Annotated[
-        bool, typer.Option("--estimate", help="Only print LM calls, tokens and price at most; call no LM.")
-    ] = False
+    out: Annotated[Path, Field("Folder for the artifact.", "--out -o")]
+    estimate: Annotated[bool, Field("Only print LM calls, tokens and price at most; call no LM.", "--estimate")] = False
     log: Log = None
 
 
 @with_option_groups
 def compile_(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl to optimize on; none of a test split.")],
-    program: options.UncompiledProgram,
+    program: UncompiledSpec,
     lm: LMSpec,
     spec: CompileSpec,
     resuming: options.Resuming,
     limits: options.Limits,
-    result: Result,
+    output: CompileOutput,
 ) -> None:
     """Optimize a program on training questions and freeze it into an artifact.
 
@@ -52,36 +51,36 @@ def compile_(
     from experiments.pipeline.compile import note_without_demonstrations, stopped_text
     from experiments.pipeline.verbs import compilation
 
-    work = compilation(options.answerer(program.config(), lm, limits, threads=spec.threads), questions, spec)
-    if result.estimate:
-        emit(work.estimate.as_dict()) if result.as_json else say(str(work.estimate))
+    work = compilation(options.answerer(program, lm, limits, threads=spec.threads), questions, spec)
+    if output.estimate:
+        emit(work.estimate.as_dict()) if output.as_json else say(str(work.estimate))
         return
     with resumable():
         artifact, notes = work.run(
-            result.out,
+            output.out,
             resume=resuming.resume,
-            overwrite=result.overwrite,
-            progress=not (result.quiet or are_json()),
+            overwrite=output.overwrite,
+            progress=not (output.quiet or are_json()),
             say=lambda text: note(f"Note: {text}"),
         )
     if empty := note_without_demonstrations(artifact, work.trainset, cure=ACCEPT_MORE, none_wanted="--max-demos is 0."):
         notes.append(empty)
         note(f"Note: {empty}")
     facts = {"score": artifact.metric.get("mean"), "stopped": artifact.optimizer["stopped"]}
-    event("compile_ended", {**facts, **artifact.optimizer["cost"]}, artifact=str(result.out))
-    if result.as_json:
-        emit({"artifact": str(result.out), **artifact.model_dump(mode="json"), "notes": notes})
+    event("compile_ended", {**facts, **artifact.optimizer["cost"]}, artifact=str(output.out))
+    if output.as_json:
+        emit({"artifact": str(output.out), **artifact.model_dump(mode="json"), "notes": notes})
     else:
-        _print(artifact, program.program, result.out)
+        _print(artifact, program.program, output.out)
     if stopped := stopped_text(artifact.optimizer, cure="Resume with the same command, --resume and a larger budget."):
         note(stopped)
         raise typer.Exit(3)
-    if result.as_json:
+    if output.as_json:
         return
     words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank", "precision"), *used(limits)]
     seen = [*work.trainset, *work.valset]  # those that the program was made from or chosen by give no fair score
     held_out = other_split(spec.val, spec.val_split, seen) or other_split(questions, spec.split, seen)
-    next_step(*after_freezing(result.out, result.out, words, held_out))
+    next_step(*after_freezing(output.out, output.out, words, held_out))
 
 
 def _print(artifact: "Artifact", program: str, out: Path) -> None:
@@ -109,7 +108,6 @@ def _print(artifact: "Artifact", program: str, out: Path) -> None:
 
 
 def _candidates_table(optimizer: dict[str, Any], metric: str) -> Any:
-    """Return the best candidates as a table, the best first."""
     from rich.markup import escape
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""`verihop config`: which settings hold, where each comes from, and a settings file to begin with."""
+"""`verihop config`: which settings apply_settings, where each comes from, and a settings file to begin with."""
 
 import os
 import textwrap
@@ -19,13 +19,13 @@ from experiments.cli.shared.settings.known import (
     TYPED,
     VARIABLES,
     WITHOUT_OPTION,
-    Held,
+    ActiveSettings,
     SettingsFile,
+    active_settings,
     converted,
     harmless,
     has_key,
     has_secret,
-    held_here,
     known_options,
     refuse_key,
     shown,
@@ -62,16 +62,18 @@ def config(
     folder. With options, e.g. --lm, the table is that of a command with them. A file that is merely found decides LM,
     address, key and cache only after --trust, and after each change again.
     """
-    held = held_here()
+    active = active_settings()
     _check_variables()
     if trust is not None:
-        _decide(held, trust)
+        _decide(active, trust)
         next_step(command("verihop", "config"))
         return
-    for name in (name for name, number in held.numbers.items() if number == TYPED):
-        converted(name, held.values[name], f"--{name.replace('_', '-')}")  # what no other command would accept, either
+    for name in (name for name, number in active.numbers.items() if number == TYPED):
+        converted(
+            name, active.values[name], f"--{name.replace('_', '-')}"
+        )  # what no other command would accept, either
     if init:
-        path = _write(held)
+        path = _write(active)
         if as_json:
             emit({"file": str(path)})
             return
@@ -79,14 +81,14 @@ def config(
         next_step(command("verihop", "config"))
         return
     if as_json:
-        emit(_record(held))
+        emit(_record(active))
         return
-    _show(held)
+    _show(active)
     if lm.api_base is not None and lm.id is None:
         note("Note: no model is named for the server, so that only artifacts that name one can use it: add lm.")
-    for line in held.ignored():
+    for line in active.ignored():
         note(f"Note: {line}")
-    if not held.settings.files:
+    if not active.settings.files:
         next_step(command("verihop", "config", "--init", *used(lm), *used(limits)))
     else:
         next_step(command("verihop", "doctor", *used(lm)))
@@ -104,12 +106,12 @@ def _check_variables() -> None:
     form_of_logs(None)
 
 
-def _record(held: Held) -> dict[str, Any]:
+def _record(active: ActiveSettings) -> dict[str, Any]:
     """Return what is shown, by setting and by variable."""
-    files = [str(file.path.resolve()) for file in held.settings.files if file.path is not None]
-    rows = {name: _row(held, name) for name in known_options()}
-    rows |= {name: _row_without_option(held, name) for name in WITHOUT_OPTION}
-    for file in held.settings.files:
+    files = [str(file.path.resolve()) for file in active.settings.files if file.path is not None]
+    rows = {name: _row(active, name) for name in known_options()}
+    rows |= {name: _row_without_option(active, name) for name in WITHOUT_OPTION}
+    for file in active.settings.files:
         for name, (value, reason) in file.ignored.items():
             rows[name].setdefault("ignored", {"value": _plain(value), "place": file.place(name), "reason": reason})
     return {
@@ -118,8 +120,8 @@ def _record(held: Held) -> dict[str, Any]:
         "settings": rows,
         "variables": {
             each.name: {
-                "set": _stated(held, each.name) is not None,
-                "value": None if each.secret else _stated(held, each.name),
+                "set": _stated(active, each.name) is not None,
+                "value": None if each.secret else _stated(active, each.name),
                 "meaning": each.meaning,
             }
             for each in VARIABLES
@@ -128,42 +130,41 @@ def _record(held: Held) -> dict[str, Any]:
     }
 
 
-def _row(held: Held, name: str) -> dict[str, Any]:
+def _row(active: ActiveSettings, name: str) -> dict[str, Any]:
     """Return value and source of a setting that is an option."""
-    number, option = held.numbers.get(name), known_options()[name]
-    value = held.values[name]
+    number, option = active.numbers.get(name), known_options()[name]
+    value = active.values[name]
     row: dict[str, Any] = {
         "value": _plain(value),
         "from": "default" if number is None else _SOURCES[min(number, len(_SOURCES) - 1)],
-        "place": None if number is None else held.settings.place(name, number),
+        "place": None if number is None else active.settings.place(name, number),
         "variable": f"{PREFIX}{name.upper()}",
         "default": option.default,
     }
     if name == "api_key_env" and value is not None:
         row["key_is_set"] = bool(os.environ.get(str(value)))
-    stated = held.settings.places({})
-    void = [held.settings.place(name, at) for at, place in enumerate(stated) if name in place]
+    stated = active.settings.places({})
+    void = [active.settings.place(name, at) for at, place in enumerate(stated) if name in place]
     if number is None and void:
         row["void"] = void[0]
     return row
 
 
-def _row_without_option(held: Held, name: str) -> dict[str, Any]:
-    """Return value and source of a setting that has no option."""
-    variable, stated = f"{PREFIX}{name.upper()}", held.settings.cache.get(name)
+def _row_without_option(active: ActiveSettings, name: str) -> dict[str, Any]:
+    variable, stated = f"{PREFIX}{name.upper()}", active.settings.cache.get(name)
     row = {"value": None, "from": "default", "place": None, "variable": variable, "default": None}
     if stated is not None:
         return row | {"value": stated, "from": "variable", "place": variable}
-    if of_file := held.settings.cache_of_files().get(name):
+    if of_file := active.settings.cache_of_files().get(name):
         value, file = of_file
         return row | {"value": value, "from": "file", "place": file.place(name)}
     return row
 
 
-def _stated(held: Held, variable: str) -> str | None:
+def _stated(active: ActiveSettings, variable: str) -> str | None:
     """Return what a variable of the environment is; None if it is not set. The file's cache stands there, too."""
     setting = variable.removeprefix(PREFIX).lower()
-    return held.settings.cache.get(setting) if setting in WITHOUT_OPTION else os.environ.get(variable) or None
+    return active.settings.cache.get(setting) if setting in WITHOUT_OPTION else os.environ.get(variable) or None
 
 
 def _plain(value: Any) -> Any:
@@ -171,8 +172,8 @@ def _plain(value: Any) -> Any:
     return shown(value) if isinstance(value, str) or value == float("inf") else value
 
 
-def _show(held: Held) -> None:
-    record = _record(held)
+def _show(active: ActiveSettings) -> None:
+    record = _record(active)
     for path in record["files"] or [f"none ({NAME} in this folder or a parent)"]:
         say(f"File: {path}")
     panels: dict[str, list[str]] = {}
@@ -206,20 +207,16 @@ def _line(name: str, row: dict[str, Any]) -> str:
     return f"  {name:<16} {value:<32} {source}"
 
 
-def _write(held: Held) -> Path:
-    """Write a settings file into the working folder, with what is typed and all other settings as comments.
-
-    Raises:
-        UserError: There is one, or a value has a key or a password in it.
-    """
+def _write(active: ActiveSettings) -> Path:
+    """Write a settings file into the working folder, with what is typed and all other settings as comments."""
     from signatures.common.files import atomic_write, sha256_file
 
     path = Path(NAME)
     if path.exists():
         raise UserError(f"{path} exists already: edit it, or delete it first.")
-    for name, value in held.values.items():
+    for name, value in active.values.items():
         refuse_key(name, value, NAME)
-    if has_secret("api_base", held.values["api_base"]):
+    if has_secret("api_base", active.values["api_base"]):
         raise UserError(
             f"The address has a password or key in it, which no file may contain: set {PREFIX}API_BASE in the "
             "environment."
@@ -230,8 +227,8 @@ def _write(held: Held) -> Path:
         "# No keys: name a variable that contains the key (api_key_env).",
     ]
     for name, option in known_options().items():
-        typed = held.numbers.get(name) == TYPED
-        value = held.values[name] if typed else option.default
+        typed = active.numbers.get(name) == TYPED
+        value = active.values[name] if typed else option.default
         text = _toml(_EXAMPLES[name] if value is None or value == [] else value)
         lines += ["", *textwrap.wrap(option.help, WIDTH, initial_indent="# ", subsequent_indent="# ")]
         lines.append(f"{'' if typed else '# '}{name} = {text}")
@@ -246,22 +243,18 @@ def _write(held: Held) -> Path:
         approve(path, sha256_file(path))
     except UserError as error:
         note(f"Note: not approved: {error}")
-    if (before := _found_file(held)) is not None:
+    if (before := _found_file(active)) is not None:
         note(f"Note: {before.path} no longer holds in this folder: the nearest file does.")
     return path
 
 
-def _found_file(held: Held) -> SettingsFile | None:
-    return next((file for file in held.settings.files if file.found), None)
+def _found_file(active: ActiveSettings) -> SettingsFile | None:
+    return next((file for file in active.settings.files if file.found), None)
 
 
-def _decide(held: Held, trust: bool) -> None:
-    """Approve the file that was found with the content that was read, or no longer.
-
-    Raises:
-        UserError: No file was found, or the configuration folder cannot be written.
-    """
-    file = _found_file(held)
+def _decide(active: ActiveSettings, trust: bool) -> None:
+    """Approve the file that was found with the content that was read, or no longer."""
+    file = _found_file(active)
     if file is None or file.path is None:
         raise UserError(f"There is no {NAME} in this folder or a parent that needs approval.")
     if not trust:
@@ -293,7 +286,6 @@ _EXAMPLES: dict[str, Any] = {
 
 
 def _toml(value: Any) -> str:
-    """Return a value as TOML writes it."""
     import json
 
     if isinstance(value, list):

@@ -4,24 +4,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say, show
 from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.options import with_option_groups
 from programs.lms.spec import LMSpec
+from signatures.common.specs import Field
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(options.Output):
+class DemoOutput(options.Output):
     """Where the demo writes, and what is printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the demo's files.")] = Path("runs/demo")
+    out: Annotated[Path, Field("Folder for the demo's files.", "--out -o")] = Path("runs/demo")
 
 
 @with_option_groups
-def demo(lm: LMSpec, limits: options.Limits, result: Result, threads: options.Threads = 8) -> None:
+def demo(lm: LMSpec, limits: options.Limits, output: DemoOutput, threads: options.Threads = 8) -> None:
     """Index, evaluate, compile, evaluate again, answer: in a few minutes, offline with the embedded LM.
 
     An LM of the settings is used, too, within their budget; one budget limits all steps together.
@@ -30,19 +29,19 @@ def demo(lm: LMSpec, limits: options.Limits, result: Result, threads: options.Th
     from experiments.pipeline.demo import run_demo
 
     def on_step(text: str) -> None:
-        if not result.quiet:
+        if not output.quiet:
             note(f"\n== {text}")
 
     note("The demo corpus is about an invented archipelago, so that no LM knows the answers from training.")
     done = run_demo(
-        result.out,
+        output.out,
         lm.for_threads(threads),
         budget=limits.budget(),
         threads=threads,
         on_step=on_step,
-        progress=not result.quiet,
+        progress=not output.quiet,
     )
-    if result.as_json:
+    if output.as_json:
         answered = {"question": done.question, "answer": done.prediction.answer}
         files = {"artifact": str(done.artifact), "report": str(done.report)}
         emit({**answered, **files, "comparison": done.comparison.as_dict()})

@@ -11,10 +11,11 @@ from experiments.cli.shared.app import Watched, run_watched
 from experiments.cli.shared.console import emit, next_step, note, say, show
 from experiments.cli.shared.next_commands import after_record, after_run, after_shard
 from experiments.cli.shared.options import Recording, with_option_groups
-from experiments.runs.specs import RunSpec
+from experiments.runs.specs import ProgramSpec, RunSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError, one_line
 from signatures.common.logs import are_json, quotable
+from signatures.common.specs import Field
 
 if TYPE_CHECKING:
     from experiments.analysis.summary import RunSummary
@@ -22,69 +23,66 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(Watched):
+class EvalOutput(Watched):
     """What is written and printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the run.")]
-    report: Annotated[bool, typer.Option("--report", help="Also write report.html into the run's folder.")] = False
-    no_calls: Annotated[
-        bool, typer.Option("--no-calls", help="Do not keep the LM calls, which `verihop trace` shows.")
-    ] = False
+    out: Annotated[Path, Field("Folder for the run.", "--out -o")]
+    report: Annotated[bool, Field("Also write report.html into the run's folder.", "--report")] = False
+    no_calls: Annotated[bool, Field("Do not keep the LM calls, which `verihop trace` shows.", "--no-calls")] = False
 
 
 @with_option_groups
 def eval_(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl with gold answers.")],
-    program: options.AnyProgram,
+    program: ProgramSpec,
     lm: LMSpec,
     run: RunSpec,
     resuming: options.Resuming,
     limits: options.Limits,
     recording: Recording,
-    result: Result,
+    output: EvalOutput,
 ) -> None:
     """Ask a program every question of a file and score its answers."""
     from experiments.pipeline.verbs import evaluate
 
-    answerer = options.answerer(program.config(), lm, limits, threads=run.threads)
+    answerer = options.answerer(program, lm, limits, threads=run.threads)
     done = evaluate(
         answerer,
         questions,
-        result.out,
-        replace(run, **recording.settings(run.processes), calls=not result.no_calls),
+        output.out,
+        replace(run, **recording.settings(run.processes), calls=not output.no_calls),
         resume=resuming.resume,
-        progress=not (result.quiet or are_json()),
+        progress=not (output.quiet or are_json()),
         say=note,
-        watching=run_watched(result.otel),
+        watching=run_watched(output.otel),
     )
-    _print(done.summary, result, done.oracle, _abstention(result.out, done.config.contexts))
-    _exit_code(done.summary, result.out)
-    if result.as_json:
+    _print(done.summary, output, done.oracle, _abstention(output.out, done.config.contexts))
+    _exit_code(done.summary, output.out)
+    if output.as_json:
         return
     if done.config.shard is not None:
-        next_step(after_shard(done.config.shard, questions, run, [program, lm], [resuming, limits], result.out))
+        next_step(after_shard(done.config.shard, questions, run, [program, lm], [resuming, limits], output.out))
         return
     lm = replace(lm, id=answerer.lm.id)
     if recording.record_branches:
         metrics = [metric.name for metric in done.config.scored]
-        next_step(after_record(questions, [lm, program], run, metrics, result.out))
+        next_step(after_record(questions, [lm, program], run, metrics, output.out))
     else:
         index = done.program.config.index
         fixed = done.config.contexts is not None
         next_step(after_run(done.summary, questions, [lm, run, limits], program, index, fixed=fixed))
 
 
-def _print(summary: "RunSummary", result: Result, oracle: str | None, abstention: dict[str, Any] | None) -> None:
-    """Print the scores, and write the report if requested."""
+def _print(summary: "RunSummary", output: EvalOutput, oracle: str | None, abstention: dict[str, Any] | None) -> None:
     if summary.unreadable:
         note(str(replace(summary.unreadable, example=quotable(summary.unreadable.example))))
-    if result.report:
+    if output.report:
         from experiments.analysis.report.html import write_report
 
-        note(f"Report: {write_report([result.out], result.out / 'report.html')}")
+        note(f"Report: {write_report([output.out], output.out / 'report.html')}")
     if oracle:
-        (note if result.as_json else say)(oracle)
-    if result.as_json:
+        (note if output.as_json else say)(oracle)
+    if output.as_json:
         emit({**summary.as_dict(), **({"reflection": abstention} if abstention else {})})
         return
     show(summary.as_table())
@@ -92,11 +90,10 @@ def _print(summary: "RunSummary", result: Result, oracle: str | None, abstention
         from experiments.runs.fixed_contexts import abstention_text
 
         say(abstention_text(abstention))
-    say(f"Written: {result.out}")
+    say(f"Written: {output.out}")
 
 
 def _abstention(run: Path, fixed: "FixedContexts | None") -> dict[str, Any] | None:
-    """Return the scores of abstaining if the contexts are balanced."""
     from experiments.runs.files import read_rows
     from experiments.runs.fixed_contexts import abstention_scores
 

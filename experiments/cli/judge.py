@@ -12,6 +12,7 @@ from experiments.cli.shared.next_commands import command
 from experiments.cli.shared.options import with_option_groups
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
+from signatures.common.specs import Field
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,10 +25,10 @@ _SHOWN_REASONS = 3  # questions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(options.Output):
+class JudgeOutput(options.Output):
     """Where the judgements are written, and what is printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the judgements.")]
+    out: Annotated[Path, Field("Folder for the judgements.", "--out -o")]
 
 
 @with_option_groups
@@ -36,7 +37,7 @@ def judge(
     lm: LMSpec,
     execution: options.SeededExecution,
     limits: options.Limits,
-    result: Result,
+    output: JudgeOutput,
     passages: Annotated[
         Path | None, typer.Option(help="The runs' corpus; without it, citations are not judged.", show_default=False)
     ] = None,
@@ -60,19 +61,19 @@ def judge(
             runs,
             corpus,
             connection=connection,
-            out=result.out,
+            out=output.out,
             threads=execution.threads,
             resume=execution.resume,
             seed=execution.seed,
-            progress=not result.quiet,
+            progress=not output.quiet,
         )
-    if result.as_json:
+    if output.as_json:
         emit(judgement.as_dict())
     else:
-        _print(judgement, result.out)
+        _print(judgement, output.out)
     if judgement.all_unparsed:
         raise UserError(f"{connection.id} returned no verdict that could be parsed: name another LM with --lm.")
-    if not result.as_json:
+    if not output.as_json:
         next_step(command("verihop", "compare", *runs))
 
 
@@ -93,7 +94,6 @@ def _print(judgement: "Judgement", out: Path) -> None:
 
 
 def _print_reasons(judgement: "Judgement", out: Path) -> None:
-    """Print the reasons of the first questions that have one."""
     questions = list(dict.fromkeys(reason.id for reason in judgement.reasons))
     if not questions:
         return

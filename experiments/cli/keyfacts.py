@@ -14,6 +14,7 @@ from experiments.cli.shared.options import with_option_groups
 from experiments.runs.specs import Selection
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
+from signatures.common.specs import Field
 
 if TYPE_CHECKING:
     from experiments.annotation.build_keyfacts import Built
@@ -28,17 +29,16 @@ class Checks:
 
     PANEL: ClassVar[str] = "Checks"
     oracle: Annotated[
-        str,
-        typer.Option(help="Entailment oracle: lexical, semantic, calibrated, lm, seq2seq:MODEL, cross-encoder:MODEL."),
+        str, Field("Entailment oracle: lexical, semantic, calibrated, lm, seq2seq:MODEL, cross-encoder:MODEL.")
     ] = "lexical"
-    drop: Annotated[bool, typer.Option("--drop", help="Omit facts that fail a check.")] = False
+    drop: Annotated[bool, Field("Omit facts that fail a check.", "--drop")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(options.Output):
+class KeyfactsOutput(options.Output):
     """Where the questions with key facts are written, and what is printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the rows and the new questions.jsonl.")]
+    out: Annotated[Path, Field("Folder for the rows and the new questions.jsonl.", "--out -o")]
 
 
 @keyfacts.callback(help=HELP)
@@ -56,7 +56,7 @@ def build(
     selection: Selection,
     execution: options.Execution,
     limits: options.Limits,
-    result: Result,
+    output: KeyfactsOutput,
 ) -> None:
     """Derive two to four key facts per question from its answer and gold passages, and check them."""
     from corpora.passages import read_passages
@@ -74,22 +74,22 @@ def build(
             {passage.id: passage for passage in read_passages(passages)},
             connection=connection,
             oracle=oracle,
-            out=result.out,
+            out=output.out,
             threads=execution.threads,
             resume=execution.resume,
             drop=checks.drop,
-            progress=not result.quiet,
+            progress=not output.quiet,
         )
-    if result.as_json:
+    if output.as_json:
         emit(built.as_dict())
     else:
-        _print(built, describe(oracle), result.out / QUESTIONS)
+        _print(built, describe(oracle), output.out / QUESTIONS)
     if not built.facts:
         raise UserError(f"{connection.id} returned no key fact that could be parsed: name another LM with --lm.")
-    if not result.as_json:
-        review = new_path(result.out.with_name(f"{result.out.name}-review"))
+    if not output.as_json:
+        review = new_path(output.out.with_name(f"{output.out.name}-review"))
         words = ("--passages", passages, "--out", review, "--reviewer", reviewer())
-        next_step(command("verihop", "review", "keyfacts", result.out / QUESTIONS, *words))
+        next_step(command("verihop", "review", "keyfacts", output.out / QUESTIONS, *words))
 
 
 def _print(built: "Built", oracle: str, path: Path) -> None:

@@ -4,8 +4,6 @@ import contextlib
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-import typer
-
 from experiments.cli.serve import (
     ArtifactFolder,
     QuestionBudget,
@@ -16,12 +14,13 @@ from experiments.cli.serve import (
     service_watched,
     stated_address,
 )
-from experiments.cli.shared import options
 from experiments.cli.shared.app import Log, Otel
 from experiments.cli.shared.console import note
 from experiments.cli.shared.options import Limits as Budgets
 from experiments.cli.shared.options import parse_limits, with_option_groups
+from experiments.runs.specs import ProgramSpec
 from programs.lms.spec import LMSpec
+from signatures.common.specs import Field, Range
 
 
 @dataclass(frozen=True)
@@ -29,18 +28,16 @@ class Transport:
     """How clients reach the tools."""
 
     PANEL: ClassVar[str] = "Transport"
-    http: Annotated[bool, typer.Option("--http", help="Streamable HTTP at /mcp, in place of stdio.")] = False
-    host: Annotated[str, typer.Option(help="With --http: name or address; any but a loopback one needs a token.")] = (
-        "127.0.0.1"
-    )
-    port: Annotated[int, typer.Option(min=0, max=65535, help="With --http: port; 0 for any that is free.")] = 8081
+    http: Annotated[bool, Field("Streamable HTTP at /mcp, in place of stdio.", "--http")] = False
+    host: Annotated[str, Field("With --http: name or address; any but a loopback one needs a token.")] = "127.0.0.1"
+    port: Annotated[int, Range(0, 65535), Field("With --http: port; 0 for any that is free.")] = 8081
     token: Token = None
     question_budget: QuestionBudget = None
 
 
 @with_option_groups
 def mcp(
-    program: options.AnyProgram,
+    program: ProgramSpec,
     lm: LMSpec,
     limits: Budgets,
     transport: Transport,

@@ -105,11 +105,7 @@ def _own() -> dict[str, Any]:
 
 
 def _one(name: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the record of one metric; an own one is not imported only to be described.
-
-    Raises:
-        UserError: There is no such metric.
-    """
+    """Return the record of one metric; an own one is not imported only to be described."""
     from experiments.analysis.summary import family_of
     from optimizers.metrics.catalog import find_metric
     from optimizers.metrics.names import current_name, note_renamed

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.completion import program_names
 from experiments.cli.shared.console import show_rows
 from experiments.cli.shared.next_commands import command, index_here, new_path
+from experiments.cli.shared.options import program_names
 
 
 def optimizers(

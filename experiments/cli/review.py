@@ -13,6 +13,7 @@ from experiments.cli.shared.console import emit, next_step, note, say, show
 from experiments.cli.shared.next_commands import command, new_path, reviewer, used
 from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
+from signatures.common.specs import Field, Range
 
 if TYPE_CHECKING:
     from experiments.annotation.review.review_folder import Review
@@ -29,9 +30,9 @@ class Reviewing:
     """Who reviews, and where."""
 
     PANEL: ClassVar[str] = "Reviewer"
-    reviewer: Annotated[str, typer.Option(help="Name of the reviewer, recorded with every decision.")]
-    terminal: Annotated[bool, typer.Option("--terminal", help="Review in the terminal instead of on a page.")] = False
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page on 127.0.0.1; 0 for any free one.")] = 0
+    reviewer: Annotated[str, Field("Name of the reviewer, recorded with every decision.")]
+    terminal: Annotated[bool, Field("Review in the terminal instead of on a page.", "--terminal")] = False
+    port: Annotated[int, Range(0, 65535), Field("Port of the page on 127.0.0.1; 0 for any free one.")] = 0
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True
     as_json: options.Json = False
 
@@ -42,14 +43,9 @@ class Items:
 
     PANEL: ClassVar[str] = "Items"
     passages: Annotated[
-        Path | None,
-        typer.Option(
-            help="Corpus with the gold passages; by default passages.jsonl next to the questions.", show_default=False
-        ),
+        Path | None, Field("Corpus with the gold passages; by default passages.jsonl next to the questions.")
     ] = None
-    raters: Annotated[
-        int | None, typer.Option(min=1, help="Reviewers per item; by default the scale's number.", show_default=False)
-    ] = None
+    raters: Annotated[int | None, Range(1), Field("Reviewers per item; by default the scale's number.")] = None
     limit: options.Limit = None
 
 

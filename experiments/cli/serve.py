@@ -17,12 +17,13 @@ from experiments.cli.shared.app import Log, Otel, spans_sent
 from experiments.cli.shared.console import emit, note
 from experiments.cli.shared.options import Limits as Budgets
 from experiments.cli.shared.options import parse_limits, with_option_groups
+from experiments.runs.specs import ProgramSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
+from signatures.common.specs import Field, Range
 
 if TYPE_CHECKING:
     from experiments.pipeline.opened import OpenedProgram
-    from experiments.pipeline.setup import ProgramConfig
     from experiments.service.answering import Limits
     from experiments.service.app import Service
     from experiments.service.run import Address
@@ -50,27 +51,23 @@ class Serving:
     """Where requests are answered, and what each may take."""
 
     PANEL: ClassVar[str] = "Service"
-    host: Annotated[str, typer.Option(help="Name or address to listen on; any but a loopback one needs a token.")] = (
-        "127.0.0.1"
-    )
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free.")] = 8080
+    host: Annotated[str, Field("Name or address to listen on; any but a loopback one needs a token.")] = "127.0.0.1"
+    port: Annotated[int, Range(0, 65535), Field("Port; 0 for any that is free.")] = 8080
     token: Token = None
-    width: Annotated[int, typer.Option(min=1, max=256, help="Questions answered at a time.")] = 16
-    queue: Annotated[int, typer.Option(min=0, help="Questions that may wait; further ones get status 503.")] = 64
-    seconds: Annotated[float, typer.Option(min=0.1, help="That a question may take, once it is begun.")] = 600.0
+    width: Annotated[int, Range(1, 256), Field("Questions answered at a time.")] = 16
+    queue: Annotated[int, Range(0), Field("Questions that may wait; further ones get status 503.")] = 64
+    seconds: Annotated[float, Range(0.1), Field("That a question may take, once it is begun.")] = 600.0
     question_budget: QuestionBudget = None
     processes: Annotated[
         int,
-        typer.Option(
-            min=1,
-            help="Processes, which share width, queue and --budget. Each uses one core and loads its own models.",
-        ),
+        Range(1),
+        Field("Processes, which share width, queue and --budget. Each uses one core and loads its own models."),
     ] = 1
 
 
 @with_option_groups
 def serve(
-    program: options.AnyProgram,
+    program: ProgramSpec,
     lm: LMSpec,
     limits: Budgets,
     serving: Serving,
@@ -154,15 +151,15 @@ def stated_address(host: str, port: int, token: str | None) -> "Address":
     return Address(host, port, token)
 
 
-def named_program(program: options.AnyProgram, folder: Path | None) -> "ProgramConfig":
-    """Return the configuration of a program that is named by options, or by the folder of its artifact."""
+def named_program(program: ProgramSpec, folder: Path | None) -> ProgramSpec:
+    """Return a program that is named by options, or by the folder of its artifact."""
     if folder is not None and program.artifact is not None and folder != program.artifact:
         raise UserError(f"{folder} and {program.artifact} are both named: serve one of them.")
-    return replace(program, artifact=folder or program.artifact).config()
+    return replace(program, artifact=folder or program.artifact)
 
 
 def opened_service(
-    program: "ProgramConfig", lm: LMSpec, granted: "Limits", address: "Address", limits: Budgets
+    program: ProgramSpec, lm: LMSpec, granted: "Limits", address: "Address", limits: Budgets
 ) -> "Service":
     """Return the service of a program, ready to answer, and say what was chosen for the embedded LM."""
     from experiments.service.run import make_service

@@ -133,11 +133,7 @@ def estimated(
     *,
     connection: "Connection",
 ) -> CompileEstimate:
-    """Return what `compile_program` takes at most, without an LM call.
-
-    Raises:
-        UserError: See `compile_program`.
-    """
+    """Return what `compile_program` takes at most, without an LM call."""
     questions = divided(trainset, valset, optimizer=config.optimizer, seed=config.seed)
     return _estimated(student, task_of(student, questions, config, connection), config, connection)
 
@@ -243,9 +239,6 @@ def notes_on_questions(
 ) -> list[str]:
     """Return notes on gold passages that the index lacks, on questions that are held out, left out, or unknown to the
     LM.
-
-    Raises:
-        UserError: See `divided`.
     """
     retrieve = getattr(student, "retrieve", None) if retrieves(student) else None
     found = {"Training": gold_note(trainset, retrieve), "Validation": gold_note(valset, retrieve)}
@@ -264,8 +257,6 @@ def note_without_demonstrations(
     """Return a note if the compiled program has no demonstrations; None if it has.
 
     Args:
-        artifact: The result.
-        trainset: The training questions.
         cure: What to try, in words of the caller.
         none_wanted: The reason if none were asked for.
     """
@@ -293,7 +284,6 @@ def stopped_text(optimizer: dict[str, Any], *, cure: str = GO_ON) -> str | None:
     """Return what a compilation hands back whose budget was spent; None if it was not.
 
     Args:
-        optimizer: Of the artifact.
         cure: How to go on, in words of the caller.
     """
     if not optimizer["stopped"]:

@@ -91,8 +91,6 @@ def study_notes(
 
     Args:
         program: What is tuned.
-        questions: Of the trials.
-        trainset: Of demonstrations and instructions.
         lm_id: Id of the LM.
     """
     retrieve = getattr(program, "retrieve", None) if retrieves(program) else None
@@ -111,9 +109,7 @@ def run_notes(
     """Return the notes on a run: missing gold passages, a judge that cannot judge, options without effect, and others.
 
     Args:
-        program: The program.
         retrieve: Its retriever, if an index was named.
-        questions: Its questions.
         config: Metrics, fixed contexts and seed of the run.
         lm_id: Id of its LM.
     """
@@ -152,7 +148,6 @@ def _closed_book_notes(
 
 
 def _seen_note(program: "dspy.Module", questions: "Sequence[Question]") -> str | None:
-    """Return a note if questions are among the demonstrations of a compiled program."""
     demos = [demo for predictor in program.predictors() for demo in predictor.demos]
     shown = [demo["question"] for demo in demos if isinstance(demo.get("question"), str)]
     seen = _count_among(shown, questions)
@@ -165,7 +160,6 @@ def _seen_note(program: "dspy.Module", questions: "Sequence[Question]") -> str |
 
 
 def _count_among(texts: "Sequence[str]", questions: "Sequence[Question]") -> int:
-    """Return how many questions are among the texts, whatever their case and spaces."""
     known = set(map(_words, texts))
     return sum(_words(question.question) in known for question in questions)
 

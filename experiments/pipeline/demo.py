@@ -35,10 +35,8 @@ class DemoResult:
 
     Args:
         comparison: The program before and after compilation, on the same dev questions.
-        question: The question answered last.
         prediction: The loaded program's answer to it.
         artifact: Folder of the compiled program.
-        report: The HTML report.
     """
 
     comparison: "Comparison"
@@ -61,7 +59,6 @@ def run_demo(
 
     Args:
         out: Folder for everything the demo writes.
-        lm: The LM.
         threads: Questions answered in parallel.
         on_step: Called with the title of each step when it starts.
         budget: Limits on the LM calls of all steps together.
@@ -117,7 +114,6 @@ def run_demo(
 
 
 def _best(run: Path) -> str:
-    """Return the question of a run with the highest F1, preferring those with cited passages."""
     from experiments.runs.files import read_rows
 
     best = max(read_rows(run), key=lambda row: (bool(row["citations"]), row["scores"]["f1[hotpot]"] or 0, row["id"]))
@@ -170,12 +166,10 @@ def before_after(
     """Evaluate `student` on `devset`, compile it on `trainset`, load the artifact and evaluate it.
 
     Args:
-        student: The program.
         trainset: Questions to optimize on.
         devset: Questions to evaluate on.
         run: Metrics and settings of both evaluations.
         compilation: Optimizer, metric and settings of the compilation.
-        connection: The LM.
         out: Folder for the artifact and both runs.
         resume: Continue an interrupted call with the same `out`.
         on_step: Called with the title of each step when it starts.

@@ -403,7 +403,6 @@ def _follows(reply: str, signature: Any) -> bool:
 
 
 def _demo_question() -> Check:
-    """Answer a question of the demo corpus with its gold passages."""
     from corpora.passages import read_passages
     from corpora.questions import read_questions
     from programs.catalog import build

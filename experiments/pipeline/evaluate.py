@@ -127,7 +127,6 @@ def evaluate(
         program: Must be safe under threads.
         questions: `corpora.questions.Question`s with different ids; of a shard all those it is a part of.
         config: Metrics, threads, repeats, judge, fixed contexts and shard.
-        connection: The LM and its adapter.
         folder: Folder of the run; see `experiments/runs/files.py`.
         resume: Continue the run in `folder`.
         progress: Show estimate, bar and messages on stderr.
@@ -219,7 +218,6 @@ def _session(program: "dspy.Module", config: RunConfig, connection: Connected, r
 
 
 def _answered(questions: Sequence[Any], folder: Path) -> list[Any]:
-    """Return the examples of the questions that were answered without an error."""
     from optimizers.examples import to_examples
 
     failed = {row["id"] for row in read_rows(folder) if row["error"] is not None}

@@ -43,7 +43,6 @@ def map_rows(
         work: Returns the row of an item, with its `id`; runs in threads, on the LM of `connection`.
         id_of: Returns the id of an item.
         description: Content of `run.json`.
-        connection: The LM and its adapter.
         out: Folder for the rows.
         threads: Items in progress at a time.
         resume: Continue what `out` contains.
@@ -91,7 +90,6 @@ def map_rows(
 
 
 def _collect(pool: ThreadPool[Any, Row | UserError], write: Callable[[Row], None], control: Control) -> list[UserError]:
-    """Write all rows, and return the errors of items that failed."""
     failed: list[UserError] = []
 
     def add(result: Row | UserError) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from experiments.pipeline import setup
-from experiments.pipeline.setup import OnServer, ProgramConfig, connection_of, lm_config, refused, with_defaults
+from experiments.pipeline.setup import OnServer, connection_of, lm_config, refused, with_defaults
 from experiments.runs.config import prompts_hash
+from experiments.runs.specs import ProgramSpec
 from programs.artifacts.loading import notify
 from programs.inference import Answerer
 from programs.lms.calls.retry import most_connections
@@ -30,7 +31,6 @@ class Origin:
 
     Args:
         record: Its `artifact.json`.
-        sha256: Of that file.
         prompts: Hash of the instructions and demonstrations of the loaded program.
     """
 
@@ -43,8 +43,6 @@ class OpenedProgram(Answerer):
     """An answerer whose artifacts can say which index they belong to.
 
     Args:
-        program: The program.
-        connection: The LM.
         config: What it was opened from, with defaults in place of what was not named; paths are absolute.
         origin: The artifact it was loaded from; None without one.
         retrieve: What was opened for it, also if it retrieves nothing; by default the retriever of the program.
@@ -54,7 +52,7 @@ class OpenedProgram(Answerer):
         self,
         program: "dspy.Module",
         connection: "Connection",
-        config: ProgramConfig = ProgramConfig(),
+        config: ProgramSpec = ProgramSpec(),
         origin: Origin | None = None,
         retrieve: "Retriever | None" = None,
     ):
@@ -121,7 +119,7 @@ class AnswererSpec:
         connection: An LM that is connected, in place of `lm`, which then only decides defaults.
     """
 
-    program: ProgramConfig
+    program: ProgramSpec
     lm: LMSpec
     budget: "Budget | None" = None
     retrieve: "Retriever | None" = None
@@ -137,11 +135,7 @@ class AnswererSpec:
         return replace(self, program=replace(self.program, knobs={**self.program.knobs, **knobs}))
 
     def with_defaults(self) -> "tuple[AnswererSpec, str | None]":
-        """Return it with defaults in place of what is not named, and what the user should know of the choice.
-
-        Raises:
-            UserError: See `experiments.pipeline.setup.with_defaults`.
-        """
+        """Return it with defaults in place of what is not named, and what the user should know of the choice."""
         program, lm, note = with_defaults(self.program, self.lm, retriever_is_open=self.retrieve is not None)
         return replace(self, program=program, lm=lm), note
 
@@ -164,7 +158,7 @@ class AnswererSpec:
         return OpenedProgram(program, connection, config, _origin(config.artifact, program), retrieve)
 
 
-def load(program: ProgramConfig, *, index: Any = None, lm: Any = None) -> OpenedProgram:
+def load(program: ProgramSpec, *, index: Any = None, lm: Any = None) -> OpenedProgram:
     """Return a program that is ready to be asked; its paths are absolute, so that the process may change its folder.
 
     Args:

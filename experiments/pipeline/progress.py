@@ -120,7 +120,6 @@ class StudyProgress(ProgressLine):
     """A bar with the trials done, the best so far and the trial in progress.
 
     Args:
-        trials: Of the whole study.
         shown: Whether anything is shown.
     """
 

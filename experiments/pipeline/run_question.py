@@ -29,7 +29,6 @@ def _as_dict(value: Any) -> dict[str, Any]:
 
 
 def _passage(value: Any) -> dict[str, Any]:
-    """Return id, title, text and the other keys of a passage."""
     fields = _as_dict(value)
     own = {name: fields.get(name, "") for name in ("id", "title", "text")}
     return {**own, **(plain_metadata(value) if isinstance(value, Passage) else {})}
@@ -121,7 +120,6 @@ def run_question(
         program: Called with the question, and with its fixed context if the run has contexts.
         example: The question with its gold fields.
         config: Metrics, repeats and contexts of the run.
-        connection: The LM and its adapter.
         repeat: Number of this repeat of the question, from 1.
         meter: Counts the program's cost, also if the question ends without a row; by default a new one.
         calls: Receives the LM calls, those of the judge included; None keeps none.

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.runs.config import Connected
 from experiments.runs.shards import Shard
+from experiments.runs.specs import ProgramSpec, Retrieval
 from optimizers.metrics.metric import Metric
 from programs.lms.calls.retry import Transport, most_connections
 from programs.lms.spec import EMBEDDED, LMSpec, in_process, kind_of
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
-    from experiments.runs.fixed_contexts import Chosen
     from optimizers.metrics.metric import Metric
     from programs.artifact import Artifact
     from programs.lms.calls.budget import Budget
@@ -31,37 +31,6 @@ if TYPE_CHECKING:
 
 HALLUCINATION = "hallucination[halluqa]"
 PAPER = "paper"  # preset
-
-
-@dataclass(frozen=True)
-class ProgramConfig:
-    """Which program to open, and what it retrieves from.
-
-    Args:
-        program: Name in the catalog, or `module:Class` of an own program, which is imported, so that it must come from
-            the user. None for a compiled program, unless that is an own one.
-        artifact: Folder of a compiled program; None for an uncompiled one.
-        preset: Named knobs of an uncompiled program; None means "paper", unless `with_defaults` chose another.
-        knobs: Override those of the preset or of the artifact.
-        index: Index folder; None if the program retrieves nothing.
-        retriever: Another retriever of the index than it was built for, or `module:name` of an own one, which is
-            imported, so that it must come from the user (`corpora.retrievers.own`).
-        rerank: "own", "own-light", "none", or a cross-encoder by folder or name; None means the one of our own that the
-            artifact was compiled with, or "none".
-        precision: How the embedder of the index computes: "f32", "bf16" or "int8"; None means "f32".
-        accept_probability_mode: Use a compiled program although its thresholds were set for another way of computing
-            P(yes) than that of the LM.
-    """
-
-    program: str | None = None
-    artifact: Path | None = None
-    preset: str | None = None
-    knobs: Mapping[str, Any] = field(default_factory=dict)
-    index: Path | None = None
-    retriever: str | None = None
-    rerank: str | None = None
-    precision: str | None = None
-    accept_probability_mode: bool = False
 
 
 def open_lm(config: LMSpec, budget: "Budget | None" = None) -> "Connection":
@@ -80,7 +49,6 @@ def open_lm(config: LMSpec, budget: "Budget | None" = None) -> "Connection":
 
 
 def _settings(spec: LMSpec) -> dict[str, Any]:
-    """Return the settings as keyword arguments of `connect`, without the id and without those that are None."""
     from programs.lms.connect import ModelTraits
 
     traits, transport = part_of(spec, ModelTraits), part_of(spec, Transport)
@@ -94,7 +62,6 @@ def refuse_simulated(connection: Connected, task: str) -> None:
     """Raise UserError if the LM is the simulated one, which has no skill for a task and would reply nonsense.
 
     Args:
-        connection: The LM.
         task: What it would have to do.
     """
     from experiments.world.simulated import SimulatedEngine
@@ -107,8 +74,6 @@ def open_judge(config: LMSpec, task_lm: "Connection", metrics: "Sequence[Metric]
     """Return the connection to the judge LM, None if no id is set; it shares the budget of `task_lm`.
 
     Args:
-        config: The judge.
-        task_lm: The LM of the program.
         metrics: What it will decide, if known.
 
     Raises:
@@ -124,19 +89,29 @@ def open_judge(config: LMSpec, task_lm: "Connection", metrics: "Sequence[Metric]
     return judge
 
 
-def open_metrics(names: str, oracle_id: str | None = None, *, cache: bool = True) -> "tuple[list[Metric], str | None]":
-    """Return the metrics, and a description of the entailment oracle if any of them needs one.
+def open_metrics(
+    metrics: "str | Metric | Sequence[str | Metric]", oracle_id: str | None = None, *, cache: bool = True
+) -> "tuple[list[Metric], str | None]":
+    """Return metrics by name, or as they are, and a description of the entailment oracle if any of them needs one.
 
     Args:
-        names: Names of the catalog, of `ORACLE_METRICS`, or own ones (`module:name`), separated by commas. They must
-            come from the user: own metrics are imported.
+        metrics: Metrics, or names of the catalog, of `ORACLE_METRICS`, or own ones (`module:name`), separated by commas
+            or in a list. Names must come from the user: own metrics are imported.
         oracle_id: Id of the oracle; the offline default if None.
         cache: Whether the oracle's judgements are cached, and cached ones used.
 
     Raises:
-        UserError: A name or the oracle is unknown, an own metric cannot be imported, or an oracle is named that no
-            metric needs.
+        UserError: A name or the oracle is unknown, an own metric cannot be imported, an oracle is named that no metric
+            needs, or something is neither a name nor a metric.
     """
+    given = [metrics] if isinstance(metrics, str | Metric) else metrics
+    if not isinstance(given, Sequence) or not all(isinstance(each, str | Metric) for each in given):
+        raise refused("metrics", metrics, f"names such as em,f1[hotpot]{_OWN}, or a list of names or metrics")
+    opened, described = _named_metrics(",".join(each for each in given if isinstance(each, str)), oracle_id, cache)
+    return [*opened, *(each for each in given if isinstance(each, Metric))], described
+
+
+def _named_metrics(names: str, oracle_id: str | None, cache: bool) -> "tuple[list[Metric], str | None]":
     from optimizers.metrics.catalog import ORACLE_METRICS
     from optimizers.metrics.typed.opened import by_oracle, open_typed, typed_names
 
@@ -155,7 +130,7 @@ def open_metrics(names: str, oracle_id: str | None = None, *, cache: bool = True
     return open_typed(metric_names, oracle), f"{', '.join(decided)} by {describe(oracle)}"
 
 
-def open_retriever(config: ProgramConfig) -> "Retriever | None":
+def open_retriever(config: Retrieval) -> "Retriever | None":
     """Return the retriever of the program's index folder, or the user's own; None if it has none.
 
     Raises:
@@ -179,7 +154,7 @@ def open_retriever(config: ProgramConfig) -> "Retriever | None":
     return open_reranker(retrieve, config.rerank or NONE)
 
 
-def _own_retriever(config: ProgramConfig, name: str) -> "Retriever":
+def _own_retriever(config: Retrieval, name: str) -> "Retriever":
     from corpora.retrievers.own import own_retriever
 
     for option, value in (("reranker", config.rerank), ("precision", config.precision)):
@@ -188,33 +163,7 @@ def _own_retriever(config: ProgramConfig, name: str) -> "Retriever":
     return own_retriever(name, config.index)
 
 
-def open_questions(path: Path, *, split: str | None = None, limit: int | None = None) -> "list[Question]":
-    """Return the questions of a file: those of one split, at most `limit`.
-
-    Raises:
-        UserError: The file is missing or broken, or no question is selected.
-    """
-    from corpora.questions import read_questions, select
-
-    questions = select(read_questions(path), split=split, limit=limit)
-    if not questions:
-        raise UserError(f"{path} contains no questions{f' of split {split!r}' if split else ''}.")
-    return questions
-
-
-def open_contexts(questions: "list[Question]", knowledge: str, passages: Path, *, n: int, seed: int) -> "Chosen":
-    """Return the questions that can have a fixed context of `n` passages from the corpus, and the contexts.
-
-    Raises:
-        UserError: The corpus is broken, the kind of knowledge is unknown, or no question can have such a context.
-    """
-    from corpora.passages import read_passages
-    from experiments.runs.fixed_contexts import choose_contexts
-
-    return choose_contexts(questions, list(read_passages(passages)), knowledge=knowledge, n=n, seed=seed)
-
-
-def check_program(config: ProgramConfig) -> None:
+def check_program(config: ProgramSpec) -> None:
     """Raise UserError if an uncompiled program cannot be opened, whatever its LM and its retriever are.
 
     An LM is asked when it is opened: mistakes are to be told before.
@@ -228,7 +177,7 @@ def check_program(config: ProgramConfig) -> None:
 
 
 def open_program(
-    config: ProgramConfig, retrieve: "Retriever | None", connection: "Connection", *, contexts: bool = False
+    config: ProgramSpec, retrieve: "Retriever | None", connection: "Connection", *, contexts: bool = False
 ) -> "dspy.Module":
     """Return a program of the catalog, or a compiled one.
 
@@ -251,7 +200,7 @@ def open_program(
     return program
 
 
-def _check_named(config: ProgramConfig) -> None:
+def _check_named(config: ProgramSpec) -> None:
     from programs.catalog import PROGRAMS
 
     both = config.program is not None and config.artifact is not None
@@ -264,7 +213,7 @@ def _check_named(config: ProgramConfig) -> None:
         )
 
 
-def _built(config: ProgramConfig, retrieve: "Retriever | None", connection: "Connection") -> "dspy.Module":
+def _built(config: ProgramSpec, retrieve: "Retriever | None", connection: "Connection") -> "dspy.Module":
     from programs.catalog import build, typed_program
     from programs.parts.knobs import takes_similarity
 
@@ -273,7 +222,7 @@ def _built(config: ProgramConfig, retrieve: "Retriever | None", connection: "Con
     return build(config.program, retrieve, preset=config.preset or PAPER, similarity=similarity, **config.knobs)
 
 
-def _loaded(config: ProgramConfig, retrieve: "Retriever | None", connection: "Connection") -> "dspy.Module":
+def _loaded(config: ProgramSpec, retrieve: "Retriever | None", connection: "Connection") -> "dspy.Module":
     from programs.artifact import load, needs_similarity, strategies_of
     from programs.catalog import typed_program
     from programs.parts.knobs import with_knobs
@@ -368,7 +317,7 @@ def limits_of(budget: "Mapping[str, float] | Budget | None") -> "Budget | None":
     return Budget(**limits) if limits else None
 
 
-def questions_of(questions: Any, split: str | None = None, limit: int | None = None) -> "list[Question]":
+def open_questions(questions: Any, *, split: str | None = None, limit: int | None = None) -> "list[Question]":
     """Return the questions of a file, or those given, which may be mappings as in the file.
 
     Args:
@@ -377,12 +326,16 @@ def questions_of(questions: Any, split: str | None = None, limit: int | None = N
         limit: Only the first of them.
 
     Raises:
-        UserError: The file is missing or broken, no question is selected, or what is given is no question.
+        UserError: The file is missing or broken or has none of the split, or what is given is no question.
     """
-    from corpora.questions import select
+    from corpora.questions import read_questions, select
 
     if isinstance(questions, Path | str):
-        return open_questions(expanded(questions), split=split, limit=limit)
+        path = expanded(questions)
+        selected = select(read_questions(path), split=split, limit=limit)
+        if not selected:
+            raise UserError(f"{path} contains no questions{f' of split {split!r}' if split else ''}.")
+        return selected
     if not isinstance(questions, Iterable) or isinstance(questions, Mapping):
         raise refused("questions", questions, "a questions.jsonl, or questions")
     return select([_question(each, number) for number, each in enumerate(questions, 1)], split=split, limit=limit)
@@ -408,26 +361,6 @@ def _question(given: Any, number: int) -> "Question":
 def path_of(questions: Any) -> Path | None:
     """Return the file that questions are read from; None if they are given."""
     return expanded(questions) if isinstance(questions, Path | str) else None
-
-
-def metrics_of(
-    metrics: "str | Metric | Sequence[str | Metric]", oracle: str | None, *, cache: bool = True
-) -> tuple[list[Metric], str | None]:
-    """Return metrics by name, or as they are, and a description of the oracle if any of them needs one.
-
-    Args:
-        metrics: Names may be separated by commas or in a list.
-        oracle, cache: See `experiments.pipeline.setup.open_metrics`.
-
-    Raises:
-        UserError: See `experiments.pipeline.setup.open_metrics`; or something is neither a name nor a metric.
-    """
-    given = [metrics] if isinstance(metrics, str | Metric) else metrics
-    if not isinstance(given, Sequence) or not all(isinstance(each, str | Metric) for each in given):
-        raise refused("metrics", metrics, f"names such as em,f1[hotpot]{_OWN}, or a list of names or metrics")
-    names = ",".join(each for each in given if isinstance(each, str))
-    opened, described = open_metrics(names, oracle, cache=cache)
-    return [*opened, *(each for each in given if isinstance(each, Metric))], described
 
 
 def metric_of(metric: "str | Metric") -> Metric:
@@ -457,7 +390,6 @@ def lm_beside(
     Args:
         role: Of the LM, for messages.
         lm: A connection, an id, or None.
-        connection: The LM of the program.
         api_base, api_key_env: URL of its server, and the variable with the key of that.
 
     Raises:
@@ -534,12 +466,7 @@ SMALL_RERANK = "own"
 
 
 class OnServer(UserError):
-    """The LM of an artifact is on a server, whose URL artifacts do not store.
-
-    Args:
-        artifact: Its folder.
-        lm: The id of the LM.
-    """
+    """The LM of an artifact is on a server, whose URL artifacts do not store."""
 
     def __init__(self, artifact: Path, lm: str):
         super().__init__(f"{artifact} was compiled with LM {lm!r} on a server: name its URL (api_base), or another LM.")
@@ -550,25 +477,21 @@ class ChosenDefault(NamedTuple):
     """Both configurations, and what the user should know of the choice.
 
     Args:
-        program: The program.
-        lm: The LM.
         note: None if nothing was chosen that the user might not expect.
     """
 
-    program: ProgramConfig
+    program: ProgramSpec
     lm: LMSpec
     note: str | None = None
 
 
-def with_defaults(program: ProgramConfig, lm: LMSpec, *, retriever_is_open: bool = False) -> ChosenDefault:
+def with_defaults(program: ProgramSpec, lm: LMSpec, *, retriever_is_open: bool = False) -> ChosenDefault:
     """Return both configurations with defaults in place of None.
 
     An artifact gives its index, reranker and LM. An uncompiled program on the embedded LM, which reads few passages
     well, gets the preset `small` where it has one and our own reranker; without a program, it is `rag`.
 
     Args:
-        program: The program.
-        lm: The LM.
         retriever_is_open: There is a retriever already, so that none is chosen.
 
     Raises:
@@ -586,7 +509,7 @@ def _is_embedded(lm: LMSpec) -> bool:
     return lm.api_base is None and kind_of(lm.id) == EMBEDDED
 
 
-def _with_small_defaults(program: ProgramConfig, lm: LMSpec) -> ChosenDefault:
+def _with_small_defaults(program: ProgramSpec, lm: LMSpec) -> ChosenDefault:
     """Return the configurations for the embedded LM; named values stay."""
     from programs.catalog import chosen_knobs, presets_of, typed_program
 
@@ -604,19 +527,16 @@ def _with_small_defaults(program: ProgramConfig, lm: LMSpec) -> ChosenDefault:
     return ChosenDefault(chosen, lm, f"{named} with preset {chosen.preset or PAPER}: {', '.join(shown) or 'no knobs'}")
 
 
-def _own_search(program: ProgramConfig) -> bool:
-    """Return whether a retriever of the user's own is named, which has no reranker of ours."""
+def _own_search(program: ProgramSpec) -> bool:
     return program.retriever is not None and is_own(program.retriever)
 
 
 def with_artifact_defaults(
-    program: ProgramConfig, lm: LMSpec, *, retriever_is_open: bool = False
-) -> tuple[ProgramConfig, LMSpec]:
+    program: ProgramSpec, lm: LMSpec, *, retriever_is_open: bool = False
+) -> tuple[ProgramSpec, LMSpec]:
     """Return both configurations with the artifact's index, reranker and LM in place of None; without one, unchanged.
 
     Args:
-        program: The program.
-        lm: The LM.
         retriever_is_open: There is a retriever already: index and reranker of the artifact do not matter.
 
     Raises:
@@ -645,7 +565,6 @@ def with_artifact_defaults(
 
 
 def _with_recorded_lm(folder: Path, artifact: "Artifact", lm: LMSpec) -> LMSpec:
-    """Return the configuration with the LM of the artifact, unless another is named."""
     if lm.id is not None or not artifact.lm:
         return lm
     if lm.api_base is not None and not artifact.lm.on_server and in_process(artifact.lm.id):

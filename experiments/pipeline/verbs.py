@@ -15,7 +15,7 @@ from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.corpus_notes import run_notes, study_notes
 from experiments.pipeline.opened import AnswererSpec, OpenedProgram, with_origin
 from experiments.pipeline.parallel.process_pool import processes_for
-from experiments.pipeline.setup import judge_of, lm_beside, metric_of, metrics_of, path_of, questions_of, shard_of
+from experiments.pipeline.setup import judge_of, lm_beside, metric_of, path_of, shard_of
 from experiments.pipeline.tuning.config import Candidates, TuneConfig
 from experiments.runs.config import RunConfig
 from experiments.runs.specs import CandidateSpec, CompileSpec, RunSpec, StudySpec
@@ -51,8 +51,6 @@ class Evaluated:
     """A run, and what was opened for it.
 
     Args:
-        summary: Its scores.
-        program: The program that answered.
         config: The run's configuration, with all that was named opened.
         oracle: Description of the entailment oracle; None if no metric needs one.
     """
@@ -93,8 +91,8 @@ def evaluate(
 
     shard = shard_of(spec.shard)
     named = with_origin(program)
-    metrics, oracle = metrics_of(spec.metrics, spec.oracle, cache=named.cache)
-    asked, contexts = _with_contexts(questions_of(questions, spec.split, spec.limit), spec, say)
+    metrics, oracle = setup.open_metrics(spec.metrics, spec.oracle, cache=named.cache)
+    asked, contexts = _with_contexts(setup.open_questions(questions, split=spec.split, limit=spec.limit), spec, say)
     answering = named.open(contexts=contexts is not None)
     judge = judge_of(spec.judge, answering.connection, metrics, spec.judge_api_base, spec.judge_api_key_env)
     config = _with(
@@ -143,7 +141,11 @@ def _with_contexts(
         return questions, spec.contexts
     if spec.passages is None:
         raise UserError(f"--references {spec.references} needs the corpus: add --passages passages.jsonl.")
-    chosen = setup.open_contexts(questions, spec.references, spec.passages, n=spec.n_references, seed=spec.seed)
+    from corpora.passages import read_passages
+    from experiments.runs.fixed_contexts import choose_contexts
+
+    corpus = list(read_passages(spec.passages))
+    chosen = choose_contexts(questions, corpus, knowledge=spec.references, n=spec.n_references, seed=spec.seed)
     if chosen.excluded:
         reason = "too little gold or noise, or one too many for equal groups"
         say(f"{chosen.excluded} of {len(questions)} questions are excluded: {reason}.")
@@ -156,7 +158,6 @@ class Compilation:
 
     Args:
         program: What is compiled.
-        trainset, valset: Its questions.
         config: Its configuration, with all that was named opened.
         estimate: What it takes at most.
     """
@@ -179,7 +180,6 @@ class Compilation:
         """Compile the program into `out` (see `compile_program`); return the artifact and notes on its questions.
 
         Args:
-            out, resume, overwrite, progress: As there.
             say: Receives the notes, before the work begins.
         """
         from experiments.pipeline.compile import compile_program, notes_on_questions
@@ -209,7 +209,7 @@ def compilation(program: "Answerer | AnswererSpec", questions: Any, spec: Compil
 
     named = with_origin(program)
     metric = metric_of(spec.metric)
-    trainset = questions_of(questions, spec.split, spec.limit)
+    trainset = setup.open_questions(questions, split=spec.split, limit=spec.limit)
     valset = _others(spec.val, spec.val_split, spec.val_limit, "val")
     compiling = named.open()
     connection = compiling.connection
@@ -245,13 +245,12 @@ def _notice(text: str) -> None:
 
 
 def _others(questions: Any, split: str | None, limit: int | None, flag: str) -> "list[Question]":
-    """Return further questions, none where none are named."""
     if questions is None:
         if split is not None or limit is not None:
             flags = f"--{flag}-split and --{flag}-limit select questions of --{flag}"
             raise UserError(f"{flags}: name that file, too.")
         return []
-    return questions_of(questions, split, limit)
+    return setup.open_questions(questions, split=split, limit=limit)
 
 
 def _provenance(program: OpenedProgram, **questions: Any) -> dict[str, str]:
@@ -264,7 +263,6 @@ class Study:
 
     Args:
         program: What is tuned.
-        questions: Of its trials.
         trainset: Of demonstrations and instructions; may be empty.
         config: Its configuration, with all that was named opened.
     """
@@ -314,7 +312,7 @@ def study(program: "Answerer | AnswererSpec", questions: Any, spec: StudySpec) -
     """
     named = with_origin(program)
     metric, goal = metric_of(spec.metric), spec.goal or Goal(spec.against, spec.at_most)
-    selected = questions_of(questions, spec.split, spec.limit)
+    selected = setup.open_questions(questions, split=spec.split, limit=spec.limit)
     trainset = _others(spec.train, spec.train_split, spec.train_limit, "train")
     if spec.fixed:
         named = named.with_knobs(spec.fixed)

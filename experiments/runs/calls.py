@@ -60,8 +60,6 @@ class Frame(NamedTuple):
         key: Question and repeat.
         calls: How many there are.
         start: Of the skippable frame, in bytes.
-        content: Of the frame with the calls.
-        end: Of both.
     """
 
     key: RowKey
@@ -116,12 +114,7 @@ def call_frames(folder: Path) -> Iterator[Frame]:
 
 
 def _frame_at(file: IO[bytes], start: int) -> Frame:
-    """Return the frame whose label the file stands at.
-
-    Raises:
-        EOFError: The label is incomplete.
-        ValueError: There is none, or none that fits.
-    """
+    """Return the frame whose label the file stands at."""
     header = file.read(_HEADER.size)
     if len(header) < _HEADER.size:
         raise EOFError if _HEADER.pack(_SKIPPABLE, 0).startswith(header[:4]) else ValueError("no label of a question")
@@ -227,9 +220,6 @@ class CallFile(AppendedFile):
     """Appends the calls of questions; one writer at a time, which `run_lock` ensures. Written only if there are any.
 
     Calls are on the disk before their row is if `sync` is called before the rows are synced (`RowLog`).
-
-    Args:
-        folder: Of the run.
     """
 
     def __init__(self, folder: Path):

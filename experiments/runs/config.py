@@ -79,27 +79,34 @@ class Connected(Protocol):
     @property
     def id(self) -> str:
         """The id the LM was requested by."""
-        ...
 
     @property
     def lm(self) -> Any:
         """The `dspy.LM`."""
-        ...
 
     @property
     def adapter(self) -> Any:
         """The `dspy.Adapter`."""
-        ...
 
     @property
     def weights_hash(self) -> str | None:
         """The SHA-256 of the weights; None if they are not local."""
-        ...
 
     @property
     def probability_mode(self) -> str:
         """How P(yes) is computed with this LM."""
-        ...
+
+
+def check_metrics(metrics: Sequence[Metric], judge: Connected | None) -> None:
+    """Raise UserError if there is no metric, a judged one lacks its judge, or a judge has nothing to decide."""
+    if not metrics:
+        raise UserError("No metric is named. Name at least one, e.g. em.")
+    judged = [metric.name for metric in metrics if metric.judged]
+    if judged and judge is None:
+        raise UserError(f"{judged[0]} is decided by an LM: name a judge LM, or omit the metric.")
+    if judge is not None and not judged:
+        named = "acc[judge] or hallucination[halluqa]"
+        raise UserError(f"The judge LM has nothing to decide: add the metric {named}, or name no judge.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,14 +138,7 @@ class RunConfig(RunSpec):
         for name, value in (("threads", self.threads), ("processes", self.processes), ("repeats", self.repeats)):
             if value < 1:
                 raise UserError(f"{name} must be at least 1, got {value}.")
-        if not self.metrics:
-            raise UserError("No metric is named. Name at least one, e.g. em.")
-        judged = [metric.name for metric in self.scored if metric.judged]
-        if judged and self.judge is None:
-            raise UserError(f"{judged[0]} is decided by an LM: name a judge LM, or omit the metric.")
-        if self.judge is not None and not judged:
-            metrics = "acc[judge] or hallucination[halluqa]"
-            raise UserError(f"The judge LM has nothing to decide: add the metric {metrics}, or name no judge.")
+        check_metrics(self.scored, self.judge)
 
     @functools.cached_property  # every question of a run reads it
     def scored(self) -> list[Metric]:
@@ -230,10 +230,7 @@ def describe_run(program: "dspy.Module", questions: Sequence[Any], config: RunCo
     """Return what `run.json` contains: program, LM, metrics, questions, corpus, and the session.
 
     Args:
-        program: The program.
         questions: All questions, also where the run is a shard.
-        config: The configuration of the run.
-        connection: The LM.
     """
     path, artifact = config.questions_path, config.artifact
     optional = {

@@ -63,7 +63,6 @@ def choose_contexts(
 
     Args:
         questions: With gold ids.
-        passages: The corpus of gold and noise.
         knowledge: One of `KNOWLEDGE`; see `optimizers.contexts`.
         n: Passages per question.
         seed: Seed of the sample and of the order.
@@ -96,7 +95,6 @@ def _of_one_kind(
     n: int,
     seed: int,
 ) -> "tuple[list[FixedContext], UserError | None]":
-    """Return the questions with contexts of one kind, and the error of the first question that can have none."""
     from optimizers.contexts import fixed_context
 
     chosen, first_error = [], None

@@ -21,7 +21,6 @@ class Shard:
 
     Args:
         index: Its number, from 1.
-        of: The number of shards.
 
     Raises:
         UserError: The number is not within 1 to `of`.

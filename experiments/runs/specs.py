@@ -1,4 +1,4 @@
-"""What a run and a compilation are asked for: each field once, for options, keywords and checks.
+"""Which program is opened, and what a run, a compilation and a study are asked for: each field once.
 
 A group of options stands in the panel of the class that declares it. Where Python may give what a name stands for (a
 metric, a connection, questions), the type says so by Any: the module must stay light, since `--help` imports it.
@@ -14,6 +14,79 @@ from experiments.runs.shards import Shard
 from optimizers.metrics.names import COMPILED, DEFAULT, TUNED
 from optimizers.tuning.signs import GRACE_SECONDS, GRID_POINTS, HEARTBEAT_SECONDS, PRUNE_BELOW
 from signatures.common.specs import Field, Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knobs:
+    """What sets the knobs of a program."""
+
+    PANEL: ClassVar[str] = "Program"
+    preset: Annotated[
+        str | None,
+        Field(
+            "Named set of knobs; `verihop programs` lists those of each program. By default paper, or small with the "
+            "embedded LM."
+        ),
+    ] = None
+    knobs: Annotated[
+        Mapping[str, Any],
+        Field("A knob as name=value, repeatable, e.g. --set k=4.", "--set", form=("name=value", "k=4")),
+    ] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrieval:
+    """What passages are retrieved from, and how."""
+
+    index: Annotated[Path | None, Field("Index folder built by `verihop index`.")] = None
+    retriever: Annotated[
+        str | None,
+        Field("A retriever of the index other than the one it was built for, or your own: module:name."),
+    ] = None
+    rerank: Annotated[
+        str | None,
+        Field(
+            "Rerank the retrieved passages: own, own-light (faster), none, or a cross-encoder by folder or name. "
+            "By default none; own with preset small chosen by default; for an artifact, what it was compiled with."
+        ),
+    ] = None
+    precision: Annotated[str | None, Field("Of the embedder: f32 (default); faster: bf16, int8.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class UncompiledSpec(Retrieval, Knobs):
+    """A program by its name, and what it retrieves from."""
+
+    PANEL: ClassVar[str] = "Program"
+    program: Annotated[str, Field("Program by name, or your own: module:Class; `verihop programs` lists them.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramSpec(Retrieval, Knobs):
+    """Which program is opened, and what it retrieves from.
+
+    Own programs and retrievers (`module:name`) are imported, so that their names must come from the user.
+
+    Args:
+        knobs: Override those of the preset or of the artifact.
+    """
+
+    PANEL: ClassVar[str] = "Program"
+    program: Annotated[
+        str | None,
+        Field(
+            "Program by name, or your own: module:Class; `verihop programs` lists them. By default rag with the "
+            "embedded LM. Beside --artifact: the own program that it holds."
+        ),
+    ] = None
+    artifact: Annotated[Path | None, Field("A program compiled by `verihop compile`.")] = None
+    accept_probability_mode: Annotated[
+        bool,
+        Field(
+            "Use the artifact although its thresholds were set for another way of computing P(yes).",
+            "--accept-probability-mode",
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,3 +451,98 @@ class StudySpec(Choosing, Sharing, Selection, Prompts, Search, Objective):
     candidates: Annotated[Any, Field()] = None
     heartbeat: Annotated[int, Field()] = HEARTBEAT_SECONDS
     grace: Annotated[int, Field()] = GRACE_SECONDS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Student:
+    """Whom examples are for."""
+
+    PANEL: ClassVar[str] = "Student"
+    student: Annotated[
+        str,
+        Field(
+            "LM to train, whose prompts are rendered: embedded (which also decides the defaults of --program, "
+            "--preset and --rerank) or another id, or a form, json or chat."
+        ),
+    ] = "embedded"
+    prompts: Annotated[
+        str,
+        Field(
+            "Prompts of the student: plain (no demonstrations, the instructions of the uncompiled program) or "
+            "compiled (those of --artifact)."
+        ),
+    ] = "plain"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Selection):
+    """Which questions examples are made of."""
+
+    limit: Annotated[int | None, Range(1), Field("Use N questions of each file, chosen at random.")] = None
+    exclude: Annotated[
+        tuple[Path, ...],
+        Field(
+            "questions.jsonl of an evaluation, repeatable: its questions, and questions with its gold passages, "
+            "are not used. Texts are compared where passages.jsonl is beside it."
+        ),
+    ] = ()
+    passages: Annotated[
+        Path | None,
+        Field(
+            "passages.jsonl of the questions: the gold of --teacher gold and --recipe genground; --exclude then "
+            "compares texts, too, as it does where the file is beside the questions."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """Which trajectories are kept.
+
+    Args:
+        metric: None is that of the recipe.
+        predictors: Empty for all; the recipes of papers decide it themselves.
+    """
+
+    PANEL: ClassVar[str] = "Filters"
+    metric: Annotated[
+        str | None, Field("Metric of the answer: em by default; acc[substring] for --recipe genground.")
+    ] = None
+    accept: Annotated[float, Range(0.001, 1), Field("Lowest score of an answer that is right.")] = 1.0
+    predictors: Annotated[
+        tuple[str, ...], Field("Only calls of these predictors, separated by commas; by default all.")
+    ] = ()
+    validation: Annotated[float, Range(0, 0.9), Field("Share of the questions held back to measure the loss.")] = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisSpec(Execution, Filters, Asked, Student):
+    """Of which questions examples are made, for whom, and which are kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CascadeSpec:
+    """What the weights and the threshold of a cascade are fitted for, and on which questions."""
+
+    PANEL: ClassVar[str] = "Fitting"
+    fit: Annotated[
+        Path | None,
+        Field(
+            "questions.jsonl to fit weights and threshold on, at least 10 and better hundreds, none of the split "
+            "test: both artifacts answer each of them once."
+        ),
+    ] = None
+    metric: Annotated[str | Any, Field("The metric to maximize; `verihop metrics` lists them.")] = "em"
+    most_tokens: Annotated[
+        float | None, Range(0), Field("Tokens of a question at most, on average, cached ones included.")
+    ] = None
+    index: Annotated[Path | None, Field("Index folder; by default that of the artifacts.")] = None
+    rerank: Annotated[str | None, Field("own, own-light or none; by default as the artifacts were compiled.")] = None
+    accept_probability_mode: Annotated[
+        bool,
+        Field(
+            "Fit although thresholds of an artifact were set for another way of computing P(yes).",
+            "--accept-probability-mode",
+        ),
+    ] = False
+    threads: Annotated[int, Range(1, 256), Field("Questions processed in parallel.", trusted=False)] = 8

@@ -37,7 +37,6 @@ class Failure:
     """Why a question has no answer.
 
     Args:
-        status: Of HTTP.
         type: For programs: "invalid_request", "unauthorized", "not_found", "too_large", "queue_full",
             "budget_exceeded", "unavailable", "timeout" or "internal".
         message: For people.
@@ -105,9 +104,7 @@ class Limits:
     Args:
         width: Questions that are answered at a time.
         queue: Questions that may wait for their turn; further ones are refused with status 503. So are searches.
-        body_bytes: Of a request.
         question_characters: Of a question, and of a query.
-        queries: Of one retrieval.
         searches: Retrievals at a time, beside those of questions.
         seconds: That a question may take, without waiting for its turn; None for no limit.
         budget: LM calls, tokens and price (`calls`, `tokens`, `usd`) that one question may take.
@@ -165,8 +162,6 @@ class Answering:
 
     Args:
         answerer: Has a width of at least that of the limits.
-        limits: Of questions.
-        counts: Of this service.
     """
 
     answerer: "Answerer"
@@ -243,11 +238,7 @@ class Answering:
             self._places.release()
 
     async def _hop_by_hop(self, id: str, question: str, told: "asyncio.Queue[Event | None]") -> dict[str, Any]:
-        """Put each hop into `told`, and return the answer as clients see it.
-
-        Raises:
-            _Ended: There is no answer.
-        """
+        """Put each hop into `told`, and return the answer as clients see it."""
         import dspy
 
         from programs.lms.calls.budget import Budget, limited_by
@@ -336,7 +327,6 @@ def as_answer(prediction: "dspy.Prediction") -> dict[str, Any]:
 
 
 def _plain(value: "Hop | Any") -> dict[str, Any]:
-    """Return a value as JSON can state it: numbers that are none become null."""
     found: dict[str, Any] = _finite(value.model_dump(mode="json"))
     return found
 

@@ -372,11 +372,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
 
 
 async def _begun(service: Service, question: str) -> AsyncIterator[Event]:
-    """Return the events of a question of which the first has happened.
-
-    Raises:
-        Refused: The question is blank, too long or no text, or the queue is full.
-    """
+    """Return the events of a question of which the first has happened."""
     most = service.answering.limits.question_characters
     if not is_unicode(question):
         raise Refused(Failure(422, "invalid_request", "question: it is not valid Unicode."))

@@ -156,8 +156,6 @@ def serve_tools(
     Args:
         service: What is offered.
         address: Where, over HTTP; None for standard input and output.
-        ready: As for `serve`.
-        listener: As for `serve`.
     """
     from experiments.service.tools import claimed, make_tools_app, serve_over_stdio
 
@@ -175,7 +173,6 @@ def serve(
 
     Args:
         service: What is served.
-        address: Where.
         ready: Called with the URL once requests are answered.
         listener: What `bound` returned for the address, to be closed at the end; None to bind it now.
 
@@ -352,11 +349,7 @@ def serve_in_processes(
 
 
 def _alone_at(holder: socket.socket) -> socket.socket:
-    """Return what no other service of several processes can have as long as it is open.
-
-    Raises:
-        UserError: Another one has it.
-    """
+    """Return what no other service of several processes can have as long as it is open."""
     alone = socket.socket(socket.AF_UNIX)
     host, port = holder.getsockname()[:2]
     if sys.platform == "linux":  # others have no names outside the file system
@@ -476,11 +469,7 @@ def _end_with(link: Pipe) -> None:
 
 
 def _first_words(signals: _Signals) -> list[dict[str, Any]]:
-    """Return what the processes say when they are ready, in their order; less, if they were told to end before.
-
-    Raises:
-        UserError: One could not begin.
-    """
+    """Return what the processes say when they are ready, in their order; less, if they were told to end before."""
     facts: dict[int, dict[str, Any]] = {}
     waiting: dict[Any, int] = {member.link: number for number, member in enumerate(signals.members)}
     while waiting:

@@ -221,11 +221,7 @@ def _length(most: int) -> dict[str, Any]:
 
 
 def _text(name: str, text: str, most: int) -> str:
-    """Return what a client asks or searches for without spaces around it.
-
-    Raises:
-        ToolError: It is blank, too long or no text.
-    """
+    """Return what a client asks or searches for without spaces around it."""
     if not is_unicode(text):
         raise ToolError(f"{name} is not valid Unicode.")
     if not text.strip():

@@ -97,7 +97,7 @@ class SpecField:
     @property
     def label(self) -> str:
         """Its name in messages and settings: that of its option."""
-        return self.flags[0].partition("/")[0].removeprefix("--").replace("-", "_")
+        return self.flags[0].partition("/")[0].lstrip("-").replace("-", "_")
 
     def check(self, value: Any) -> None:
         """Raise UserError unless `value` has the field's type and lies in its range or among its choices."""

@@ -1,19 +1,18 @@
-"""`verihop artifact cascade`: a cheap artifact, and a dear one where that is doubtful; fitted or with given knobs."""
+"""`verihop artifact cascade`: a cheap artifact, and an expensive one where that is doubtful."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from experiments.cli.artifact.combine import Out, combined, show_next
-from experiments.cli.artifact.holding import Holding
+from experiments.cli.artifact.own_programs import OwnPrograms
 from experiments.cli.shared import options
 from experiments.cli.shared.console import counter, emit, note, say
 from experiments.cli.shared.next_commands import used
 from experiments.cli.shared.options import with_option_groups
-from experiments.runs.specs import Selection
+from experiments.runs.specs import CascadeSpec, Selection
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
@@ -23,47 +22,12 @@ if TYPE_CHECKING:
 _PERCENT = 100
 
 
-@dataclass(frozen=True)
-class Fitting:
-    """How weights and threshold are fitted."""
-
-    PANEL: ClassVar[str] = "Fitting"
-    fit: Annotated[
-        Path | None,
-        typer.Option(
-            help="questions.jsonl to fit weights and threshold on, at least 10 and better hundreds, none of the split "
-            "test: both artifacts answer each of them once.",
-            show_default=False,
-        ),
-    ] = None
-    metric: Annotated[str, typer.Option(help="The metric to maximize; `verihop metrics` lists them.")] = "em"
-    most_tokens: Annotated[
-        float | None,
-        typer.Option(min=0, help="Tokens of a question at most, on average, cached ones included.", show_default=False),
-    ] = None
-    index: Annotated[
-        Path | None, typer.Option(help="Index folder; by default that of the artifacts.", show_default=False)
-    ] = None
-    rerank: Annotated[
-        str | None,
-        typer.Option(help="own, own-light or none; by default as the artifacts were compiled.", show_default=False),
-    ] = None
-    accept_probability_mode: Annotated[
-        bool,
-        typer.Option(
-            "--accept-probability-mode",
-            help="Fit although thresholds of an artifact were set for another way of computing P(yes).",
-        ),
-    ] = False
-    threads: options.Threads = 8
-
-
 @with_option_groups
 def cascade(
     cheap: Annotated[Path, typer.Argument(help="The artifact that answers every question.")],
-    dear: Annotated[Path, typer.Argument(help="The artifact that is asked where the cheap answer is doubtful.")],
+    expensive: Annotated[Path, typer.Argument(help="The artifact that is asked where the cheap answer is doubtful.")],
     out: Out,
-    fitting: Fitting,
+    fitting: CascadeSpec,
     selection: Selection,
     lm: LMSpec,
     limits: options.Limits,
@@ -72,27 +36,27 @@ def cascade(
         list[str] | None,
         typer.Option("--set", help="A knob as name=value, repeatable, e.g. --set threshold=0.4.", show_default=False),
     ] = None,
-    holding: Holding = None,
+    own_programs: OwnPrograms = None,
 ) -> None:
-    """Combine a cheap artifact with a dear one, which is asked only where features of the cheap answer say so.
+    """Combine a cheap artifact with an expensive one, which is asked only where features of the cheap answer say so.
 
     With --fit the weights of the features and the threshold are fitted on training questions; without it they are those
     of --set or the defaults, and no LM is called. A budget that is spent writes nothing (exit code 3): the same command
     with a larger one takes the replies from the cache.
     """
-    chosen = options.parse_knobs(knobs)
+    chosen = options.pairs(knobs)
     if fitting.fit is None:
         groups = (fitting, selection, lm, limits)
         if extra := next((words for group in groups if (words := used(group))), None):
             raise UserError(f"{extra[0]} is of fitting only: add --fit QUESTIONS.")
         combined(
             "cascade",
-            [cheap, dear],
+            [cheap, expensive],
             out,
             chosen,
             overwrite=result.overwrite,
             as_json=result.as_json,
-            holding=holding,
+            own_programs=own_programs,
         )
         return
     from experiments.pipeline.compiling.cascade import CascadeConfig, fit_artifacts
@@ -100,18 +64,8 @@ def cascade(
     from optimizers.metrics.typed.opened import typed_metric
     from programs.lms.calls.control import controlled
 
-    config = CascadeConfig(
-        cheap,
-        dear,
-        typed_metric(fitting.metric),
-        chosen,
-        index=fitting.index,
-        rerank=fitting.rerank,
-        accept_probability_mode=fitting.accept_probability_mode,
-        most_tokens=fitting.most_tokens,
-        threads=fitting.threads,
-        provenance={"train_path": str(fitting.fit)},
-    )
+    named = {**vars(fitting), "metric": typed_metric(fitting.metric)}
+    config = CascadeConfig(cheap=cheap, expensive=expensive, knobs=chosen, **named)
     questions = open_questions(fitting.fit, split=selection.split, limit=selection.limit)
     done: list[str] = []
     with counter(f"Answers, of 2 x {len(questions)}", shown=not result.quiet) as show, controlled(note):
@@ -134,19 +88,18 @@ def cascade(
     if result.as_json:
         emit({"artifact": str(out), **record.model_dump(mode="json"), "notes": [left_out] if left_out else []})
         return
-    say(f"Wrote {out}: cascade of {cheap}, {dear}")
+    say(f"Wrote {out}: cascade of {cheap}, {expensive}")
     for line in _fit_lines(record):
         say(line)
-    show_next(record, out, *used(lm), holding=holding)
+    show_next(record, out, *used(lm), own_programs=own_programs)
 
 
 def _fit_lines(record: "Artifact") -> Iterator[str]:
-    """Yield what was fitted, and what it does on the questions that it was fitted on."""
     found, metric = record.optimizer["details"], record.metric["name"]
     yield f"Fitted on {found['questions']} questions: threshold {record.knobs['threshold']:.4g}, rule {found['rule']}"
     yield f"On these questions ({metric} in percent, mean tokens; evaluate on others):"
-    names = {"never": "dear one never asked", "fitted": "cascade", "always": "dear one always asked"}
+    names = {"never": "expensive one never asked", "fitted": "cascade", "always": "expensive one always asked"}
     for case, name in names.items():
         one = found[case]
         asked = f", asks {_PERCENT * one['asked']:.0f} %" if case == "fitted" else ""
-        yield f"  {name:21} {_PERCENT * one['score']:5.1f} at {one['tokens']:.0f}{asked}"
+        yield f"  {name:26} {_PERCENT * one['score']:5.1f} at {one['tokens']:.0f}{asked}"

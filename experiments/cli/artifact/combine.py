@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.artifact.holding import Holding
+from experiments.cli.artifact.own_programs import OwnPrograms
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
 from experiments.cli.shared.next_commands import QUESTION, command, index_here, naming
@@ -24,13 +24,13 @@ def ensemble(
     out: Out,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
-    holding: Holding = None,
+    own_programs: OwnPrograms = None,
 ) -> None:
     """Combine artifacts that answer every question; the majority of the short answers decides.
 
     Of equally frequent answers that of the earlier artifact is returned. A question takes the LM calls of all of them.
     """
-    combined("ensemble", folders, out, {}, overwrite=overwrite, as_json=as_json, holding=holding)
+    combined("ensemble", folders, out, {}, overwrite=overwrite, as_json=as_json, own_programs=own_programs)
 
 
 def combined(
@@ -41,7 +41,7 @@ def combined(
     *,
     overwrite: bool,
     as_json: bool,
-    holding: Sequence[str] | None = None,
+    own_programs: Sequence[str] | None = None,
 ) -> None:
     """Combine artifacts and print what was written."""
     from experiments.runs.files import git_revision
@@ -52,12 +52,12 @@ def combined(
         emit({"artifact": str(out), **record.model_dump(mode="json")})
         return
     say(f"Wrote {out}: {kind} of {', '.join(map(str, folders))}")
-    show_next(record, out, holding=holding)
+    show_next(record, out, own_programs=own_programs)
 
 
-def show_next(record: "Artifact", out: Path, *words: str, holding: Sequence[str] | None = None) -> None:
+def show_next(record: "Artifact", out: Path, *words: str, own_programs: Sequence[str] | None = None) -> None:
     """Print the commands that follow; `words` are options of asking that the artifact does not store."""
-    own = naming(*holding or ())
+    own = naming(*own_programs or ())
     index = None if record.data.get("index") else index_here()
     index_words = () if index is None else ("--index", index)
     following = [command("verihop", "artifact", "show", out, *own)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.artifact.holding import Holding
+from experiments.cli.artifact.own_programs import OwnPrograms
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
 from experiments.cli.shared.next_commands import QUESTION, command, naming
@@ -24,7 +24,7 @@ def diff(
     first: Annotated[Path, typer.Argument(help="Folder of an artifact.")],
     second: Annotated[Path, typer.Argument(help="Folder of another one.")],
     as_json: options.Json = False,
-    holding: Holding = None,
+    own_programs: OwnPrograms = None,
 ) -> None:
     """Show which instructions, demonstrations, knobs and settings differ, and which artifact scored better.
 
@@ -50,7 +50,7 @@ def diff(
     worse = scores is not None and scores.difference is not None and scores.difference < 0
     better, record = (first, records[0]) if worse else (second, records[1])
     if record.data.get("index") or record.corpus is None:
-        next_step(command("verihop", "ask", "--artifact", better, *naming(*holding or ()), QUESTION))
+        next_step(command("verihop", "ask", "--artifact", better, *naming(*own_programs or ()), QUESTION))
 
 
 def _lines(found: "ArtifactDifference") -> Iterator[str]:
@@ -93,7 +93,6 @@ def _demos(demos: "Demos", title: str) -> Iterator[str]:
 
 
 def _demo(demo: dict[str, Any]) -> str:
-    """Return a demonstration on one line, its question first."""
     named = [f"{name}: {_value(value)}" for name, value in demo.items() if name not in ("question", "augmented")]
     return textwrap.shorten(" | ".join([str(demo.get("question", "")), *named]), _WIDTH, placeholder=" ...")
 

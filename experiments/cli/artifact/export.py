@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.artifact.holding import Holding
+from experiments.cli.artifact.own_programs import OwnPrograms
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
 from experiments.cli.shared.next_commands import command, naming, used
@@ -44,7 +44,7 @@ def export(
         typer.Option(help="chat or json; by default the adapter that the artifact names.", show_default=False),
     ] = None,
     as_json: options.Json = False,
-    holding: Holding = None,
+    own_programs: OwnPrograms = None,
 ) -> None:
     """Write the prompts as the plain chat messages that an LM receives, to use them without verihop.
 
@@ -70,7 +70,7 @@ def export(
         emit(record)
     elif out is None:
         say(as_markdown(_title(about), prompts))
-        next_step(command("verihop", "artifact", "export", folder, *naming(*holding or ()), "--out", "prompts"))
+        next_step(command("verihop", "artifact", "export", folder, *naming(*own_programs or ()), "--out", "prompts"))
 
 
 def _title(about: dict[str, Any]) -> str:
@@ -93,11 +93,7 @@ def _templates(folder: Path, named: str | None) -> "tuple[list[Prompt], dict[str
 
 
 def _adapter_name(record: "Artifact", named: str | None) -> str:
-    """Return the adapter to format with: the named one, else that of the artifact.
-
-    Raises:
-        UserError: There is no such adapter.
-    """
+    """Return the adapter to format with: the named one, else that of the artifact."""
     if named is not None:
         if named not in _ADAPTERS:
             raise unknown("adapter", named, _ADAPTERS)
@@ -122,12 +118,12 @@ def _sent(
     folder: Path, question: str, lm: LMSpec, limits: options.Limits, index: Path | None
 ) -> "tuple[list[Prompt], dict[str, Any]]":
     from experiments.pipeline.opened import AnswererSpec
-    from experiments.pipeline.setup import ProgramConfig
+    from experiments.runs.specs import ProgramSpec
     from programs.artifacts.export import sent
     from programs.lms.calls.control import controlled
 
     named, _ = AnswererSpec(
-        ProgramConfig(artifact=folder, index=index), lm.for_threads(), limits.budget()
+        ProgramSpec(artifact=folder, index=index), lm.for_threads(), limits.budget()
     ).with_defaults()
     opened = named.open()
     connection = opened.connection

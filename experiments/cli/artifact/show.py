@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.artifact.holding import Holding
+from experiments.cli.artifact.own_programs import OwnPrograms
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
 from experiments.cli.shared.next_commands import command, naming
@@ -28,7 +28,7 @@ def show(
         bool, typer.Option("--instructions/--no-instructions", help="Print the instructions of each predictor.")
     ] = True,
     as_json: options.Json = False,
-    holding: Holding = None,
+    own_programs: OwnPrograms = None,
 ) -> None:
     """Print program, knobs, LM, corpus, optimizer, scores, and the instructions and demonstrations of each predictor.
 
@@ -42,9 +42,9 @@ def show(
         return
     for line in _lines(folder, program, instructions=instructions):
         say(line)
-    following = [command("verihop", "artifact", "export", folder, *naming(*holding or ()), "--out", "prompts")]
+    following = [command("verihop", "artifact", "export", folder, *naming(*own_programs or ()), "--out", "prompts")]
     if (other := _other(folder)) is not None:
-        following.append(command("verihop", "artifact", "diff", other, folder, *naming(*holding or ())))
+        following.append(command("verihop", "artifact", "diff", other, folder, *naming(*own_programs or ())))
     next_step(*following)
 
 
@@ -191,7 +191,6 @@ def _metric(metric: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return rows under the names of their plain values, in columns."""
     names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in ("scores", "state")]
     cells = [names, *([_cell(row.get(name)) for name in names] for row in rows[:_MOST_ROWS])]
     widths = [max(len(line[place]) for line in cells) for place in range(len(names))]

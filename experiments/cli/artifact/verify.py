@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from experiments.cli.artifact.holding import Holding
+from experiments.cli.artifact.own_programs import OwnPrograms
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
 from experiments.cli.shared.next_commands import command, naming
@@ -17,7 +17,7 @@ FAULTY = 2  # exit code
 def verify(
     folders: Annotated[list[Path], typer.Argument(metavar="ARTIFACT", help="Folders of artifacts.")],
     as_json: options.Json = False,
-    holding: Holding = None,
+    own_programs: OwnPrograms = None,
 ) -> None:
     """Check that artifacts can be loaded: schema, hashes, signatures, demonstrations, knobs and parts.
 
@@ -43,4 +43,4 @@ def verify(
     if not all(one["valid"] for one in found):
         raise typer.Exit(FAULTY)
     if not as_json:
-        next_step(command("verihop", "artifact", "show", folders[0], *naming(*holding or ())))
+        next_step(command("verihop", "artifact", "show", folders[0], *naming(*own_programs or ())))

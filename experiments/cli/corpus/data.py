@@ -12,6 +12,7 @@ from experiments.cli.shared.console import counter, emit, next_step, note, say, 
 from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError, unknown
+from signatures.common.specs import Field
 
 data = App(help="Fetch and convert benchmarks, pool corpora, generate a simulated world.")
 
@@ -77,12 +78,9 @@ class Conversion:
     """What is converted, and how."""
 
     PANEL: ClassVar[str] = "Conversion"
-    split: Annotated[str | None, typer.Option(help="Write this split into every question.", show_default=False)] = None
+    split: Annotated[str | None, Field("Write this split into every question.")] = None
     limit: options.Limit = None
-    aliases: Annotated[
-        Path | None,
-        typer.Option(help="2WikiMultihopQA's id_aliases.json, for more accepted answers.", show_default=False),
-    ] = None
+    aliases: Annotated[Path | None, Field("2WikiMultihopQA's id_aliases.json, for more accepted answers.")] = None
     packed: Annotated[str, typer.Option(help="Compress the passages: gz or zst.", show_default=False)] = ""
 
 
@@ -218,6 +216,5 @@ def world(
 
 
 def _evaluation(questions: Path, index: Path, name: str) -> str:
-    """Return the evaluation of RAG on questions beside an index, else of a program that needs none."""
     program = ("rag", "--index", index) if (index / "index.json").exists() else ("cot",)
     return command("verihop", "eval", questions, "--program", *program, "--out", new_path(Path("runs") / name))

@@ -11,6 +11,7 @@ from experiments.cli.shared.console import emit, lines_of, next_step, note, resu
 from experiments.cli.shared.next_commands import QUESTION, command
 from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
+from signatures.common.specs import Field, Range
 
 if TYPE_CHECKING:
     from corpora.index.cluster import Cluster
@@ -26,32 +27,18 @@ class Building:
     """What is built, and where."""
 
     PANEL: ClassVar[str] = "Index"
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="Folder for the index; by default `index` next to the corpus.", show_default=False
-        ),
-    ] = None
-    retriever: Annotated[
-        str | None, typer.Option(help=f"bm25, bm25s, dense or hybrid; by default {RETRIEVER}.", show_default=False)
-    ] = None
+    out: Annotated[Path | None, Field("Folder for the index; by default `index` next to the corpus.", "--out -o")] = (
+        None
+    )
+    retriever: Annotated[str | None, Field(f"bm25, bm25s, dense or hybrid; by default {RETRIEVER}.")] = None
     embedder: Annotated[
-        str | None,
-        typer.Option(
-            help=f"A sentence-transformers model, by name or folder; by default {EMBEDDER}.", show_default=False
-        ),
+        str | None, Field(f"A sentence-transformers model, by name or folder; by default {EMBEDDER}.")
     ] = None
-    questions: Annotated[
-        Path | None,
-        typer.Option(help="questions.jsonl; say whether the index has all their gold passages.", show_default=False),
-    ] = None
-    cluster: Annotated[
-        str | None,
-        typer.Option(help="Embed with Ray: local, auto, or ray://HOST:10001.", show_default=False),
-    ] = None
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Ray processes; by default one per core.", show_default=False)
-    ] = None
+    questions: Annotated[Path | None, Field("questions.jsonl; say whether the index has all their gold passages.")] = (
+        None
+    )
+    cluster: Annotated[str | None, Field("Embed with Ray: local, auto, or ray://HOST:10001.")] = None
+    workers: Annotated[int | None, Range(1), Field("Ray processes; by default one per core.")] = None
     resume: options.Resume = False
 
     def opened_cluster(self) -> "Cluster | None":
@@ -177,7 +164,6 @@ def removed_ids(values: list[str], folder: Path) -> list[str]:
     """Return the ids that --remove names: one id, several separated by commas, or a file with an id per line.
 
     Args:
-        values: As given.
         folder: The index, which decides where an id contains a comma, or spaces around it.
 
     Raises:

@@ -12,6 +12,7 @@ from experiments.cli.shared.console import emit, next_step, note, say
 from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError, unknown
+from signatures.common.specs import Field, Range
 
 if TYPE_CHECKING:
     from corpora.ingest.ingest import Ingested
@@ -24,10 +25,10 @@ class Cutting:
     """How documents are cut into passages."""
 
     PANEL: ClassVar[str] = "Passages"
-    words: Annotated[int, typer.Option(min=1, help="Most words of a passage; sentences stay whole if they fit.")] = 100
-    titles: Annotated[
-        str, typer.Option(help="Title of a passage: headings (document > innermost heading) or document.")
-    ] = "headings"
+    words: Annotated[int, Range(1), Field("Most words of a passage; sentences stay whole if they fit.")] = 100
+    titles: Annotated[str, Field("Title of a passage: headings (document > innermost heading) or document.")] = (
+        "headings"
+    )
 
 
 @with_option_groups

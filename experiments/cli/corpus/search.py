@@ -17,13 +17,14 @@ from experiments.cli.shared.console import emit, lines_of, next_step, say
 from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.options import with_option_groups
 from experiments.runs.calls import source_line
+from experiments.runs.specs import Retrieval
 from signatures.common.errors import UserError
+from signatures.common.specs import Field, Range
 from signatures.common.words import QUERY_STOPWORDS
 from signatures.text import CJK
 
 if TYPE_CHECKING:
     from corpora.retrievers.explain import Explained, Place
-    from signatures.types import Retriever
 
 
 # Written without spaces between words: Han, kana, Thai, Lao, Tibetan, Burmese and Khmer; and Hangul, whose words are
@@ -49,7 +50,6 @@ def snippet(text: str, query: str, longest: int = 240) -> str:
     Words are compared as BM25 compares them. Of scripts without spaces, pairs of neighbouring characters are.
 
     Args:
-        text: Of a passage.
         query: Its function words count only if it has no others.
         longest: Characters at most, without the dots where it was cut.
     """
@@ -152,40 +152,19 @@ def _between(line: str, place: int) -> bool:
     return not (_joined(line, place) or _kind(line[place - 1]) == _kind(line[place]) == "word")
 
 
-@dataclass(frozen=True)
-class Searching:
+@dataclass(frozen=True, kw_only=True)
+class Searching(Retrieval):
     """What is searched, and how."""
 
     PANEL: ClassVar[str] = "Search"
-    index: options.Index = None
-    k: Annotated[int, typer.Option("-k", min=1, help="Passages per query.")] = 5
-    retriever: options.OtherRetriever = None
     rerank: Annotated[
         str | None,
-        typer.Option(
-            help="Rerank the passages: own, own-light (faster), none (default), or a cross-encoder by folder or name.",
-            show_default=False,
-        ),
+        Field("Rerank the passages: own, own-light (faster), none (default), or a cross-encoder by folder or name."),
     ] = None
-    precision: options.Precision = None
-    queries: Annotated[
-        Path | None,
-        typer.Option(help="Search with each line of this text file instead; - for standard input.", show_default=False),
-    ] = None
-
-    def opened(self) -> "Retriever":
-        """Return the retriever.
-
-        Raises:
-            UserError: No index is named, or it cannot be opened.
-        """
-        from experiments.pipeline.setup import ProgramConfig, open_retriever
-
-        named = ProgramConfig(index=self.index, retriever=self.retriever, rerank=self.rerank, precision=self.precision)
-        retrieve = open_retriever(named)
-        if retrieve is None:
-            raise UserError("Name what to search: --index FOLDER, or your own --retriever module:name.")
-        return retrieve
+    k: Annotated[int, Range(1), Field("Passages per query.", "-k")] = 5
+    queries: Annotated[Path | None, Field("Search with each line of this text file instead; - for standard input.")] = (
+        None
+    )
 
 
 @with_option_groups
@@ -197,9 +176,12 @@ def search(
 ) -> None:
     """Rank the passages of an index for a query, and say which ranking found each."""
     from corpora.retrievers.explain import explain
+    from experiments.pipeline.setup import open_retriever
 
     queries = _checked(query, searching.queries)
-    retrieve = searching.opened()
+    retrieve = open_retriever(searching)
+    if retrieve is None:
+        raise UserError("Name what to search: --index FOLDER, or your own --retriever module:name.")
     found = [(each, explain(retrieve, each, searching.k)) for each in queries]
     if as_json:
         results = [{"query": each, "hits": [_as_dict(hit) for hit in hits]} for each, hits in found]

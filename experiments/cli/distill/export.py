@@ -6,12 +6,12 @@ from typing import Annotated, ClassVar, Literal
 
 import typer
 
-from experiments.cli.distill.unused_options import typed_in
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
 from experiments.cli.shared.next_commands import asking, command
 from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
+from signatures.common.specs import Field
 
 OF_OTHER = {"hf": "file_type", "gguf": "dtype"}  # form -> the option that the other one alone reads
 
@@ -25,7 +25,7 @@ class Form:
         Literal["hf", "gguf"],
         typer.Option(help="hf for transformers and vLLM; gguf for llama.cpp and Ollama, with a Modelfile."),
     ]
-    out: Annotated[Path, typer.Option("--out", "-o", help="New folder.")]
+    out: Annotated[Path, Field("New folder.", "--out -o")]
     file_type: Annotated[
         Literal["q8_0", "f16"], typer.Option(help="Of gguf: 8 bits, or 16 with less rounding at twice the size.")
     ] = "q8_0"
@@ -50,7 +50,7 @@ def export(
     """Write a trained LM, its adapter merged, for transformers and vLLM or for llama.cpp and Ollama."""
     from programs.lms.weights.export import export_gguf, export_transformers
 
-    other, typed = OF_OTHER[form.to], typed_in(context)
+    other, typed = OF_OTHER[form.to], options.typed_in(context)
     if other in typed:
         raise UserError(f"{typed[other]} does nothing with --to {form.to}: leave it out.")
     if form.to == "gguf":

@@ -8,10 +8,11 @@ from typing import Annotated, ClassVar
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, next_step, note, say
-from experiments.cli.shared.next_commands import command, new_path
+from experiments.cli.shared.console import emit, listed, next_step, note, say
+from experiments.cli.shared.next_commands import training
 from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
+from signatures.common.specs import Field, Range
 
 
 @dataclass(frozen=True)
@@ -27,21 +28,13 @@ class Shares:
         list[str] | None,
         typer.Option(help="Weight of a skill, repeatable: reading=2; other skills are left out."),
     ] = None
-    total: Annotated[int | None, typer.Option(min=1, help="With --weight, at most N examples.", show_default=False)] = (
-        None
-    )
-    cap: Annotated[int | None, typer.Option(min=1, help="Most examples of one data set.", show_default=False)] = None
-    made_share: Annotated[
-        float, typer.Option(min=0, max=1, help="Largest share of a skill that is of the generated world.")
-    ] = 0.5
+    total: Annotated[int | None, Range(1), Field("With --weight, at most N examples.")] = None
+    cap: Annotated[int | None, Range(1), Field("Most examples of one data set.")] = None
+    made_share: Annotated[float, Range(0, 1), Field("Largest share of a skill that is of the generated world.")] = 0.5
     validation: Annotated[
         float | None,
-        typer.Option(
-            min=0,
-            max=0.9,
-            help="Share of the questions held back to measure the loss; by default those of the folders.",
-            show_default=False,
-        ),
+        Range(0, 0.9),
+        Field("Share of the questions held back to measure the loss; by default those of the folders."),
     ] = None
     exclude: Annotated[
         list[Path] | None,
@@ -63,17 +56,17 @@ class Shares:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(options.Replacing):
+class MixOutput(options.Replacing):
     """Where the mixture is written, and what is printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for examples.jsonl and manifest.json.")]
+    out: Annotated[Path, Field("Folder for examples.jsonl and manifest.json.", "--out -o")]
 
 
 @with_option_groups
 def mix(
     folders: Annotated[list[Path], typer.Argument(help="Folders of examples.")],
     shares: Shares,
-    result: Result,
+    output: MixOutput,
 ) -> None:
     """Mix folders of examples: no repeats, counts or weights by skill, a limit on the generated world, two splits."""
     from experiments.pipeline.synthesis.mixing import mix_folders
@@ -93,37 +86,28 @@ def mix(
     manifest = mix_folders(
         folders,
         mixture,
-        out=result.out,
+        out=output.out,
         exclude=shares.exclude or (),
         asked=shares.questions or (),
-        overwrite=result.overwrite,
+        overwrite=output.overwrite,
     )
     if shares.exclude and not shares.questions and "evaluation_gold_is_shown" not in manifest["dropped"]:
         note(
             "Note: only questions are compared with --exclude, not gold passages: put passages.jsonl beside its files, "
             "or name the questions of the examples (--questions)."
         )
-    if result.as_json:
-        emit({"folder": str(result.out), **manifest})
+    if output.as_json:
+        emit({"folder": str(output.out), **manifest})
         return
     counts = manifest["counts"]
-    say(f"{counts['examples']} examples ({_listed(counts['by_split'])}).")
-    say(f"By skill: {_listed(counts['by_skill'])}.")
-    say(f"Left out: {_listed(manifest['dropped'])}.")
-    say(f"Written: {result.out}")
-    next_step(
-        command(
-            "verihop", "distill", "train", result.out, "-o", new_path(result.out.with_name(f"{result.out.name}-lm"))
-        )
-    )
-
-
-def _listed(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in counts.items())
+    say(f"{counts['examples']} examples ({listed(counts['by_split'])}).")
+    say(f"By skill: {listed(counts['by_skill'])}.")
+    say(f"Left out: {listed(manifest['dropped'])}.")
+    say(f"Written: {output.out}")
+    next_step(training(output.out))
 
 
 def _counts(texts: list[str] | None) -> dict[str, int]:
-    """Return the whole numbers of arguments SKILL=NUMBER."""
     numbers = _numbers(texts)
     for name, value in numbers.items():
         if not value.is_integer():
@@ -132,7 +116,6 @@ def _counts(texts: list[str] | None) -> dict[str, int]:
 
 
 def _numbers(texts: list[str] | None) -> dict[str, float]:
-    """Return the numbers of arguments SKILL=NUMBER."""
     numbers: dict[str, float] = {}
     for text in texts or ():
         name, _, value = text.partition("=")

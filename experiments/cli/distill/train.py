@@ -13,7 +13,9 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import asking
 from experiments.cli.shared.options import with_option_groups
+from experiments.runs.specs import Retrieval, Selection
 from signatures.common.errors import UserError
+from signatures.common.specs import Field, Range, fields_of
 
 if TYPE_CHECKING:
     from experiments.pipeline.training.program_scores import ProgramScores
@@ -27,21 +29,19 @@ class Method:
     PANEL: ClassVar[str] = "Method"
     base: Annotated[
         str,
-        typer.Option(
-            help="LM to train: embedded (untrained; to go on from its adapter, add --resume-adapter embedded), "
+        Field(
+            "LM to train: embedded (untrained; to go on from its adapter, add --resume-adapter embedded), "
             "gguf:PATH, or a Hugging Face causal LM by name or folder."
         ),
     ] = "embedded"
-    method: Annotated[str, typer.Option(help="lora (low-rank updates) or full (all weights).")] = "lora"
-    rank: Annotated[int, typer.Option(min=1, help="Rank of the updates.")] = 16
-    alpha: Annotated[int, typer.Option(min=1, help="Updates are multiplied by alpha / rank.")] = 32
+    method: Annotated[str, Field("lora (low-rank updates) or full (all weights).")] = "lora"
+    rank: Annotated[int, Range(1), Field("Rank of the updates.")] = 16
+    alpha: Annotated[int, Range(1), Field("Updates are multiplied by alpha / rank.")] = 32
     layers: Annotated[
-        int,
-        typer.Option(min=0, help="Number of the first layer that is trained, from 0; the ones below stay as they are."),
+        int, Range(0), Field("Number of the first layer that is trained, from 0; the ones below stay as they are.")
     ] = 0
     resume_adapter: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the LoRA adapter to start from; embedded is the shipped one.", show_default=False),
+        Path | None, Field("Folder of the LoRA adapter to start from; embedded is the shipped one.")
     ] = None
 
 
@@ -51,28 +51,23 @@ class Schedule:
 
     PANEL: ClassVar[str] = "Schedule"
     epochs: Annotated[
-        float | None,
-        typer.Option(help="Passes over the examples, more than 0; 1 unless --hours or --max-steps is given."),
+        float | None, Field("Passes over the examples, more than 0; 1 unless --hours or --max-steps is given.")
     ] = None
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Stop after this many steps.", show_default=False)] = None
+    max_steps: Annotated[int | None, Range(1), Field("Stop after this many steps.")] = None
     hours: Annotated[
-        float | None,
-        typer.Option(
-            help="Stop after this time, more than 0; the learning rate falls to 0 by then.", show_default=False
-        ),
+        float | None, Field("Stop after this time, more than 0; the learning rate falls to 0 by then.")
     ] = None
-    batch_size: Annotated[int, typer.Option(min=1, help="Examples of a step.")] = 8
-    learning_rate: Annotated[
-        float | None,
-        typer.Option(help="Highest learning rate; by default 1e-3 for lora, 2e-5 for full.", show_default=False),
-    ] = None
-    warmup_steps: Annotated[int, typer.Option(min=0, help="Steps in which the learning rate rises.")] = 10
-    decay: Annotated[str, typer.Option(help="How the learning rate falls: linear, cosine or none.")] = "linear"
+    batch_size: Annotated[int, Range(1), Field("Examples of a step.")] = 8
+    learning_rate: Annotated[float | None, Field("Highest learning rate; by default 1e-3 for lora, 2e-5 for full.")] = (
+        None
+    )
+    warmup_steps: Annotated[int, Range(0), Field("Steps in which the learning rate rises.")] = 10
+    decay: Annotated[str, Field("How the learning rate falls: linear, cosine or none.")] = "linear"
     weight: Annotated[
         list[str] | None,
         typer.Option(help="How often a skill is used in an epoch, repeatable: reading=2.", show_default=False),
     ] = None
-    loss: Annotated[str, typer.Option(help="What weighs the same in a batch: tokens or examples.")] = "tokens"
+    loss: Annotated[str, Field("What weighs the same in a batch: tokens or examples.")] = "tokens"
     seed: options.Seed = 0
 
 
@@ -81,17 +76,15 @@ class Machine:
     """How it is computed."""
 
     PANEL: ClassVar[str] = "Machine"
-    device: Annotated[str, typer.Option(help="cuda, mps, cpu, or auto (the first of these that is there).")] = "auto"
+    device: Annotated[str, Field("cuda, mps, cpu, or auto (the first of these that is there).")] = "auto"
     precision: Annotated[
-        str, typer.Option(help="bfloat16, float32, or auto (bfloat16 where the processor has instructions for it).")
+        str, Field("bfloat16, float32, or auto (bfloat16 where the processor has instructions for it).")
     ] = "auto"
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of the CPU; all by default.", show_default=False)
-    ] = None
-    row_tokens: Annotated[int, typer.Option(min=1, help="Tokens computed at once; fewer need less memory.")] = 2048
-    max_tokens: Annotated[int, typer.Option(min=2, help="Longer examples are left out.")] = 2048
+    threads: Annotated[int | None, Range(1), Field("Threads of the CPU; all by default.")] = None
+    row_tokens: Annotated[int, Range(1), Field("Tokens computed at once; fewer need less memory.")] = 2048
+    max_tokens: Annotated[int, Range(2), Field("Longer examples are left out.")] = 2048
     packing: Annotated[bool, typer.Option(help="Compute the shared beginning of prompts once.")] = True
-    checkpoint_minutes: Annotated[float, typer.Option(help="Minutes between checkpoints.")] = 10.0
+    checkpoint_minutes: Annotated[float, Field("Minutes between checkpoints.")] = 10.0
 
 
 @dataclass(frozen=True)
@@ -100,24 +93,19 @@ class Measuring:
 
     PANEL: ClassVar[str] = "Validation"
     metric_examples: Annotated[
-        int,
-        typer.Option(min=0, help="Examples of each skill answered to get EM and F1; 0 for the loss alone."),
+        int, Range(0), Field("Examples of each skill answered to get EM and F1; 0 for the loss alone.")
     ] = 20
-    validation_examples: Annotated[int, typer.Option(min=1, help="Examples of each skill to measure the loss on.")] = 50
+    validation_examples: Annotated[int, Range(1), Field("Examples of each skill to measure the loss on.")] = 50
     evaluate_every: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Steps between two measurements, the first before training; by default only at the end.",
-            show_default=False,
-        ),
+        Range(1),
+        Field("Steps between two measurements, the first before training; by default only at the end."),
     ] = None
     keep_best: Annotated[
         str | None,
-        typer.Option(
-            help="Keep the weights with the best value of this metric in OUT/best: em, f1, em[SKILL], "
-            "f1[SKILL], loss, program_em or program_f1.",
-            show_default=False,
+        Field(
+            "Keep the weights with the best value of this metric in OUT/best: em, f1, em[SKILL], "
+            "f1[SKILL], loss, program_em or program_f1."
         ),
     ] = None
 
@@ -129,32 +117,23 @@ class ProgramValidation:
     PANEL: ClassVar[str] = "Validation by a program"
     program: Annotated[
         str | None,
-        typer.Option(
-            help="Program that is asked questions at each measurement: program_em and program_f1, also to keep the "
-            "best weights by.",
-            show_default=False,
+        Field(
+            "Program that is asked questions at each measurement: program_em and program_f1, also to keep the "
+            "best weights by."
         ),
     ] = None
     questions: Annotated[
-        Path | None,
-        typer.Option(
-            help="questions.jsonl that the program is asked; no training example may ask one of them.",
-            show_default=False,
-        ),
+        Path | None, Field("questions.jsonl that the program is asked; no training example may ask one of them.")
     ] = None
-    split: options.Split = None
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Ask only the first N questions; by default 50.", show_default=False)
-    ] = None
-    index: options.Index = None
-    preset: Annotated[
-        str | None, typer.Option(help="Of --program; by default small where it has one.", show_default=False)
-    ] = None
+    split: Annotated[str | None, fields_of(Selection)["split"].field] = None
+    limit: Annotated[int | None, Range(1), Field("Ask only the first N questions; by default 50.")] = None
+    index: Annotated[Path | None, fields_of(Retrieval)["index"].field] = None
+    preset: Annotated[str | None, Field("Of --program; by default small where it has one.")] = None
     knobs: Annotated[
         list[str] | None,
         typer.Option("--set", help="A knob of --program as name=value, repeatable.", show_default=False),
     ] = None
-    rerank: options.Rerank = None
+    rerank: Annotated[str | None, fields_of(Retrieval)["rerank"].field] = None
 
     def scores(self, best: str | None) -> "ProgramScores | None":
         """Return what asks the program; None without one.
@@ -172,13 +151,14 @@ class ProgramValidation:
             raise UserError(
                 "To measure a program while an LM is trained, name it and its questions: --program, --questions."
             )
-        from experiments.pipeline.setup import ProgramConfig, open_questions
+        from experiments.pipeline.setup import open_questions
         from experiments.pipeline.training.program_scores import ProgramScores
+        from experiments.runs.specs import ProgramSpec
 
-        config = ProgramConfig(
-            self.program,
+        config = ProgramSpec(
+            program=self.program,
             preset=self.preset,
-            knobs=options.parse_knobs(self.knobs),
+            knobs=options.pairs(self.knobs),
             index=self.index,
             rerank=self.rerank,
         )
@@ -186,12 +166,12 @@ class ProgramValidation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(options.Output):
+class TrainOutput(options.Output):
     """Where the weights are written, and what is printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the adapter or weights.")]
+    out: Annotated[Path, Field("Folder for the adapter or weights.", "--out -o")]
     resume: options.Resume = False
-    estimate: Annotated[bool, typer.Option("--estimate", help="Print how long it takes, and stop.")] = False
+    estimate: Annotated[bool, Field("Print how long it takes, and stop.", "--estimate")] = False
 
 
 @with_option_groups
@@ -202,7 +182,7 @@ def train(
     machine: Machine,
     measuring: Measuring,
     by_program: ProgramValidation,
-    result: Result,
+    output: TrainOutput,
 ) -> None:
     """Train a small LM on examples: LoRA or full, resumable, on CPU or GPU."""
     from experiments.pipeline.progress import TrainingProgress
@@ -229,7 +209,7 @@ def train(
             note(f"Note: {text}")
     if asked is None and not opened.held_back:
         note(f"Note: nothing will be measured: {NONE_HELD_BACK}")
-    if not result.quiet:
+    if not output.quiet:
         note(f"Loading {settings.base} ...")
     base = load_base(settings.base)
     data = encode_examples(opened, base.tokenizer, settings)
@@ -243,28 +223,28 @@ def train(
         asked.check(data.train_examples)
     if settings.keep_best:  # of the validation examples, those that are too long are left out
         check_metric(settings.keep_best, data.validation_examples, measuring.metric_examples, of_program)
-    training = Training(base, data, settings, result.out, evaluated=evaluated)
+    training = Training(base, data, settings, output.out, evaluated=evaluated)
     replies = measuring.metric_examples and data.validation
     scores = [reply_scores(training.student, data, measuring.metric_examples)] if replies else []
     scores += [asked] if asked is not None else []
     training.evaluate = all_scores(*scores) if scores else None
-    if unserved and not result.quiet:
-        note(f"Note: it can be trained, but --lm embedded:{result.out} will not serve it. {unserved}")
-    if result.estimate or not (result.quiet or result.resume):
+    if unserved and not output.quiet:
+        note(f"Note: it can be trained, but --lm embedded:{output.out} will not serve it. {unserved}")
+    if output.estimate or not (output.quiet or output.resume):
         size = estimate(training)
-        if result.estimate:
-            emit(asdict(size)) if result.as_json else say(str(size))
+        if output.estimate:
+            emit(asdict(size)) if output.as_json else say(str(size))
             return
         note(str(size))
-    with resumable(), TrainingProgress(training, shown=not result.quiet, asked=str(asked or "")) as progress:
+    with resumable(), TrainingProgress(training, shown=not output.quiet, asked=str(asked or "")) as progress:
         training.before_measuring = progress.measuring
-        description = training.run(resume=result.resume, report=progress.add, about=_about())
-    if result.as_json:
+        description = training.run(resume=output.resume, report=progress.add, about=_about())
+    if output.as_json:
         emit(description)
         return
-    _print(description, result.out)
+    _print(description, output.out)
     if not unserved:
-        trained = result.out / description["best"]["folder"] if settings.keep_best else result.out
+        trained = output.out / description["best"]["folder"] if settings.keep_best else output.out
         next_step(asking(by_program.program or "rag", lm=f"embedded:{trained}", index=by_program.index))
 
 

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.completion import program_names
 from experiments.cli.shared.console import emit, next_step, note, say
 from experiments.cli.shared.next_commands import asking
+from experiments.cli.shared.options import program_names
 
 
 def check(

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.completion import shown_names
 from experiments.cli.shared.console import show_rows
 from experiments.cli.shared.next_commands import asking, command
+from experiments.cli.shared.options import shown_names
 
 
 def show(

@@ -13,6 +13,7 @@ from experiments.cli.shared.next_commands import command, other_run
 from experiments.cli.shared.options import with_option_groups
 from programs.lms.spec import UNNAMED
 from signatures.common.errors import UserError
+from signatures.common.specs import Field
 
 if TYPE_CHECKING:
     from experiments.pipeline.scoring.score import ScoreReport
@@ -37,28 +38,17 @@ class Gold:
     PANEL: ClassVar[str] = "Gold and texts"
     questions: Annotated[
         Path | None,
-        typer.Option(
-            help="questions.jsonl with the gold; by default the file that the run was made from, if unchanged.",
-            show_default=False,
-        ),
+        Field("questions.jsonl with the gold; by default the file that the run was made from, if unchanged."),
     ] = None
-    index: Annotated[
-        Path | None, typer.Option(help="Index folder with the texts of the passages read.", show_default=False)
-    ] = None
-    passages: Annotated[
-        Path | None,
-        typer.Option(help="passages.jsonl with these texts, and their sentences, instead.", show_default=False),
-    ] = None
+    index: Annotated[Path | None, Field("Index folder with the texts of the passages read.")] = None
+    passages: Annotated[Path | None, Field("passages.jsonl with these texts, and their sentences, instead.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(options.Output):
+class ScoreOutput(options.Output):
     """What is written and printed."""
 
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder for the run made of a file of predictions.", show_default=False),
-    ] = None
+    out: Annotated[Path | None, Field("Folder for the run made of a file of predictions.", "--out -o")] = None
     threads: options.Threads = 8
 
 
@@ -70,7 +60,7 @@ def score(
     scoring: Scoring,
     gold: Gold,
     limits: options.Limits,
-    result: Result,
+    output: ScoreOutput,
 ) -> None:
     """Add metrics to a run, or score predictions of another system, without asking the answering LM again."""
     from experiments.pipeline import setup
@@ -79,7 +69,7 @@ def score(
     from experiments.pipeline.scoring.score import score_run
     from experiments.pipeline.scoring.score_config import ScoreConfig
 
-    if answers.is_dir() == (result.out is not None):
+    if answers.is_dir() == (output.out is not None):
         raise UserError(
             f"{answers} is a run, and its metrics are added in place: omit --out."
             if answers.is_dir()
@@ -90,12 +80,12 @@ def score(
         metrics=metrics,
         questions=gold.questions,
         corpus=Corpus(gold.index, gold.passages),
-        judge=_judge(scoring, limits, metrics, result.threads),
-        threads=result.threads,
-        progress=not result.quiet,
+        judge=_judge(scoring, limits, metrics, output.threads),
+        threads=output.threads,
+        progress=not output.quiet,
     )
-    report = score_run(answers, config) if result.out is None else score_predictions(answers, config, result.out)
-    _print(report, result, oracle)
+    report = score_run(answers, config) if output.out is None else score_predictions(answers, config, output.out)
+    _print(report, output, oracle)
 
 
 def _judge(scoring: Scoring, limits: options.Limits, metrics: "list[Metric]", threads: int) -> Any:
@@ -106,14 +96,14 @@ def _judge(scoring: Scoring, limits: options.Limits, metrics: "list[Metric]", th
     return setup.open_judge(judge, nobody, metrics)
 
 
-def _print(report: "ScoreReport", result: Result, oracle: str | None) -> None:
+def _print(report: "ScoreReport", output: ScoreOutput, oracle: str | None) -> None:
     if oracle:
-        (note if result.as_json else say)(oracle)
+        (note if output.as_json else say)(oracle)
     for notice in report.notices:
         note(f"Note: {notice}")
     if report.kept:
         note(f"Note: The run already has {', '.join(report.kept)} by the same definition; not computed again.")
-    if result.as_json:
+    if output.as_json:
         emit(report.as_dict())
         return
     show(report.summary.as_table())

@@ -16,7 +16,13 @@ from typer.core import TyperCommand, TyperGroup
 from experiments.cli.shared.console import note, resumable
 from experiments.cli.shared.failures import user_error_message
 from experiments.cli.shared.options import Output
-from experiments.cli.shared.settings.known import held_by, hold, in_force, read_settings, setting_of
+from experiments.cli.shared.settings.known import (
+    apply_settings,
+    read_settings,
+    setting_of,
+    settings_applied,
+    settings_of,
+)
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -177,20 +183,20 @@ class Command(TyperCommand):
         with self._logged(_value_of(_LOG, joined)):
             settings = read_settings()
             rest = super().parse_args(ctx, joined)
-            hold(ctx, parameters, settings)
+            apply_settings(ctx, parameters, settings)
         return rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, with the logs that its option `--log` asks for; say which settings change what it does."""
         with self._logged(ctx.params.get(_LOG)):
-            held = held_by(ctx)
-            if held is None:
+            active = settings_of(ctx)
+            if active is None:
                 return super().invoke(ctx)
             if self.name != _SHOWS_SETTINGS:
-                said = [f"{', '.join(settings)} ({place})" for place, settings in held.stated().items()]
-                for line in ([f"Settings: {'; '.join(said)}"] if said else []) + held.ignored():
+                said = [f"{', '.join(settings)} ({place})" for place, settings in active.stated().items()]
+                for line in ([f"Settings: {'; '.join(said)}"] if said else []) + active.ignored():
                     note(line)
-            with in_force(held):
+            with settings_applied(active):
                 return super().invoke(ctx)
 
     def _logged(self, asked: str | None) -> AbstractContextManager[None]:
@@ -268,7 +274,6 @@ class App(typer.Typer):
     """A group of commands, each a `Command`, named without arguments to get its help.
 
     Args:
-        cls: The kind of group.
         completion: Has options that install and show shell completion.
         options: Of `typer.Typer`.
     """
@@ -292,8 +297,6 @@ class App(typer.Typer):
         """Return a decorator that adds a command, as Typer's does.
 
         Args:
-            name: Of the command.
             uses_cache: It uses the cache folder; one with an option that is a setting need not say so.
-            options: Of Typer's method.
         """
         return super().command(name, cls=CachingCommand if uses_cache else Command, **options)

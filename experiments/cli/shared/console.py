@@ -30,6 +30,11 @@ def say(text: str = "") -> None:
     typer.echo(printable(text))
 
 
+def listed(counts: Mapping[str, int]) -> str:
+    """Return names with their counts on one line."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
+
+
 def wrapped(text: str, indent: int = 0, further: int = 0) -> str:
     """Return a text in lines of 80 characters, or longer ones where a word is longer; no word is broken.
 
@@ -38,8 +43,6 @@ def wrapped(text: str, indent: int = 0, further: int = 0) -> str:
         indent: Spaces before its first line.
         further: More spaces before the other lines.
     """
-    import textwrap
-
     words = text.lstrip(" ")
     indent += len(text) - len(words)
     return textwrap.fill(
@@ -197,7 +200,6 @@ def lines_of(path: Path, *, stripped: bool = True) -> list[str]:
     """Return the lines of a text file that are not blank, without the spaces around them; of standard input for `-`.
 
     Args:
-        path: The file.
         stripped: Whether the spaces around lines are left out.
 
     Raises:
@@ -224,7 +226,6 @@ def race_table(race: Mapping[str, Any], metric: str) -> Any:
     """Return the table of a race (`optimizers/teleprompters/race/race.py`) for rich.
 
     Args:
-        race: The table as JSON values.
         metric: Name of the metric.
     """
     from rich.markup import escape

@@ -2,13 +2,14 @@
 
 import dataclasses
 import getpass
+import json
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.cli.shared.options import Option, options_of
+from experiments.cli.shared.options import Option, options_of, parsed_value
 from experiments.cli.shared.settings.known import named_file, setting_of, to_type
 from signatures.common.own_code import is_own
 from signatures.common.secrets import without_keys
@@ -59,9 +60,17 @@ def used(group: Any, *names: str) -> list[str]:
         if (names and option.name not in names) or as_without or value is None:
             continue
         on, off = _flags(option)
+        if isinstance(value, Mapping):
+            value = [f"{name}={_typed(each)}" for name, each in value.items()]
         for one in value if isinstance(value, list) else [value]:
             words += [on if one else off] if isinstance(one, bool) else [on, _without_credentials(_word(one))]
     return words
+
+
+def _typed(value: Any) -> str:
+    """Return a value as it is typed, so that it is parsed to the same."""
+    as_it_is = isinstance(value, str) and parsed_value(value) == value
+    return str(value) if as_it_is else json.dumps(value, ensure_ascii=False)
 
 
 def naming(*programs: str | None) -> list[str]:
@@ -90,6 +99,12 @@ def new_path(path: Path) -> Path:
     """Return a path that does not exist: this one, else with -2, -3, ... appended."""
     candidates = (path, *(path.with_name(f"{path.name}-{number}") for number in range(2, 1000)))
     return next((candidate for candidate in candidates if not candidate.exists()), path)
+
+
+def training(examples: Path) -> str:
+    """Return a command that trains an LM on a folder of examples."""
+    out = new_path(examples.with_name(f"{examples.name}-lm"))
+    return command("verihop", "distill", "train", examples, "-o", out)
 
 
 def index_here() -> Path | None:

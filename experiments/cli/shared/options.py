@@ -20,16 +20,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get
 import typer
 from typer.models import OptionInfo
 
-from experiments.cli.shared.completion import program_names
 from experiments.cli.shared.console import note
 from experiments.runs import specs
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
-from signatures.common.specs import Choice, Field, Range, SpecField, fields_of
+from signatures.common.specs import Choice, Field, Range, SpecField, fields_of, part_of
 
 if TYPE_CHECKING:
     from experiments.pipeline.opened import AnswererSpec
-    from experiments.pipeline.setup import ProgramConfig
     from programs.lms.calls.budget import Budget
 
 
@@ -77,7 +75,6 @@ def parse_limits(stated: list[str] | None, flag: str) -> dict[str, float]:
 
 
 def _limit(part: str, flag: str) -> tuple[str, float]:
-    """Return name and value of a limit."""
     name, _, text = part.partition("=")
     kinds: dict[str, type] = {"calls": int, "tokens": int, "usd": float, "seconds": float}
     try:
@@ -90,6 +87,18 @@ def _limit(part: str, flag: str) -> tuple[str, float]:
     if not value > 0:
         raise UserError(f"{flag} {name} must be above 0, got {text}.")
     return name, value
+
+
+def program_names(incomplete: str) -> list[str]:
+    """Return the names of programs that begin with a word; no program is imported."""
+    from programs.listing import listed
+
+    return [name for name in listed() if name.startswith(incomplete)]
+
+
+def shown_names(incomplete: str) -> list[str]:
+    """Return what may follow `verihop programs`: the names, and its command `check`."""
+    return [*(["check"] if "check".startswith(incomplete) else []), *program_names(incomplete)]
 
 
 PREFIX = "VERIHOP_"  # of the variables that give options their defaults
@@ -113,7 +122,6 @@ class Option:
     """One option of a group.
 
     Args:
-        name: Of the command's parameter.
         path: The field of the group; a second one if that is a spec of its own.
         hint: As Typer takes it.
         default: `inspect.Parameter.empty` for a required option.
@@ -177,7 +185,6 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _filled(group: Any, values: dict[str, Any]) -> Any:
-    """Return a group with its options, which are taken out of the values."""
     direct: dict[str, Any] = {}
     within: dict[str, dict[str, Any]] = {}
     for option in options_of(group):
@@ -234,6 +241,7 @@ def _option(path: tuple[str, ...], field: SpecField, panel: str | None, *, setti
         help=field.field.help,
         show_default=not isinstance(field.default, bool | None),
         rich_help_panel=panel,
+        autocompletion=program_names if field.name == "program" else None,
     )
     default = inspect.Parameter.empty if required else field.default
     name = f"{field.label}_" if keyword.iskeyword(field.label) else field.label
@@ -244,23 +252,40 @@ def _typed(field: SpecField) -> tuple[Any, Callable[[Any], Any]]:
     """Return the type of a field's option, which of several is the one that is typed, and what reads its value."""
     kinds = get_args(field.type) if get_origin(field.type) in (Union, UnionType) else (field.type,)
     if any(get_origin(kind) is Mapping for kind in kinds):
-        return list[str] | None, functools.partial(_pairs, field)
+        stated = {"flag": field.flags[0], "form": field.field.form, "value_type": get_args(field.type)[1]}
+        return list[str] | None, functools.partial(pairs, **stated)
     if field.type == tuple[Path, ...]:
         return list[Path] | None, lambda given: tuple(given or ())
     if tuple[str, ...] in kinds:
-        return str | None, lambda given: field.default if given is None else _names(given)
+        return (
+            str | None,
+            lambda given: field.default if given is None else tuple(name for name in names(given) if name != "none"),
+        )
     typed = next((kind for kind in (bool, int, float, Path, str) if kind in kinds), str)
     return (typed | None if type(None) in kinds else typed), lambda given: given
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip() not in ("", "none"))
+def names(text: str) -> tuple[str, ...]:
+    """Return the names in a list separated by commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _pairs(field: SpecField, texts: list[str] | None) -> dict[str, Any]:
-    """Return the values that a repeatable option such as name=value gives, by name; what is JSON is parsed."""
+def pairs(
+    texts: Sequence[str] | None,
+    flag: str = "--set",
+    form: tuple[str, str] = ("name=value", "k=4"),
+    value_type: Any = Any,
+) -> dict[str, Any]:
+    """Return the values that a repeatable option such as name=value gives, by name; what is JSON is parsed.
+
+    Args:
+        flag, form: The option, how it is written, and an example.
+        value_type: str keeps texts, and float takes numbers alone.
+
+    Raises:
+        UserError: A text has another form, or a text is given twice for a name.
+    """
     found: dict[str, Any] = {}
-    flag, value_type = field.flags[0], get_args(field.type)[1]
     for text in texts or ():
         name, equals, value = text.partition("=")
         name = name.strip()
@@ -269,8 +294,7 @@ def _pairs(field: SpecField, texts: list[str] | None) -> dict[str, Any]:
                 raise ValueError(text)
             parsed = value if value_type is str else float(value) if value_type is float else parsed_value(value)
         except ValueError:
-            form, example = field.field.form
-            raise UserError(f"{flag} takes {form}, got {text!r}. Example: {flag} {example}.") from None
+            raise UserError(f"{flag} takes {form[0]}, got {text!r}. Example: {flag} {form[1]}.") from None
         if name in found and value_type is str:
             raise UserError(f"{flag} {name} is given twice: give each knob one range.")
         found[name] = parsed
@@ -286,7 +310,6 @@ def parsed_value(text: str) -> Any:
 
 
 def _panel(group: Any, name: str) -> str | None:
-    """Return the title of the panel of the class that declares a field."""
     declaring = next(base for base in group.__mro__ if name in inspect.get_annotations(base))
     return getattr(declaring, "PANEL", getattr(group, "PANEL", None))
 
@@ -295,31 +318,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Use only the first N questions.", show_default=False)]
-Split = Annotated[str | None, typer.Option(help="Use only questions of this split, e.g. dev.", show_default=False)]
 Threads = Annotated[
     int, typer.Option(min=1, max=256, envvar="VERIHOP_THREADS", help="Questions processed in parallel.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
-Index = Annotated[Path | None, typer.Option(help="Index folder built by `verihop index`.", show_default=False)]
-OtherRetriever = Annotated[
-    str | None,
-    typer.Option(
-        help="A retriever of the index other than the one it was built for, or your own: module:name.",
-        show_default=False,
-    ),
-]
-Rerank = Annotated[
-    str | None,
-    typer.Option(
-        help="Rerank the retrieved passages: own, own-light (faster), none, or a cross-encoder by folder or name. "
-        "By default none; own with preset small chosen by default; for an artifact, what it was compiled with.",
-        show_default=False,
-    ),
-]
-Precision = Annotated[
-    str | None, typer.Option(help="Of the embedder: f32 (default); faster: bf16, int8.", show_default=False)
-]
 
 
 def other_lm(prefix: str, role: str, server: str, key: str, *, option: str | None = None) -> Prefixed:
@@ -389,97 +392,18 @@ class SeededExecution(Resuming, specs.Execution):
     """How questions are processed, with random choices."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Program:
-    """Options of every program; subclasses add its name."""
-
-    PANEL: ClassVar[str] = "Program"
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="Named set of knobs; `verihop programs` lists those of each program. By default paper, or small with "
-            "the embedded LM.",
-            show_default=False,
-        ),
-    ] = None
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A knob as name=value, repeatable, e.g. --set k=4.", show_default=False),
-    ] = None
-    index: Index = None
-    retriever: OtherRetriever = None
-    rerank: Rerank = None
-    precision: Precision = None
-
-    def config(self) -> "ProgramConfig":
-        """Return the options as a configuration."""
-        from experiments.pipeline.setup import ProgramConfig
-
-        named = {name: value for name, value in vars(self).items() if name != "settings"}
-        return ProgramConfig(**named, knobs=parse_knobs(self.settings))
-
-
-@dataclass(frozen=True, kw_only=True)
-class UncompiledProgram(_Program):
-    """A program of the catalog."""
-
-    program: Annotated[
-        str,
-        typer.Option(
-            autocompletion=program_names,
-            help="Program by name, or your own: module:Class; `verihop programs` lists them.",
-        ),
-    ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnyProgram(_Program):
-    """A program of the catalog, or a compiled one."""
-
-    program: Annotated[
-        str | None,
-        typer.Option(
-            autocompletion=program_names,
-            help="Program by name, or your own: module:Class; `verihop programs` lists them. By default rag with the "
-            "embedded LM. Beside --artifact: the own program that it holds.",
-            show_default=False,
-        ),
-    ] = None
-    artifact: Annotated[
-        Path | None, typer.Option(help="A program compiled by `verihop compile`.", show_default=False)
-    ] = None
-    accept_probability_mode: Annotated[
-        bool,
-        typer.Option(
-            "--accept-probability-mode",
-            help="Use the artifact although its thresholds were set for another way of computing P(yes).",
-        ),
-    ] = False
-
-
-def answerer(program: "ProgramConfig", lm: LMSpec, limits: Limits, *, threads: int = 1) -> "AnswererSpec":
+def answerer(
+    program: specs.ProgramSpec | specs.UncompiledSpec, lm: LMSpec, limits: Limits, *, threads: int = 1
+) -> "AnswererSpec":
     """Return what options name, with defaults for the rest; say what was chosen for the embedded LM, if anything."""
     from experiments.pipeline.opened import AnswererSpec
 
-    spec, chosen = AnswererSpec(program, lm.for_threads(threads), limits.budget()).with_defaults()
+    spec, chosen = AnswererSpec(
+        part_of(program, specs.ProgramSpec), lm.for_threads(threads), limits.budget()
+    ).with_defaults()
     if chosen:
         note(f"For the embedded LM: {chosen}. Those of the paper: --preset paper.")
     return spec
-
-
-def parse_knobs(settings: Sequence[str] | None, *, flag: str = "--set", example: str = "--set k=4") -> dict[str, Any]:
-    """Return `name=value` settings by name; a value that is JSON (3, 0.5, true) is parsed, any other is text.
-
-    Raises:
-        UserError: A setting has no name or no equals sign.
-    """
-    knobs: dict[str, Any] = {}
-    for setting in settings or ():
-        name, equals, text = setting.partition("=")
-        if not equals or not name:
-            raise UserError(f"{flag} takes name=value, got {setting!r}. Example: {example}.")
-        knobs[name.strip()] = parsed_value(text)
-    return knobs
 
 
 @dataclass(frozen=True)
@@ -489,16 +413,25 @@ class Recording:
     PANEL: ClassVar[str] = "Replay"
     record_branches: Annotated[
         bool,
-        typer.Option(
-            "--record-branches",
-            help="Then also ask what other thresholds would ask, and record it all, for `verihop tune --replay`. For "
+        Field(
+            "Then also ask what other thresholds would ask, and record it all, for `verihop tune --replay`. For "
             "programs with gates: cov_rag, retro_rag, self_completion, cascade.",
+            "--record-branches",
         ),
     ] = False
-    branches: Annotated[int, typer.Option(min=1, help="Branches of a question at most, its own included.")] = 8
+    branches: Annotated[int, Range(1), Field("Branches of a question at most, its own included.")] = 8
 
     def settings(self, processes: int | None) -> dict[str, Any]:
         """Return branches and processes of the run: if it is recorded, one unless another number is named."""
         if not self.record_branches:
             return {"branches": 0, "processes": processes}
         return {"branches": self.branches, "processes": processes or 1}
+
+
+def typed_in(context: typer.Context) -> dict[str, str]:
+    """Return the options that the user has typed, by the name of their parameter."""
+    return {
+        option.name: option.opts[0]
+        for option in context.command.params
+        if option.name and (source := context.get_parameter_source(option.name)) and source.name == "COMMANDLINE"
+    }

@@ -32,7 +32,7 @@ def replay(
     """
     from experiments.pipeline.branches.recorder import replay_run
 
-    found = replay_run(run, options.parse_knobs(settings, example="--set threshold=0.5"))
+    found = replay_run(run, options.pairs(settings, form=("name=value", "threshold=0.5")))
     if as_json:
         emit(found.as_dict())
         return

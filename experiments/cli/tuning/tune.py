@@ -11,9 +11,10 @@ from experiments.cli.shared.app import Log
 from experiments.cli.shared.console import emit, next_step, note, resumable, say, show
 from experiments.cli.shared.next_commands import after_freezing, naming, other_split, used
 from experiments.cli.shared.options import with_option_groups
-from experiments.runs.specs import StudySpec
+from experiments.runs.specs import ProgramSpec, StudySpec
 from programs.lms.spec import LMSpec
 from signatures.common.logs import are_json, event
+from signatures.common.specs import Field
 
 if TYPE_CHECKING:
     from experiments.pipeline.tuning.config import TuneConfig
@@ -21,25 +22,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(options.Replacing):
+class TuneOutput(options.Replacing):
     """What is written and printed."""
 
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the study, its plots and the artifact.")]
-    estimate: Annotated[
-        bool, typer.Option("--estimate", help="Only print what the study can cost, and ask nothing.")
-    ] = False
+    out: Annotated[Path, Field("Folder for the study, its plots and the artifact.", "--out -o")]
+    estimate: Annotated[bool, Field("Only print what the study can cost, and ask nothing.", "--estimate")] = False
     log: Log = None
 
 
 @with_option_groups
 def tune(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl that every trial is scored on.")],
-    program: options.AnyProgram,
+    program: ProgramSpec,
     lm: LMSpec,
     spec: StudySpec,
     resuming: options.Resuming,
     limits: options.Limits,
-    result: Result,
+    output: TuneOutput,
 ) -> None:
     """Search the best knobs, demonstrations and instructions, and freeze them.
 
@@ -48,36 +47,35 @@ def tune(
     """
     from experiments.pipeline.verbs import study
 
-    work = study(options.answerer(program.config(), lm, limits, threads=spec.threads), questions, spec)
-    if result.estimate:
+    work = study(options.answerer(program, lm, limits, threads=spec.threads), questions, spec)
+    if output.estimate:
         whole = work.estimate()
-        emit(asdict(whole)) if result.as_json else say(str(whole))
+        emit(asdict(whole)) if output.as_json else say(str(whole))
         return
     with resumable():
         found, notes = work.run(
-            result.out,
+            output.out,
             resume=resuming.resume,
-            overwrite=result.overwrite,
-            progress=not (result.quiet or are_json()),
+            overwrite=output.overwrite,
+            progress=not (output.quiet or are_json()),
             say=lambda text: note(f"Note: {text}"),
         )
     best = {} if found.chosen is None else {"trial": found.chosen.number, "score": found.chosen.score()}
-    event("study_ended", best, stopped=found.stopped, folder=str(result.out))
-    _print(found, work.config, result, notes)
-    if not result.as_json and found.artifact is not None:
+    event("study_ended", best, stopped=found.stopped, folder=str(output.out))
+    _print(found, work.config, output, notes)
+    if not output.as_json and found.artifact is not None:
         words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank", "precision")]
         held_out = other_split(questions, spec.split)
-        next_step(*after_freezing(found.artifact, result.out, words, held_out, ["--metrics", spec.metric]))
+        next_step(*after_freezing(found.artifact, output.out, words, held_out, ["--metrics", spec.metric]))
     if found.stopped:
         note(f"Stopped: {found.stopped} Resume with the same command, --resume and a larger budget.")
         raise typer.Exit(3)
 
 
-def _print(found: "Found", config: "TuneConfig", result: Result, notes: list[str]) -> None:
-    """Print the best trials, what they gain, and what was written."""
+def _print(found: "Found", config: "TuneConfig", output: TuneOutput, notes: list[str]) -> None:
     from experiments.analysis.tuning.findings import trials_table
 
-    if result.as_json:
+    if output.as_json:
         written = {
             "artifact": str(found.artifact) if found.artifact else None,
             "plots": [str(path) for path in found.plots],

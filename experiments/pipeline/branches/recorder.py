@@ -54,10 +54,8 @@ class Recorder:
 
     Args:
         folder: Of the run, whose lock the caller has.
-        run: Its description.
         program: Asked in the run.
         config: Of the run; `branches` is the most branches of a question.
-        connection: The LM and its adapter.
 
     Raises:
         UserError: The program has no gates, the folder has the record of another run, or the run has processes or
@@ -146,7 +144,6 @@ class Recorder:
         return Ended()
 
     def _book(self) -> None:
-        """Write what branches have cost since the last time into the run."""
         costs, judging = self._runner.paid.counts(), self._judging.counts()
         log_branches(self._folder, _since(self._booked[0], costs), judging=_since(self._booked[1], judging))
         self._booked = costs, judging
@@ -180,7 +177,6 @@ class Recorder:
 
 
 def _since(before: dict[str, float], now: dict[str, float]) -> dict[str, float]:
-    """Return the counts that are new."""
     return {name: count - before[name] for name, count in now.items() if count != before[name]}
 
 
@@ -200,7 +196,6 @@ def checked_record(
     """Return the record of a run, of which is known that it has what is needed.
 
     Args:
-        folder: Of the run.
         metric: Must have been recorded.
         questions: Must have been recorded.
         program: Must be the recorded one, except for its knobs, which settings start from; None is not compared, and
@@ -276,7 +271,6 @@ class Line:
     """One metric or cost, on the questions whose branch with the setting was recorded.
 
     Args:
-        name: Of the metric or cost.
         recorded: With the knobs of the recorded program.
         replayed: With the setting.
         difference: Replayed minus recorded, on the same questions.
@@ -293,7 +287,6 @@ class Replayed:
     """A record, and what a setting comes to.
 
     Args:
-        record: Of the run.
         knobs: The setting: knobs that differ from the recorded ones, or not.
         branches: Recorded in all.
         unseen: Questions whose branch with the setting was never recorded; no number is of them.

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline import setup
 from experiments.pipeline.compiling.frozen import relative_path
 from experiments.pipeline.compiling.request import describe
 from experiments.pipeline.opened import AnswererSpec
 from experiments.runs.files import git_revision
+from experiments.runs.specs import CascadeSpec, ProgramSpec
 from programs.inference import warm_up
 from signatures.common.errors import UserError
 
@@ -31,36 +31,24 @@ FITTED = ("weights", "threshold")  # knobs
 _NEVER, _ALWAYS = 1.0, 0.0  # thresholds
 
 
-@dataclass(frozen=True)
-class CascadeConfig:
+@dataclass(frozen=True, kw_only=True)
+class CascadeConfig(CascadeSpec):
     """What a cascade is fitted for.
 
     Args:
         cheap: The artifact that answers every question.
-        dear: The artifact that is asked where that looks doubtful.
+        expensive: The artifact that is asked where that looks doubtful.
         metric: Higher is better.
         knobs: Of the cascade, those that are not fitted.
-        index: Index folder; None means the one that both artifacts name, if they do.
-        rerank: As for `ProgramConfig`; so is the next.
-        accept_probability_mode: Use artifacts whose thresholds were set for another way of computing P(yes).
-        most_tokens: Mean tokens of a question at most, those that a cache saves included; None for no limit.
-        threads: Questions asked at a time.
-        provenance: Stored with the hash of the questions, e.g. their path.
 
     Raises:
         UserError: The metric does not fit, or a knob is named that is fitted.
     """
 
     cheap: Path
-    dear: Path
+    expensive: Path
     metric: "Metric"
     knobs: Mapping[str, Any] = field(default_factory=dict)
-    index: Path | None = None
-    rerank: str | None = None
-    accept_probability_mode: bool = False
-    most_tokens: float | None = None
-    threads: int = 8
-    provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.metric.judged or not self.metric.higher_is_better:
@@ -87,7 +75,6 @@ def fit_artifacts(
         questions: None may be of the split test.
         lm: Its id may be None: then it is the LM that both artifacts were compiled with.
         budget: On all LM calls.
-        out: The folder of the new artifact.
         overwrite: Replace an existing artifact.
         report: Called with each outcome of either artifact, from several threads.
 
@@ -120,7 +107,7 @@ def fit_artifacts(
     cost = {name: sum(outcome.costs[name] for outcome in outcomes) for name in outcomes[0].costs}
     record = combine(
         "cascade",
-        [config.cheap, config.dear],
+        [config.cheap, config.expensive],
         out,
         knobs={**config.knobs, **{name: getattr(fitted, name) for name in FITTED}},
         overwrite=overwrite,
@@ -128,7 +115,7 @@ def fit_artifacts(
         made={
             "lm": lm_record(connection),
             "corpus": getattr(cascade.retrieve, "fingerprint", None),
-            "data": {"train": describe(questions), **_searched(config, out), **config.provenance},
+            "data": {"train": describe(questions), **_searched(config, out), "train_path": str(config.fit)},
             "optimizer": {
                 "name": "cascade",
                 "arguments": {"metric": config.metric.name, "most_tokens": config.most_tokens},
@@ -146,12 +133,12 @@ def _opened(config: CascadeConfig, lm: "LMSpec", budget: "Budget | None") -> "tu
     """Return the cascade before it is fitted, and the LM: opened as an artifact of both, so that it is what is used."""
     from programs.artifact import combine
 
-    folders = [config.cheap, config.dear]
+    folders = [config.cheap, config.expensive]
     _check_lm(folders, lm)
     with tempfile.TemporaryDirectory() as temporary:
         unfitted = Path(temporary) / "cascade"
         combine("cascade", folders, unfitted, knobs=config.knobs)
-        named = setup.ProgramConfig(
+        named = ProgramSpec(
             artifact=unfitted,
             index=config.index,
             rerank=config.rerank,
@@ -164,7 +151,6 @@ def _opened(config: CascadeConfig, lm: "LMSpec", budget: "Budget | None") -> "tu
 
 
 def _searched(config: CascadeConfig, out: Path) -> dict[str, Any]:
-    """Return index and reranker, if they were named, as an artifact stores them."""
     index = {} if config.index is None else {"index": relative_path(config.index, out)}
     return index if config.rerank is None else {**index, "rerank": config.rerank}
 
@@ -187,7 +173,6 @@ def _described(asked: "Asked", rule: "Fitted") -> dict[str, Any]:
 
 
 def _on_training_questions(samples: "Sequence[Sample]", fitted: "Cascade") -> dict[str, Any]:
-    """Return score, tokens and share asked if the dear program is asked never, as fitted, and always."""
     from optimizers.cascade.fitting import replayed
 
     cases = {"never": _NEVER, "fitted": fitted.threshold, "always": _ALWAYS}

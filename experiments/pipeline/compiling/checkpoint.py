@@ -74,9 +74,7 @@ class Checkpoint:
     """What is kept of a compilation while it is not finished.
 
     Args:
-        folder: Of intermediate results.
         meter: Counts the LM calls of this session.
-        earlier: The cost of earlier sessions.
         spending: What all sessions have spent from the budgets.
         replaces: Whether the artifact is to replace one of another request.
         continues: Whether the artifact is to replace one of this request whose budget was spent.
@@ -210,7 +208,6 @@ class CandidateLog:
     """The candidates of a compilation and of its earlier sessions.
 
     Args:
-        folder: Of the checkpoint.
         student: What the candidates are versions of. Those that are made of several programs are not read again.
     """
 
@@ -278,7 +275,6 @@ def scores_of(candidate: "Candidate | None", undefined: Collection[str] = ()) ->
     """Return mean, interval and per-question scores of a candidate as an artifact records them; {} without one.
 
     Args:
-        candidate: A complete one.
         undefined: Ids of questions for which the metric is undefined.
     """
     if candidate is None:

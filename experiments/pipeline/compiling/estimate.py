@@ -23,7 +23,6 @@ class CompileEstimate:
     """Upper bounds on the cost of a compilation.
 
     Args:
-        optimizer: Its name.
         runs: Runs of the program and of the teacher, and calls of the LM that writes instructions.
         calls: LM calls of all of these.
         tokens: Prompt and completion tokens, from typical values.
@@ -73,10 +72,8 @@ def compile_estimate(
     """Return what a compilation takes at most.
 
     Args:
-        student: The program.
         task: Examples and options, as `checked_task` returns them.
         config: Optimizer, teacher and prompt LM.
-        connection: The LM of the program.
     """
     from optimizers.teleprompters.catalog import get_optimizer
 

@@ -38,12 +38,9 @@ def freeze_compiled(
 
     Args:
         compiled: The program, and what the optimizer did.
-        out: The folder of the artifact.
         overwrite: Replace an existing artifact.
-        connection: The LM of the program.
         data: Question sets and index.
         optimizer: Further data on the optimizer.
-        metric: Its definition and scores.
     """
     from programs.artifact import freeze, lm_record
 
@@ -79,8 +76,6 @@ def freeze_opened(opened: "OpenedProgram", out: Path, *, overwrite: bool) -> "Ar
     or prompts. Scores by question, which other artifacts would be compared with, stay only if nothing is.
 
     Args:
-        opened: The program.
-        out: The folder of the artifact.
         overwrite: Replace an existing artifact.
     """
     from programs.artifact import freeze, lm_record
@@ -112,7 +107,6 @@ def freeze_opened(opened: "OpenedProgram", out: Path, *, overwrite: bool) -> "Ar
 
 
 def _changes(opened: "OpenedProgram") -> list[dict[str, Any]]:
-    """Return what differs from the artifact that a program was loaded from, each with its values before and now."""
     from experiments.runs.config import prompts_hash
     from programs.parts.knobs import knob_values
 

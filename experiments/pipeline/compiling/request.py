@@ -80,6 +80,5 @@ def task_of(student: "dspy.Module", questions: Divided, config: CompileConfig, c
 
 
 def _titles(student: "dspy.Module", questions: "Sequence[Question]") -> dict[str, str]:
-    """Return the titles of the gold passages of training questions, as far as the index knows them."""
     ask = getattr(getattr(student, "retrieve", None), "titles", None)
     return dict(ask({id for question in questions for id in question.gold_ids})) if ask is not None else {}

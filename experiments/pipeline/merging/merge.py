@@ -56,7 +56,6 @@ class Part:
     """A run folder that is merged.
 
     Args:
-        folder: The folder.
         description: Its `run.json`.
         rows: Question and repeat -> its lines in `rows.jsonl`; a question that failed may have several.
         costs: The lines of `costs.jsonl`.
@@ -179,10 +178,8 @@ def join_calls(parts: Sequence[Part], joined: Joined, keys: Sequence[RowKey], ou
         A notice if calls of some rows were kept and those of others were not.
 
     Args:
-        parts: Of one run.
         joined: Their rows; of a question that several parts were asked, the calls of the attempt that counts are taken.
         keys: Questions and repeats in the order of the merged rows.
-        out: Of the merged run.
     """
     frames = {part.folder: last_frames(part.folder) for part in parts}
     if not any(frames.values()):
@@ -220,7 +217,6 @@ def check_same_run(parts: Sequence[Part]) -> None:
 
 
 def _experiment(part: Part) -> Json:
-    """Return what all parts of a run have in common, with the hash of all its questions."""
     description = {name: value for name, value in part.description.items() if name != "shard"}
     return {**description, "questions": part.questions, "sentence_source": part.description.get("sentences")}
 
@@ -257,7 +253,6 @@ def merged_description(parts: Sequence[Part], *, complete: bool) -> Json:
     What describes a session (revision, versions, machine ...) is at the top only where it is the same in all parts.
 
     Args:
-        parts: Of one run.
         complete: Whether all questions are there; if not, the ids of shards are kept, which say their order.
     """
     descriptions = [part.description for part in parts]
@@ -289,7 +284,6 @@ def merged_description(parts: Sequence[Part], *, complete: bool) -> Json:
 
 
 def _common(values: Iterable[Any]) -> Any:
-    """Return what values have in common: the equal entries of objects, else None."""
     items = list(values)
     if not all(isinstance(item, dict) for item in items):
         return items[0] if all(item == items[0] for item in items) else None
@@ -307,7 +301,6 @@ def wall_seconds(description: Json) -> float | None:
 
 
 def _record(part: Part, *, complete: bool) -> Json:
-    """Return what is kept of a part."""
     shard = part.description.get("shard")
     kept = {name: part.description[name] for name in _OF_PART if name in part.description}
     return {
@@ -365,7 +358,6 @@ def join_records(parts: Sequence[Part], out: Path, questions: Json) -> str | Non
 
 
 def _run_of(recorded: Sequence[Part]) -> Json:
-    """Return what the records say of their run, which must be the same."""
     first, *others = [
         {name: value for name, value in load_record(part.folder).run.items() if name not in _RUN_PARTS}
         for part in recorded
@@ -396,7 +388,6 @@ class MergeReport:
     """What was merged.
 
     Args:
-        summary: Of the whole.
         merged: As in `run.json`: `seconds` of answering in sum, `wall_seconds` from the first start to the last end,
             and the `parts`.
         notices: What the user should know.
@@ -460,11 +451,7 @@ def _check_folders(folders: Sequence[Path], out: Path) -> None:
 
 
 def _check_complete(parts: Sequence[Part], joined: Joined, *, incomplete: bool) -> bool:
-    """Return whether all answers are there.
-
-    Raises:
-        UserError: They are not, and `incomplete` is False; or there are more than questions.
-    """
+    """Return whether all answers are there."""
     repeats = parts[0].description.get("repeats", 1)
     expected = parts[0].questions["n"] * repeats
     if len(joined.rows) > expected:
@@ -499,11 +486,7 @@ def _order(parts: Sequence[Part], joined: Joined) -> tuple[dict[str, int], list[
 
 
 def _positions_in_shards(parts: Sequence[Part]) -> dict[str, int]:
-    """Return the positions that shards record of their questions.
-
-    Raises:
-        UserError: They are all questions, but not in the order that their hash says.
-    """
+    """Return the positions that shards record of their questions."""
     recorded = [part.description.get("shard") for part in parts]
     for part in parts:
         recorded += [each.get("shard") for each in part.description.get(MERGED, {}).get("parts", [])]

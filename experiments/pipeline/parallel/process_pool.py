@@ -367,7 +367,6 @@ class ProcessPool(Generic[Item, Result]):
         return any(member.assigned for member in self._members)
 
     def _read(self, seconds: float) -> None:
-        """Wait for messages for at most `seconds`, and take in those that are there."""
         ready = wait([member.link for member in self._members], seconds)
         for member in [member for member in self._members if member.link in ready]:
             try:
@@ -440,8 +439,6 @@ def processes_for(
             least 8 threads and 50 questions.
         threads: Questions in progress at a time, over all processes.
         questions: To ask.
-        connection: The task LM.
-        judge: The judge LM.
         local_models: Whether metrics load a model into the process.
 
     Raises:

@@ -62,8 +62,6 @@ class Session:
 
     Args:
         program: Must be safe under threads.
-        config: Of the run.
-        connection: The LM and its adapter.
         asking: Opened around each question that is asked, given its example.
     """
 
@@ -164,7 +162,6 @@ class Collector:
     Args:
         write: Receives what has a row.
         threads: Questions in progress at a time.
-        model: The task LM.
     """
 
     def __init__(self, write: Callable[[Answered], None], threads: int, model: str):

@@ -19,10 +19,10 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from experiments.analysis.summary import write_summary
 from experiments.pipeline.run_question import other_fields
+from experiments.pipeline.scoring.passage_texts import FACT_METRICS, sentence_source
 from experiments.pipeline.scoring.rebuild import IDS, UNKNOWN
 from experiments.pipeline.scoring.score import ScoreReport, hints, judge_notes, score_rows, why_nothing
 from experiments.pipeline.scoring.score_config import ScoreConfig
-from experiments.pipeline.scoring.sentence_source import FACT_METRICS, sentence_source
 from experiments.runs.config import describe_lm, describe_questions, describe_session
 from experiments.runs.files import SCHEMA, Json, Row, open_run, run_lock, write_rows
 from optimizers.metrics.retrieval import article, converted_article
@@ -54,8 +54,6 @@ class Given(BaseModel):
     Args:
         id: Id of the question.
         question: Its text, if there is no id.
-        answer: The short answer.
-        response: The long one.
         passages: Read, in reading order.
         citations: Ids, or numbers from 1 into `passages`.
         hops: Sub-questions with answers.
@@ -339,7 +337,6 @@ def with_ids(rows: Sequence[Row], id_of: Mapping[str, str]) -> None:
     """Replace the ids of passages that were given as texts only, in place.
 
     Args:
-        rows: Of another system's predictions.
         id_of: `plain` text -> id of the passage of the corpus.
     """
     for row in rows:
@@ -362,7 +359,6 @@ def score_predictions(path: Path, config: ScoreConfig, out: Path) -> ScoreReport
     """Score a file of predictions and write them as a run to `out`, complete or not at all.
 
     Args:
-        path: See `experiments.pipeline.scoring.foreign`.
         config: Metrics and what they need; the questions are required.
         out: A new or empty folder.
 
@@ -411,13 +407,11 @@ def score_predictions(path: Path, config: ScoreConfig, out: Path) -> ScoreReport
 
 
 def _titles(examples: list[Any], config: ScoreConfig) -> dict[str, str]:
-    """Return the titles of the questions' own passages, as far as the corpus has them."""
     own = {id for each in examples for name in ("gold_ids", "context_ids") for id in getattr(each, name, None) or []}
     return {id: passage.title for id, passage in config.corpus.find(own).items() if passage.title}
 
 
 def _recognise(rows: list[Row], config: ScoreConfig) -> None:
-    """Give passages that were given as texts only the ids of the corpus file."""
     if config.corpus.passages is None or not any(IDS in row.get(UNKNOWN, []) for row in rows):
         return
     from corpora.passages import read_passages

@@ -1,14 +1,19 @@
 """Titles and texts of passages that rows name by their ids, from the corpus file or from an index."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.runs.files import Row
+from optimizers.metrics.evidence.context import EVIDENCE_METRICS
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from signatures.types import Passage
+
+FACT_METRICS = frozenset(metric.name for metric in EVIDENCE_METRICS)
+STATED, OF_FILE = "stated by the predictions", "of the passages file"
 
 
 @dataclass(frozen=True)
@@ -67,3 +72,19 @@ def _of_index(folder: Path, wanted: set[str]) -> "dict[str, Passage]":
     rows = np.array(sorted(store.rows_of(wanted).values()), dtype=np.int64)
     found = store.passages(rows, np.zeros(len(rows))) if len(rows) else []
     return {passage.id: passage.model_copy(update={"score": None}) for passage in found}
+
+
+def sentence_source(rows: Sequence[Row], corpus: Corpus) -> str:
+    """Return what counts the sentences: the predictions, the passages file, or `split_sentences`.
+
+    Args:
+        corpus: Has the texts; a passages file may also have their sentences.
+    """
+    from experiments.analysis.compare import SPLIT
+
+    if any("supporting_facts" in row for row in rows):
+        return STATED
+    if corpus.passages is None:
+        return SPLIT
+    wanted = {id for row in rows for id in row.get("passage_ids") or []}
+    return OF_FILE if any(getattr(each, "sentences", None) for each in corpus.find(wanted).values()) else SPLIT

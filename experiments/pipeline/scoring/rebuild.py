@@ -25,9 +25,6 @@ class Rebuilt:
     """What one row is scored by.
 
     Args:
-        row: The row.
-        example: The question with its gold.
-        prediction: The prediction.
         lacks: What metrics need and the two do not have.
     """
 
@@ -41,7 +38,6 @@ def rebuild(rows: Sequence[Row], examples: Mapping[str, Any], corpus: "Mapping[s
     """Return what each row is scored by.
 
     Args:
-        rows: Of one run.
         examples: Question id -> example with its gold; a row without one is scored by its own accepted answers.
         corpus: Passages by id.
     """

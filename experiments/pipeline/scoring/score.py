@@ -11,9 +11,9 @@ from experiments.pipeline.corpus_notes import judge_note
 from experiments.pipeline.map_rows import progress_bar
 from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.pipeline.run_question import scored
+from experiments.pipeline.scoring.passage_texts import FACT_METRICS, sentence_source
 from experiments.pipeline.scoring.rebuild import Rebuilt, ids_needed, rebuild
 from experiments.pipeline.scoring.score_config import ScoreConfig
-from experiments.pipeline.scoring.sentence_source import FACT_METRICS, sentence_source
 from experiments.runs.config import describe_lm, describe_session
 from experiments.runs.files import (
     RUN,
@@ -143,7 +143,6 @@ class ScoreReport:
     """What was scored.
 
     Args:
-        summary: Of the run with its new scores.
         coverage: Metric name -> how many answers it scored.
         kept: Metrics that the run already had by the same definition; they were not computed again.
         notices: What the user should know.
@@ -167,7 +166,6 @@ def score_run(folder: Path, config: ScoreConfig) -> ScoreReport:
     another definition is replaced, and the earlier definition recorded.
 
     Args:
-        folder: The run.
         config: Metrics and what they need.
 
     Raises:
@@ -224,7 +222,6 @@ def score_rows(
     """Return for each row what is added to it (`scores`, `unparsed`, `judging`), and how many rows each metric scored.
 
     Args:
-        rows: Of one run.
         examples: Question id -> example with its gold.
         config: Texts, judge and threads.
         metrics: To compute.
@@ -287,7 +284,6 @@ def judge_notes(added: Sequence[Metric], config: ScoreConfig) -> list[str]:
 
 
 def _other_corpus(description: Json, config: ScoreConfig) -> list[str]:
-    """Return a notice if the index named is not the one that the run retrieved from."""
     own, named = (description.get("corpus") or {}).get("fingerprint"), config.corpus.fingerprints()
     if own is None or not named or own in named:
         return []
@@ -304,7 +300,6 @@ def _check_judge(folder: Path, description: Json, config: ScoreConfig) -> None:
 
 
 def _merged(row: Row, found: Row | None, names: Sequence[str]) -> Row | None:
-    """Return a row with new scores of some metrics, what could not be parsed, and the cost of judging."""
     if found is None:
         return None
     names = [name for name in names if name in found["scores"]]
@@ -320,7 +315,6 @@ def _merged(row: Row, found: Row | None, names: Sequence[str]) -> Row | None:
 
 
 def _described(description: Json, added: Sequence[Metric], config: ScoreConfig) -> Json:
-    """Return `run.json` with the metrics, and with a record of this scoring."""
     had = description["metrics"]
     session = describe_session()
     record = {
@@ -352,7 +346,6 @@ def _described(description: Json, added: Sequence[Metric], config: ScoreConfig) 
 
 
 def _stopped(folder: Path) -> str | None:
-    """Return why the run ended early, which only its summary says."""
     stopped = read_json(folder / SUMMARY).get("stopped") if (folder / SUMMARY).exists() else None
     return stopped if isinstance(stopped, str) else None
 

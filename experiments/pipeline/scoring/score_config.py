@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from experiments.pipeline.scoring.passage_texts import Corpus
-from experiments.runs.config import Connected
+from experiments.runs.config import Connected, check_metrics
 from optimizers.metrics.metric import Metric
-from signatures.common.errors import UserError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +33,4 @@ class ScoreConfig:
     progress: bool = True
 
     def __post_init__(self) -> None:
-        if not self.metrics:
-            raise UserError("No metric is named. Name at least one, e.g. em.")
-        judged = [metric.name for metric in self.metrics if metric.judged]
-        if judged and self.judge is None:
-            raise UserError(f"{judged[0]} is decided by an LM: name a judge LM, or omit the metric.")
-        if self.judge is not None and not judged:
-            raise UserError("The judge LM has nothing to decide: add the metric acc[judge], or name no judge.")
+        check_metrics(self.metrics, self.judge)

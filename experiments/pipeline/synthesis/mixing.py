@@ -33,7 +33,6 @@ def mix_folders(
     Args:
         folders: Each with `examples.jsonl` and, if it was synthesized, `manifest.json`.
         mixture: Counts or weights of skills, limits, splits, seed.
-        out: The new folder.
         exclude: Questions of evaluations; examples that ask one of them are left out.
         overwrite: Replace examples in it.
 
@@ -96,11 +95,7 @@ def _allowed(
 def _check_left(
     examples: Sequence[Example], allowed: Sequence[Example], mixture: Mixture, leaked: Mapping[str, int]
 ) -> None:
-    """Check that the evaluations leave examples, of each skill that the mixture names, too.
-
-    Raises:
-        UserError: They do not.
-    """
+    """Check that the evaluations leave examples, of each skill that the mixture names, too."""
     left = {example.skill for example in allowed}
     gone = {example.skill for example in examples} & {*mixture.counts, *mixture.weights} - left
     if left and not gone:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.pipeline import setup
-from experiments.pipeline.setup import ChosenDefault, ProgramConfig, with_defaults
+from experiments.pipeline.setup import ChosenDefault, with_defaults
 from experiments.pipeline.synthesis.sources import Seeds, open_seeds
 from experiments.pipeline.synthesis.synthesize import (
     GOLD_TEACHER,
@@ -18,6 +18,7 @@ from experiments.pipeline.synthesis.synthesize import (
 )
 from experiments.runs.config import Connected, describe_program
 from experiments.runs.files import Json
+from experiments.runs.specs import ProgramSpec, SynthesisSpec
 from optimizers.distill.cov_rag import VerificationDistillation, VerificationSettings, answer_half
 from optimizers.distill.genground import GroundingDistillation, GroundingSettings
 from optimizers.distill.gold.catalog import GOLD
@@ -45,7 +46,6 @@ class RecipeDefaults(NamedTuple):
     Args:
         program: Program of the catalog; None has to be named, unless the student is embedded.
         metric: By which an answer is right.
-        predictors: Of which gold replies are made.
     """
 
     program: str | None
@@ -62,7 +62,7 @@ RECIPES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class SynthesisRequest:
+class SynthesisRequest(SynthesisSpec):
     """What examples are made of.
 
     Args:
@@ -74,18 +74,6 @@ class SynthesisRequest:
         answers: The LM whose answers are checked: drafts of GenGround, seed model of CoV-RAG; None is the teacher.
         grounding: Settings of the recipe "genground".
         verification: Settings of the recipe "cov_rag".
-        student: Id of the LM to train, or its form of reply ("json", "chat").
-        prompts: "plain" or "compiled"; see `optimizers.distill.trajectories.prompts_of`.
-        exclude: Questions of evaluations.
-        passages: The corpus of the questions, which gold, "genground" and "cov_rag" look gold passages up in.
-        split: Use only questions of this split.
-        limit: Use at most this many questions of each file.
-        metric: Metric of the final answer; None is that of the recipe. Gold and the recipe "cov_rag" need none.
-        accept: Lowest score of an answer that is right.
-        predictors: Only calls of these become examples; empty for all. The recipes of papers decide it themselves.
-        validation: Share of the questions held back to measure the loss.
-        seed: Seed of every random choice.
-        threads: Questions in progress at a time.
 
     Raises:
         UserError: The recipe is unknown, or lacks a program or a corpus.
@@ -93,23 +81,11 @@ class SynthesisRequest:
 
     files: Sequence[tuple[str, Path]]
     teacher: LMSpec
-    program: ProgramConfig = field(default_factory=ProgramConfig)
-    recipe: str = "program"
+    program: ProgramSpec = field(default_factory=ProgramSpec)
+    recipe: str = OF_PROGRAM
     answers: LMSpec | None = None
     grounding: GroundingSettings = field(default_factory=GroundingSettings)
     verification: VerificationSettings = field(default_factory=VerificationSettings)
-    student: str = "embedded"
-    prompts: str = "plain"
-    exclude: Sequence[Path] = ()
-    passages: Path | None = None
-    split: str | None = None
-    limit: int | None = None
-    metric: str | None = None
-    accept: float = 1.0
-    predictors: Sequence[str] = ()
-    validation: float = 0.1
-    seed: int = 0
-    threads: int = 8
 
     def __post_init__(self) -> None:
         if self.recipe not in RECIPES:
@@ -126,7 +102,7 @@ class SynthesisRequest:
         return self.teacher.id == GOLD_TEACHER
 
     @property
-    def opened_program(self) -> ProgramConfig:
+    def opened_program(self) -> ProgramSpec:
         """The program: that of the recipe if none is named; as it is asked with the student, if that is embedded."""
         return self._chosen.program
 
@@ -282,7 +258,6 @@ def _recipe(parts: _Parts) -> Recipe:
 
 
 def _gold(parts: _Parts) -> Recipe:
-    """Return the recipe of gold annotations, by default for the predictors that the program has."""
     program = parts.student.program
     if program not in GOLD:
         raise unknown("program with gold replies", program, GOLD)

@@ -117,7 +117,6 @@ def open_seeds(
             beside a question file are.
         split: Use only questions of this split.
         limit: Use at most this many questions of each file, a random choice.
-        seed: Of that choice.
 
     Raises:
         UserError: A file is missing or broken, a data set is unknown, two questions share an id, or none may be used.

@@ -48,8 +48,6 @@ def manifest_of(
     Args:
         description: What decided the examples (`run.json` of the rows).
         seeds: The questions, and what was refused of their files.
-        rows: Of the questions that are finished.
-        examples: As written.
         sha256: Of `examples.jsonl`.
         left_out: Reason -> examples of the rows that are not among those written.
         validation: Share of the questions held back.
@@ -121,7 +119,6 @@ class Synthesized:
     """What was written.
 
     Args:
-        folder: The folder of examples.
         examples: All examples.
         manifest: Content of `manifest.json`.
     """
@@ -146,10 +143,7 @@ def synthesize(
     What was finished is also written when a budget or Ctrl-C ends it; resume to continue.
 
     Args:
-        seeds: The questions.
         recipe: Makes the examples of one question on the teacher.
-        config: Settings.
-        teacher: The LM that the recipe runs on.
         out: The folder; created if missing.
         resume: Continue a stopped synthesis with the same settings.
         progress: Show an estimate of the calls and a bar on stderr.
@@ -301,11 +295,7 @@ GOLD_TEACHER = "gold"
 
 @dataclass(frozen=True)
 class Annotations:
-    """Stands in the place of a connection.
-
-    Args:
-        adapter: Of the student.
-    """
+    """Stands in the place of a connection."""
 
     adapter: Any
     id: str = GOLD_TEACHER

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
-    from experiments.pipeline.setup import ProgramConfig
     from experiments.runs.config import RunConfig
+    from experiments.runs.specs import ProgramSpec
     from optimizers.distill.examples import Example
     from programs.lms.connect import Connection
 
@@ -40,7 +40,7 @@ class ProgramScores:
         threads: Questions in progress at a time.
     """
 
-    config: "ProgramConfig"
+    config: "ProgramSpec"
     questions: "Sequence[Question]"
     threads: int = 8
 

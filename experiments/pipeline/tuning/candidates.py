@@ -52,12 +52,9 @@ def prepare(
     At most half of a budget is spent on them; what is not complete by then is left out, with a note.
 
     Args:
-        student: The program as it is.
         knobs: The knobs that are searched, for settings of artifacts.
         trainset: Questions that demonstrations are made from. An optimizer that compares candidates of its own does so
             on a part of them: on the study's questions it would choose by those that are to be held out.
-        config: Of the study.
-        connection: The task LM.
         say: Receives lines on the progress.
         earlier: What sessions that were cut off have spent on them: calls, tokens and usd.
 
@@ -154,11 +151,7 @@ def _compiled(
 
 
 def _tasks(student: "dspy.Module", trainset: "Sequence[Question]", config: TuneConfig) -> "list[tuple[str, str, Task]]":
-    """Return label, optimizer and task of each compilation.
-
-    Raises:
-        UserError: An optimizer does not fit the program.
-    """
+    """Return label, optimizer and task of each compilation."""
     from optimizers.examples import to_examples
     from optimizers.teleprompters.compile import checked_task
     from optimizers.teleprompters.task import Task
@@ -215,7 +208,6 @@ def _written(
     made: Prepared,
     say: Callable[[str], None],
 ) -> None:
-    """Add instructions that the prompt LM writes."""
     from optimizers.examples import to_examples
     from optimizers.tuning.prompts import write_instructions
 

@@ -71,12 +71,9 @@ def open_study(
     If the process that prepares it gives no sign of life for `grace` seconds, this one takes over.
 
     Args:
-        storage: Of Optuna.
-        name: Of the study.
         request: Everything that decides the study's results; all processes must agree on it.
         ids: Of its questions, in their order.
         goal: Decides the directions.
-        student: The program as it is.
         make: Returns candidates; what they cost, it books with `booked`.
         queue: Queues the first trials of a study that is new.
         grace: Seconds; 0 if no other process can work on it.
@@ -138,7 +135,6 @@ class _Attributes(BaseModel):
 
 
 def _attributes(study: "optuna.Study") -> dict[str, Any]:
-    """Return what a study says of itself, checked."""
     from optimizers.tuning.checks import readable
 
     with readable(study.study_name):

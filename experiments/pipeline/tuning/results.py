@@ -99,7 +99,6 @@ def write_results(
 
 
 def _chosen(found: Findings, number: int | None) -> Trial | None:
-    """Return the trial to freeze: the one that was named, or the one that the findings recommend."""
     if number is None:
         return found.recommended
     for trial in found.trials:
@@ -114,7 +113,6 @@ def check_choice(number: int | None, known: "Sequence[optuna.trial.FrozenTrial]"
 
     Args:
         number: Of the trial; None is always allowed.
-        known: The study's trials so far.
         trials: How many the study is to finish.
     """
     if number is None:

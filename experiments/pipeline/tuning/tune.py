@@ -51,13 +51,7 @@ def estimate_study(
     """Return the most that a study can cost, candidates included; pruned and repeated trials cost less.
 
     Args:
-        student: The program as it is.
         questions: Before training questions are split off.
-        trainset: See `tune_program`.
-        config: Of the study.
-
-    Raises:
-        UserError: See `tune_program`.
     """
 
     train, asked = split_questions(trainset, questions, config)
@@ -70,7 +64,6 @@ def estimate_study(
 
 
 def _candidate_calls(student: "dspy.Module", train: "Sequence[Question]", config: TuneConfig) -> int:
-    """Return the LM calls that making candidates takes, at most."""
     from optimizers.examples import to_examples
     from optimizers.teleprompters.catalog import get_optimizer
     from optimizers.teleprompters.compile import checked_task
@@ -145,7 +138,6 @@ def tune_program(
         student: The program; it is not changed. As it is, it is trial 0.
         questions: Every trial asks them, in the same random order.
         config: What is searched, and how.
-        connection: The task LM.
         out: Folder of the study.
         trainset: Questions that demonstrations and instructions are made from; without any, a third of `questions`.
         resume: Go on with the study in `out`; one in a named storage is joined in any case.
@@ -243,7 +235,6 @@ def _request(
     config: TuneConfig,
     connection: "Connection",
 ) -> dict[str, Any]:
-    """Return everything that decides the trials of a study."""
     import json
 
     request = {
@@ -302,7 +293,6 @@ def _paid_by(connection: "Connection") -> Callable[[], dict[str, float]]:
 
 
 def _spent(opened: Opened) -> dict[str, float]:
-    """Return what the study has cost so far, all processes and sessions together."""
     from optimizers.tuning.worker import spent_of
 
     trials = spent_of(opened.study.get_trials(deepcopy=False))

@@ -29,7 +29,6 @@ def check_unseen(
     """Raise UserError if the program or one of the artifacts has seen a question of the study.
 
     Args:
-        student: The program as it is.
         artifacts: Folders of compiled versions of it.
         questions: Those of the trials.
         given: The same or more questions in other orders, in which an artifact's record may know them.

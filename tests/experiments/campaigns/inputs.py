@@ -27,8 +27,9 @@ from experiments.pipeline.evaluate import evaluate
 from experiments.pipeline.merging.merge import merge
 from experiments.pipeline.scoring.score import score_run
 from experiments.pipeline.scoring.score_config import ScoreConfig
-from experiments.pipeline.setup import ProgramConfig, with_artifact_defaults
+from experiments.pipeline.setup import with_artifact_defaults
 from experiments.runs.config import RunConfig
+from experiments.runs.specs import ProgramSpec
 from optimizers.metrics.catalog import get_metric
 from optimizers.metrics.entailment.catalog import open_oracle
 from programs.artifact import digest_of, freeze, load
@@ -74,7 +75,7 @@ def _make_artifact(folder: Path) -> None:
 
 
 def _use_artifact(folder: Path) -> Any:
-    with_artifact_defaults(ProgramConfig(artifact=folder / "artifact"), LMSpec())
+    with_artifact_defaults(ProgramSpec(artifact=folder / "artifact"), LMSpec())
     program = load(folder / "artifact", retriever())
     link, engine = connection()
     with link.use():

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Reply, ScriptedEngine
+from tests.next_lines import next_lines
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +38,20 @@ def scripted_lm(monkeypatch) -> Callable[[Reply], ScriptedEngine]:
         return engine
 
     return use
+
+
+@pytest.fixture
+def following(verihop):
+    """Return a function that runs a command and then the lines it prints as next; it returns their words."""
+
+    def run(*arguments) -> list[list[str]]:
+        code, _, err = verihop(*arguments)
+        assert (code, err.count("Next: ")) == (0, 1), err
+        lines = next_lines(err)
+        for words in lines:
+            assert words[0] == "verihop"
+            code, _, err = verihop(*words[1:])
+            assert code == 0, (words, err)
+        return lines
+
+    return run

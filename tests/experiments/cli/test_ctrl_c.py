@@ -103,7 +103,7 @@ def interrupted_while(server: HangingServer, *arguments: object) -> str:
 
 
 @pytest.mark.parametrize(("program", "answers"), [("rag", 20), ("retro_rag", 300)])
-def test_eval_keeps_its_rows(program: str, answers: int, hanging_after, world: Path, tmp_path: Path) -> None:
+def test_eval_keeps_its_rows(program, answers, hanging_after, world, tmp_path):
     err = interrupted_while(
         hanging_after(answers), "eval", world / "questions.jsonl", "--program", program, "--index", world / "index",
         "--out", tmp_path / "run", "--threads", 4,
@@ -115,7 +115,7 @@ def test_eval_keeps_its_rows(program: str, answers: int, hanging_after, world: P
     assert err.strip().endswith("Interrupted. Resume with the same command and --resume.")
 
 
-def test_a_compilation_leaves_what_it_needs_to_be_resumed(hanging_after, world: Path, tmp_path: Path) -> None:
+def test_a_compilation_leaves_what_it_needs_to_be_resumed(hanging_after, world, tmp_path):
     err = interrupted_while(
         hanging_after(30), "compile", world / "questions.jsonl", "--program", "genground", "--index", world / "index",
         "--out", tmp_path / "artifact", "--quiet",
@@ -124,7 +124,7 @@ def test_a_compilation_leaves_what_it_needs_to_be_resumed(hanging_after, world: 
     assert (tmp_path / ".artifact.compiling" / "request.json").exists()
 
 
-def test_a_search_keeps_its_candidates(hanging_after, verihop, world: Path, tmp_path: Path) -> None:
+def test_a_search_keeps_its_candidates(hanging_after, verihop, world, tmp_path):
     words = (
         "compile", world / "questions.jsonl", "--program", "rag", "--index", world / "index", "--limit", 20,
         "--optimizer", "random_search", "--option", "candidates=1", "--out", tmp_path / "artifact", "--threads", 2,
@@ -148,9 +148,7 @@ def test_a_search_keeps_its_candidates(hanging_after, verihop, world: Path, tmp_
     ],
     ids=["race", "study"],
 )
-def test_a_race_and_a_study_go_on_to_their_end(
-    words: tuple[object, ...], kept: str, written: str, hanging_after, verihop, world: Path, tmp_path: Path
-) -> None:
+def test_a_race_and_a_study_go_on_to_their_end(words, kept, written, hanging_after, verihop, world, tmp_path):
     command, *options = words
     arguments = (
         command, world / "questions.jsonl", "--program", "rag", "--index", world / "index", "--limit", 16, *options,
@@ -166,7 +164,7 @@ def test_a_race_and_a_study_go_on_to_their_end(
     assert server.answered <= 150  # in both sessions
 
 
-def test_a_compilation_is_resumed_at_its_validation(hanging_after, world: Path, tmp_path: Path) -> None:
+def test_a_compilation_is_resumed_at_its_validation(hanging_after, world, tmp_path):
     err = interrupted_while(
         hanging_after(50), "compile", world / "questions.jsonl", "--program", "rag", "--index", world / "index",
         "--limit", 8, "--val", world / "questions.jsonl", "--out", tmp_path / "artifact", "--accept", 0.001,
@@ -176,7 +174,7 @@ def test_a_compilation_is_resumed_at_its_validation(hanging_after, world: Path, 
     assert read_rows(tmp_path / ".artifact.compiling" / "val")
 
 
-def test_a_question_asked_alone_ends_in_one_line(hanging_after, world: Path) -> None:
+def test_a_question_asked_alone_ends_in_one_line(hanging_after, world):
     err = interrupted_while(
         hanging_after(3), "ask", "Who is it?", "--program", "retro_rag", "--index", world / "index",
         "--no-cache",
@@ -184,7 +182,7 @@ def test_a_question_asked_alone_ends_in_one_line(hanging_after, world: Path) -> 
     assert err == "verihop: Interrupted.\n"
 
 
-def test_judgements_and_key_facts_are_kept(hanging_after, verihop, world: Path, tmp_path: Path) -> None:
+def test_judgements_and_key_facts_are_kept(hanging_after, verihop, world, tmp_path):
     runs = tmp_path / "a", tmp_path / "b"
     for run in runs:
         verihop(
@@ -203,9 +201,7 @@ def test_judgements_and_key_facts_are_kept(hanging_after, verihop, world: Path, 
     assert read_rows(tmp_path / "facts")
 
 
-def test_the_seconds_of_a_budget_end_a_run_at_a_hanging_server(
-    hanging_after, verihop, world: Path, tmp_path: Path
-) -> None:
+def test_the_seconds_of_a_budget_end_a_run_at_a_hanging_server(hanging_after, verihop, world, tmp_path):
     server = hanging_after(1)  # for the probe, which is outside the budget
     code, _, err = verihop(
         "eval", world / "questions.jsonl", "--program", "rag", "--index", world / "index", "--out", tmp_path / "run",
@@ -215,7 +211,7 @@ def test_the_seconds_of_a_budget_end_a_run_at_a_hanging_server(
     assert read_json(tmp_path / "run" / "summary.json")["spent"]["calls"] == 4
 
 
-def test_a_test_that_ctrl_c_interrupts_a_command_in_can_be_interrupted_again(verihop, monkeypatch) -> None:
+def test_a_test_that_ctrl_c_interrupts_a_command_in_can_be_interrupted_again(verihop, monkeypatch):
     """`main` leaves a handler that ends the process without a word, which is no good in a process that goes on."""
     monkeypatch.setattr("programs.listing.listed", lambda: signal.raise_signal(signal.SIGINT))
     assert verihop("programs") == (130, "", "verihop: Interrupted.\n")
@@ -240,7 +236,7 @@ main()
 
 
 @pytest.mark.parametrize("module", ["typer", "experiments.cli.ask", "dspy", "corpora.index.open", "tantivy"])
-def test_an_early_ctrl_c_is_one_line(module: str, world: Path, tmp_path: Path) -> None:
+def test_an_early_ctrl_c_is_one_line(module, world, tmp_path):
     """The signal arrives while a module is imported."""
     arguments = ["eval", world / "questions.jsonl", "--program", "rag", "--index", world / "index", "--lm", "simulated"]
     done = subprocess.run(
@@ -273,7 +269,7 @@ main()
      ("get_command", "programs"), ("get_params_from_function", "programs"), ("Command.invoke", "programs"),
      ("listed", "programs"), ("read_settings", "config")],
 )  # fmt: skip
-def test_a_ctrl_c_while_the_command_starts_is_one_line(function: str, command: str) -> None:
+def test_a_ctrl_c_while_the_command_starts_is_one_line(function, command):
     """The signal arrives while commands are named, their tree is built, words are parsed, or settings are read."""
     done = subprocess.run(
         [sys.executable, "-c", STARTING, function, command],

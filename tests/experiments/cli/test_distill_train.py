@@ -31,9 +31,7 @@ def examples(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_train_writes_an_adapter_and_says_what_it_does(
-    verihop: Any, tiny: Path, examples: Path, tmp_path: Path
-) -> None:
+def test_train_writes_an_adapter_and_says_what_it_does(verihop, tiny, examples, tmp_path):
     out = tmp_path / "out"
     code, shown, err = verihop(
         "distill", "train", examples, "--base", tiny, "-o", out, "--epochs", 3, "--batch-size", 4, "--threads", 1
@@ -52,7 +50,7 @@ def test_train_writes_an_adapter_and_says_what_it_does(
     assert (out / "adapter_config.json").exists()
 
 
-def test_the_estimate_trains_nothing(verihop: Any, tiny: Path, examples: Path, tmp_path: Path) -> None:
+def test_the_estimate_trains_nothing(verihop, tiny, examples, tmp_path):
     arguments = ("distill", "train", examples, "--base", tiny, "-o", tmp_path / "out", "--max-steps", 2, "--estimate")
     code, shown, _ = verihop(*arguments, "--json", "--quiet")
     assert code == 0
@@ -61,9 +59,7 @@ def test_the_estimate_trains_nothing(verihop: Any, tiny: Path, examples: Path, t
     assert "18 examples, 2 steps, " in verihop(*arguments)[1]
 
 
-def test_ctrl_c_leaves_a_checkpoint_that_is_resumed(
-    verihop: Any, tiny: Path, examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_leaves_a_checkpoint_that_is_resumed(verihop, tiny, examples, tmp_path, monkeypatch):
     arguments = ("distill", "train", examples, "--base", tiny, "-o", tmp_path / "out", "--json", "--quiet")
 
     def interrupt(self: TrainingProgress, step: Any) -> None:
@@ -84,9 +80,7 @@ def test_ctrl_c_leaves_a_checkpoint_that_is_resumed(
     assert "is complete" in verihop(*arguments, "--resume")[2]
 
 
-def test_a_base_in_a_relative_folder_is_found_from_everywhere(
-    verihop: Any, tiny: Path, examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_base_in_a_relative_folder_is_found_from_everywhere(verihop, tiny, examples, tmp_path, monkeypatch):
     shutil.copytree(tiny, tmp_path / "my base")
     monkeypatch.chdir(tmp_path)
     argv = ["verihop", "distill", "train", str(examples), "--base", "my base", "-o", "out", "--max-steps", "1"]
@@ -100,7 +94,7 @@ def test_a_base_in_a_relative_folder_is_found_from_everywhere(
     assert find_base(Adapter(tmp_path / "out")) == tmp_path / "my base"
 
 
-def test_what_can_be_served_is_asked_next(verihop: Any, examples: Path, tmp_path: Path, monkeypatch: Any) -> None:
+def test_what_can_be_served_is_asked_next(verihop, examples, tmp_path, monkeypatch):
     base, out = tmp_path / "base", tmp_path / "out"
     write_servable_llama(base)
     monkeypatch.chdir(tmp_path)
@@ -112,7 +106,7 @@ def test_what_can_be_served_is_asked_next(verihop: Any, examples: Path, tmp_path
     assert load(out).shape.layers == 1
 
 
-def test_the_best_weights_are_asked_next(verihop: Any, examples: Path, tmp_path: Path, monkeypatch: Any) -> None:
+def test_the_best_weights_are_asked_next(verihop, examples, tmp_path, monkeypatch):
     base, out = tmp_path / "base", tmp_path / "out"
     write_servable_llama(base)
     monkeypatch.chdir(tmp_path)
@@ -125,7 +119,7 @@ def test_the_best_weights_are_asked_next(verihop: Any, examples: Path, tmp_path:
     assert load(out / "best").shape.layers == 1
 
 
-def test_a_range_that_is_said_is_the_one_that_holds(verihop: Any, examples: Path, tmp_path: Path) -> None:
+def test_a_range_that_is_said_is_the_one_that_holds(verihop, examples, tmp_path):
     _, shown, _ = verihop("distill", "train", "--help")
     for option in ("--epochs", "--hours"):
         said = " ".join(shown.partition(f"{option} <float>")[2].partition("\n  --")[0].split())
@@ -134,9 +128,7 @@ def test_a_range_that_is_said_is_the_one_that_holds(verihop: Any, examples: Path
         assert (code, f"Training setting '{option[2:]}': input should be greater than 0" in err) == (2, True), err
 
 
-def test_what_cannot_be_served_is_said_before_it_is_trained(
-    verihop: Any, tiny: Path, examples: Path, tmp_path: Path
-) -> None:
+def test_what_cannot_be_served_is_said_before_it_is_trained(verihop, tiny, examples, tmp_path):
     import torch
     import transformers
 
@@ -170,9 +162,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", sorted(MISTAKES))
-def test_a_mistake_is_one_line_and_code_2(
-    name: str, verihop: Any, tiny: Path, examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mistake_is_one_line_and_code_2(name, verihop, tiny, examples, tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # the variable is read at import
     words, message = MISTAKES[name]
     words = [str(examples) if word == "DATA" else word for word in words]
@@ -207,8 +197,8 @@ BEFORE_THE_BASE = {
 
 @pytest.mark.parametrize("name", sorted(BEFORE_THE_BASE))
 def test_what_the_examples_or_options_lack_is_said_before_the_base_is_loaded(
-    name: str, verihop: Any, examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    name, verihop, examples, tmp_path, monkeypatch
+):
     splits, words, message = BEFORE_THE_BASE[name]
     if splits == "train":
         without_validation(examples)
@@ -223,7 +213,7 @@ def without_validation(folder: Path) -> None:
     write_examples(folder / "examples.jsonl", [example for example in make_examples() if example.split == "train"])
 
 
-def test_that_nothing_will_be_measured_is_said(verihop: Any, tiny: Path, examples: Path, tmp_path: Path) -> None:
+def test_that_nothing_will_be_measured_is_said(verihop, tiny, examples, tmp_path):
     said = "Note: nothing will be measured: no example is held back for validation."
     arguments = ("distill", "train", examples, "--base", tiny, "-o", tmp_path / "out", "--max-steps", 1, "--quiet")
     assert said not in verihop(*arguments, "--estimate")[2]
@@ -232,9 +222,7 @@ def test_that_nothing_will_be_measured_is_said(verihop: Any, tiny: Path, example
     assert (code, said in err) == (0, True), err
 
 
-def test_validation_examples_that_are_all_too_long_cannot_choose_the_best(
-    verihop: Any, tiny: Path, examples: Path, tmp_path: Path
-) -> None:
+def test_validation_examples_that_are_all_too_long_cannot_choose_the_best(verihop, tiny, examples, tmp_path):
     short, other = make_examples()[1:3]
     long = other.model_copy(update={"completion": "red " * 300, "split": "validation"})
     write_examples(examples / "examples.jsonl", [short.model_copy(update={"split": "train"}), long])
@@ -243,9 +231,7 @@ def test_validation_examples_that_are_all_too_long_cannot_choose_the_best(
     assert (code, "left out: 1 of reading" in err, "cannot be kept by 'loss'" in err) == (2, True, True), err
 
 
-def test_a_missing_package_names_the_extra(
-    verihop: Any, tiny: Path, examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_names_the_extra(verihop, tiny, examples, tmp_path, monkeypatch):
     real = builtins.__import__
 
     def without_peft(name: str, *arguments: Any, **options: Any) -> Any:

@@ -10,8 +10,8 @@ from dspy.lm15 import Message, Response, TextPart, Usage
 
 from corpora.questions import Question, read_questions
 from experiments.pipeline.progress import TrainingProgress
-from experiments.pipeline.setup import ProgramConfig
 from experiments.pipeline.training.program_scores import ProgramScores
+from experiments.runs.specs import ProgramSpec
 from optimizers.distill.examples import Message as Turn
 from optimizers.distill.examples import write_examples
 from programs.lms.calls.reply_cache import cache_dir
@@ -53,7 +53,7 @@ def train(verihop: Any, servable: Path, examples: Path, tmp_path: Path) -> Calla
     return run
 
 
-def test_a_program_is_asked_at_each_measurement(train: Any, world: Path, tmp_path: Path) -> None:
+def test_a_program_is_asked_at_each_measurement(train, world, tmp_path):
     asked = ("--program", "rag", "--questions", world / "questions.jsonl", "--index", world / "index", "--limit", 2)
     code, shown, err = train(*asked, "--set", "k=1", "--evaluate-every", 1, "--keep-best", "program_f1")
     assert code == 0, err
@@ -69,7 +69,7 @@ def test_a_program_is_asked_at_each_measurement(train: Any, world: Path, tmp_pat
     assert list((tmp_path / "out").glob(".measured-*")) == []
 
 
-def test_the_answers_are_those_of_the_weights(world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_answers_are_those_of_the_weights(world, monkeypatch, tmp_path):
     questions = read_questions(world / "questions.jsonl")[:4]
     gold = {question.question: question.answers[0] for question in questions[:3]}
     asked: list[str] = []
@@ -84,11 +84,11 @@ def test_the_answers_are_those_of_the_weights(world: Path, monkeypatch: pytest.M
     monkeypatch.setattr(EmbeddedEngine, "complete", complete)
     folder = tmp_path / "weights"
     write_servable_llama(folder)
-    assert ProgramScores(ProgramConfig("standard"), questions)(folder)["program_em"] == 0.75
+    assert ProgramScores(ProgramSpec(program="standard"), questions)(folder)["program_em"] == 0.75
     assert set(asked) == {str(folder)}
 
 
-def test_questions_that_are_trained_on_are_refused(train: Any, world: Path, examples: Path, tmp_path: Path) -> None:
+def test_questions_that_are_trained_on_are_refused(train, world, examples, tmp_path):
     question = read_questions(world / "questions.jsonl")[0].question
     asks = make_example(0)
     asks = asks.model_copy(update={"messages": (*asks.messages[:-1], Turn(role="user", content=f"Q: {question}"))})
@@ -98,15 +98,13 @@ def test_questions_that_are_trained_on_are_refused(train: Any, world: Path, exam
     assert not (tmp_path / "out").exists()
 
 
-def test_questions_without_answers_are_refused() -> None:
-    scores = ProgramScores(ProgramConfig("standard"), [Question(id="q", question="Who?", answers=[])])
+def test_questions_without_answers_are_refused():
+    scores = ProgramScores(ProgramSpec(program="standard"), [Question(id="q", question="Who?", answers=[])])
     with pytest.raises(UserError, match="1 of 1 questions have no gold answer"):
         scores.open()
 
 
-def test_a_run_is_resumed_with_the_program_and_questions_it_was_started_with(
-    train: Any, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_resumed_with_the_program_and_questions_it_was_started_with(train, world, tmp_path, monkeypatch):
     asked = ("--program", "standard", "--questions", world / "questions.jsonl", "--evaluate-every", 1, "--quiet")
 
     def interrupt(self: TrainingProgress, step: Any) -> None:
@@ -127,17 +125,17 @@ def test_a_run_is_resumed_with_the_program_and_questions_it_was_started_with(
     assert [one["step"] for one in made["validation"]] == [0, 1, 2]
 
 
-def test_questions_that_end_in_an_error_are_told(world: Path, tmp_path: Path) -> None:
+def test_questions_that_end_in_an_error_are_told(world, tmp_path):
     write_servable_llama(tmp_path / "weights", positions=16)
-    scores = ProgramScores(ProgramConfig("standard"), read_questions(world / "questions.jsonl")[:2])
+    scores = ProgramScores(ProgramSpec(program="standard"), read_questions(world / "questions.jsonl")[:2])
     with pytest.warns(UserNotice, match="2 ended in an error and score 0, the first in .*context"):
         assert scores(tmp_path / "weights") == {"program_em": 0.0, "program_f1": 0.0, "program_errors": 1.0}
 
 
-def test_weights_that_were_measured_can_be_measured_and_connected_again(world: Path, tmp_path: Path) -> None:
+def test_weights_that_were_measured_can_be_measured_and_connected_again(world, tmp_path):
     write_servable_llama(tmp_path / "weights")
     before = sorted(path.name for path in (tmp_path / "weights").iterdir())
-    scores = ProgramScores(ProgramConfig("standard"), read_questions(world / "questions.jsonl")[:1])
+    scores = ProgramScores(ProgramSpec(program="standard"), read_questions(world / "questions.jsonl")[:1])
     assert scores(tmp_path / "weights") == scores(tmp_path / "weights")
     assert sorted(path.name for path in (tmp_path / "weights").iterdir()) == before
     connection = connect(f"embedded:{tmp_path / 'weights'}", cache=False)
@@ -164,14 +162,14 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", sorted(MISTAKES))
-def test_a_mistake_is_one_line_and_code_2(name: str, train: Any, world: Path, tmp_path: Path) -> None:
+def test_a_mistake_is_one_line_and_code_2(name, train, world, tmp_path):
     words, message = MISTAKES[name]
     code, shown, err = train(*(world / "questions.jsonl" if word == "QUESTIONS" else word for word in words), "--quiet")
     assert (code, shown, message in err, len(err.strip().splitlines())) == (2, "", True, 1), err
     assert not (tmp_path / "out").exists()
 
 
-def test_weights_that_are_not_served_are_refused(verihop: Any, world: Path, examples: Path, tmp_path: Path) -> None:
+def test_weights_that_are_not_served_are_refused(verihop, world, examples, tmp_path):
     write_tiny_llama(tmp_path / "tiny")
     code, _, err = verihop("distill", "train", examples, "--base", tmp_path / "tiny", "-o", tmp_path / "out", "--quiet",
                            "--program", "standard", "--questions", world / "questions.jsonl")  # fmt: skip

@@ -42,7 +42,7 @@ def world(tmp_path_factory):
 PASSING = "Contradictions pass as entailed: changed number 6 of 10, negation 10 of 10, swapped roles 10 of 10"
 
 
-def test_metrics_of_an_oracle_are_scored_and_its_agreement_is_shown(world, tmp_path) -> None:
+def test_metrics_of_an_oracle_are_scored_and_its_agreement_is_shown(world, tmp_path):
     out = tmp_path / "run"
     asked = [
         "eval",
@@ -68,7 +68,7 @@ def test_metrics_of_an_oracle_are_scored_and_its_agreement_is_shown(world, tmp_p
     assert all(0 <= row["sc[strict]"] <= 1 for row in scores)
 
 
-def test_tables_and_comparisons_show_agreement_and_the_f1_of_means(world, tmp_path) -> None:
+def test_tables_and_comparisons_show_agreement_and_the_f1_of_means(world, tmp_path):
     # The simulated LM knows nothing of this corpus: its only sentence, "unknown", tells one of two facts.
     question = {"id": "1", "question": "Who is the harbour master of Quillon?", "answers": ["Ansa Merrow"]}
     questions = tmp_path / "questions.jsonl"
@@ -104,7 +104,7 @@ def test_tables_and_comparisons_show_agreement_and_the_f1_of_means(world, tmp_pa
         (["--metrics", "keyfact"], "Unknown metric 'keyfact'"),
     ],
 )
-def test_mistakes_about_oracles_are_told(world, tmp_path, arguments, message) -> None:
+def test_mistakes_about_oracles_are_told(world, tmp_path, arguments, message):
     run = told(
         "eval",
         world / "questions.jsonl",

@@ -31,24 +31,6 @@ def data(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.fixture
-def following(verihop):
-    """Return a function that runs a command and then the lines it prints as next; it returns their words."""
-
-    def run(*arguments) -> list[list[str]]:
-        code, _, err = verihop(*arguments)
-        assert code == 0, err
-        assert err.count("Next: ") == 1
-        lines = next_lines(err)
-        for words in lines:
-            assert words[0] == "verihop"
-            code, _, err = verihop(*words[1:])
-            assert code == 0, (words, err)
-        return lines
-
-    return run
-
-
-@pytest.fixture
 def spaced(verihop, data) -> Path:
     """Return a folder with a space in its name, with a small world and its index."""
     assert verihop("data", "world", "--questions", 30, "--out", data)[0] == 0

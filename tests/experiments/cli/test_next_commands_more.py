@@ -17,23 +17,6 @@ def here(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.fixture
-def following(verihop):
-    """Return a function that runs a command and then the lines it prints as next; it returns their words."""
-
-    def run(*arguments) -> list[list[str]]:
-        code, _, err = verihop(*arguments)
-        assert code == 0, err
-        lines = next_lines(err)
-        assert lines, f"{arguments} prints no next line"
-        for words in lines:
-            code, _, err = verihop(*words[1:])
-            assert code == 0, (words, err)
-        return lines
-
-    return run
-
-
-@pytest.fixture
 def artifact(verihop, world, here) -> Path:
     words = ("--limit", 2, "--program", "rag", "--index", world / "index", "--lm", "simulated", "-q")
     assert verihop("compile", world / "questions.jsonl", *words, "--out", "my artifact")[0] == 0

@@ -31,23 +31,23 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, str(seen[0]) if seen else result.output
 
 
-def test_a_command_gets_its_groups_as_dataclasses() -> None:
+def test_a_command_gets_its_groups_as_dataclasses():
     assert run("door", "-w", "3", "--twice") == (0, "('door', Size(width=3, height=2), True)")
 
 
-def test_required_and_bounded_options_stay_so() -> None:
+def test_required_and_bounded_options_stay_so():
     code, shown = run("door")
     assert (code, "Missing option '--width'" in shown) == (2, True)
     code, shown = run("door", "-w", "3", "--height", "0")
     assert (code, "--height" in shown) == (2, True)
 
 
-def test_help_shows_each_group_in_its_panel() -> None:
+def test_help_shows_each_group_in_its_panel():
     code, shown = run("--help")
     assert (code, "─ Size ─" in shown, "In metres." in shown) == (0, True, True)
 
 
-def test_options_of_one_name_are_refused() -> None:
+def test_options_of_one_name_are_refused():
     def draw(size: Size, width: int = 1) -> None: ...
 
     with pytest.raises(TypeError, match="several options named width"):
@@ -68,7 +68,7 @@ SHORT_FORMS = {"--out": "-o", "--quiet": "-q"}
 
 
 @pytest.mark.parametrize(("name", "info"), commands(), ids=lambda value: value if isinstance(value, str) else "")
-def test_an_option_has_the_same_short_form_in_every_command(name: str, info: typer.models.CommandInfo) -> None:
+def test_an_option_has_the_same_short_form_in_every_command(name, info):
     command = typer.main.get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=None)
     for parameter in command.params:
         long = [option for option in parameter.opts if option.startswith("--")]
@@ -98,7 +98,7 @@ REQUIRED = {
 
 
 @pytest.mark.parametrize("name", REQUIRED)
-def test_what_a_command_cannot_do_without_is_required(name: str) -> None:
+def test_what_a_command_cannot_do_without_is_required(name):
     command = typer.main.get_command_from_info(
         dict(commands())[name], pretty_exceptions_short=False, rich_markup_mode=None
     )

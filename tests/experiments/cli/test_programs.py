@@ -7,16 +7,14 @@ import pytest
 from programs.listing import listed
 
 
-def test_the_list_names_family_and_year(verihop) -> None:
+def test_the_list_names_family_and_year(verihop):
     code, out, _ = verihop("programs")
     assert code == 0
     assert "genground: Generate-then-Ground: " in out
     assert "    family: multi step, 2024" in out.splitlines()  # multihop
 
 
-def test_a_program_is_shown_with_steps_prompts_presets_and_the_meaning_of_its_knobs(
-    verihop, tmp_path, monkeypatch
-) -> None:
+def test_a_program_is_shown_with_steps_prompts_presets_and_the_meaning_of_its_knobs(verihop, tmp_path, monkeypatch):
     (tmp_path / "runs" / "index").mkdir(parents=True)
     (tmp_path / "runs" / "index" / "index.json").touch()
     monkeypatch.chdir(tmp_path)
@@ -32,13 +30,13 @@ def test_a_program_is_shown_with_steps_prompts_presets_and_the_meaning_of_its_kn
     assert not any(line != line.rstrip() for line in lines)
 
 
-def test_lists_and_programs_fit_80_columns(verihop) -> None:
+def test_lists_and_programs_fit_80_columns(verihop):
     for words in (("programs",), ("programs", "cov_rag"), ("programs", "retro_rag"), ("optimizers",)):
         lines = verihop(*words)[1].splitlines()
         assert [line for line in lines if len(line) > 80] == [], words
 
 
-def test_every_knob_is_shown_with_default_range_and_meaning(verihop) -> None:
+def test_every_knob_is_shown_with_default_range_and_meaning(verihop):
     listed = json.loads(verihop("programs", "--json")[1])
     for name, row in listed.items():
         shown = " ".join(verihop("programs", name)[1].split())
@@ -47,13 +45,13 @@ def test_every_knob_is_shown_with_default_range_and_meaning(verihop) -> None:
             assert f"--set {knob}={about['default']}{space}: {' '.join(about['meaning'].split())}" in shown, name
 
 
-def test_as_json_one_program_is_the_row_of_the_table(verihop) -> None:
+def test_as_json_one_program_is_the_row_of_the_table(verihop):
     _, out, _ = verihop("programs", "cot", "--json")
     _, everything, _ = verihop("programs", "--json")
     assert json.loads(out) == {"cot": json.loads(everything)["cot"]}
 
 
-def test_an_unknown_program_is_one_line_with_the_nearest_name(verihop) -> None:
+def test_an_unknown_program_is_one_line_with_the_nearest_name(verihop):
     code, _, err = verihop("programs", "gengruond")
     assert code == 2
     assert "genground" in err
@@ -72,7 +70,7 @@ def test_an_unknown_program_is_one_line_with_the_nearest_name(verihop) -> None:
         (["programs", "--js"], ["--json"]),
     ],
 )
-def test_a_shell_completes_names_of_programs(verihop, monkeypatch, words, completed) -> None:
+def test_a_shell_completes_names_of_programs(verihop, monkeypatch, words, completed):
     monkeypatch.setenv("_VERIHOP_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", " ".join(("verihop", *words)))
     monkeypatch.setenv("COMP_CWORD", str(len(words)))

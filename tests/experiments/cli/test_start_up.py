@@ -23,13 +23,13 @@ sys.stderr.write(f"\\nexit {{code}}, imported: {{[name for name in {HEAVY} if na
     [["--help"], ["eval", "--help"], ["distill", "--help"], ["programs"], ["programs", "--json"]],
     ids=" ".join,
 )
-def test_nothing_heavy_is_imported(arguments: list[str]) -> None:
+def test_nothing_heavy_is_imported(arguments):
     done = subprocess.run([sys.executable, "-c", CODE, *arguments], capture_output=True, text=True, check=True)
     assert done.stdout
     assert done.stderr.splitlines()[-1] == "exit 0, imported: []"
 
 
-def test_help_has_a_section_for_each_group_of_options(verihop) -> None:
+def test_help_has_a_section_for_each_group_of_options(verihop):
     _, out, _ = verihop("eval", "--help")
     headings = [line for line in out.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert headings == [
@@ -41,7 +41,7 @@ def test_help_has_a_section_for_each_group_of_options(verihop) -> None:
     assert [line.split()[0] for line in section.splitlines() if line.startswith("  --")] == ["--budget"]
 
 
-def test_the_help_of_a_command_is_listed_in_full(verihop) -> None:
+def test_the_help_of_a_command_is_listed_in_full(verihop):
     listed = " ".join(verihop("--help")[1].split())
     whole = "Add metrics to a run, or score predictions of another system, without asking the answering LM again."
     assert f"score {whole}" in listed

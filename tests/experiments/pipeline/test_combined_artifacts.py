@@ -6,8 +6,9 @@ import dspy
 import pytest
 
 from experiments.pipeline.corpus_notes import retrieves, run_notes
-from experiments.pipeline.setup import ProgramConfig, open_program, require_retriever
+from experiments.pipeline.setup import open_program, require_retriever
 from experiments.runs.config import describe_program
+from experiments.runs.specs import ProgramSpec
 from programs.artifact import freeze
 from programs.catalog import build
 from programs.ensemble import Ensemble
@@ -70,9 +71,9 @@ def test_an_artifact_that_chooses_demonstrations_is_opened_with_a_similarity(ret
     lm = SimpleNamespace(model="m")
     adapter = ChatForm()
     connection = SimpleNamespace(id="m", weights_hash=None, lm=lm, adapter=adapter, probability_mode="samples")
-    program = open_program(ProgramConfig(artifact=tmp_path / "a"), retriever, connection)
+    program = open_program(ProgramSpec(artifact=tmp_path / "a"), retriever, connection)
     assert isinstance(program.programs[0].similarity, Zero)
     assert opened == [1]
     freeze(build("cot"), tmp_path / "b")
-    open_program(ProgramConfig(artifact=tmp_path / "b"), None, connection)
+    open_program(ProgramSpec(artifact=tmp_path / "b"), None, connection)
     assert opened == [1]

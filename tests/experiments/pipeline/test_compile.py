@@ -15,7 +15,8 @@ from corpora.questions import Question
 from corpora.retrievers.rerank import open_reranker
 from experiments.pipeline.compile import compile_program
 from experiments.pipeline.compiling.config import CompileConfig
-from experiments.pipeline.setup import ProgramConfig, open_retriever, with_artifact_defaults
+from experiments.pipeline.setup import open_retriever, with_artifact_defaults
+from experiments.runs.specs import ProgramSpec
 from optimizers.metrics.catalog import get_metric
 from programs.artifact import digest_of, read_artifact
 from programs.lms.adapter import ChatForm
@@ -56,8 +57,8 @@ def make(tmp_path, passages):
     return run
 
 
-def defaults(artifact: Path, **lm: Any) -> tuple[ProgramConfig, LMSpec]:
-    return with_artifact_defaults(ProgramConfig(artifact=artifact), LMSpec(**lm))
+def defaults(artifact: Path, **lm: Any) -> tuple[ProgramSpec, LMSpec]:
+    return with_artifact_defaults(ProgramSpec(artifact=artifact), LMSpec(**lm))
 
 
 def stop_after(calls: int) -> Connection:
@@ -255,7 +256,7 @@ def test_our_reranker_is_opened_again_with_the_artifact_unless_another_is_named(
     found = defaults(tmp_path / "a")[0]
     assert (found.index, found.rerank) == (tmp_path / "index", "own")
     assert open_retriever(found).fingerprint == read_artifact(tmp_path / "a").corpus
-    named = ProgramConfig(artifact=tmp_path / "a", rerank="none")
+    named = ProgramSpec(artifact=tmp_path / "a", rerank="none")
     assert with_artifact_defaults(named, LMSpec())[0].rerank == "none"
 
 
@@ -266,5 +267,5 @@ def test_a_model_that_an_artifact_names_as_reranker_is_not_opened_unasked(make, 
 
 def test_a_reranker_needs_an_index():
     with pytest.raises(UserError, match="The reranker own needs an index"):
-        open_retriever(ProgramConfig(program="rag", rerank="own"))
-    assert open_retriever(ProgramConfig(program="rag", rerank="none")) is None
+        open_retriever(ProgramSpec(program="rag", rerank="own"))
+    assert open_retriever(ProgramSpec(program="rag", rerank="none")) is None

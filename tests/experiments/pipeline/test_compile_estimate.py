@@ -35,7 +35,7 @@ def config(optimizer: str, **options: Any) -> CompileConfig:
     return CompileConfig(metric=get_metric("em"), optimizer=optimizer, **options)
 
 
-def test_prices_are_those_of_the_price_list_unless_the_lm_is_free_or_unknown() -> None:
+def test_prices_are_those_of_the_price_list_unless_the_lm_is_free_or_unknown():
     mini = link("openai/gpt-4o-mini", api_key="none")
     assert price_of(mini, 1_000_000, 0) == pytest.approx(0.15)
     assert price_of(mini, 0, 1_000_000) == pytest.approx(0.60)
@@ -47,7 +47,7 @@ def test_prices_are_those_of_the_price_list_unless_the_lm_is_free_or_unknown() -
     assert price_of(served, 1, 1) is None
 
 
-def test_teacher_and_program_are_priced_apart() -> None:
+def test_teacher_and_program_are_priced_apart():
     student = GenGround(k=2, max_hops=2, batch_size=2)
     mini = link("openai/gpt-4o-mini", api_key="none")
     search = config("random_search", options={"candidates": 3})
@@ -61,7 +61,7 @@ def test_teacher_and_program_are_priced_apart() -> None:
     assert estimated(student, TRAIN, VAL, unknown, connection=free()).usd is None
 
 
-def test_scoring_the_result_counts_where_no_candidates_are_compared() -> None:
+def test_scoring_the_result_counts_where_no_candidates_are_compared():
     student = GenGround(k=2, max_hops=2, batch_size=2)
     found = estimated(student, TRAIN, VAL, config("bootstrap"), connection=free())
     assert (found.runs.teacher, found.runs.student) == (12, 5)
@@ -71,7 +71,7 @@ def test_scoring_the_result_counts_where_no_candidates_are_compared() -> None:
     )
 
 
-def test_a_budget_that_may_be_too_small_is_said_before() -> None:
+def test_a_budget_that_may_be_too_small_is_said_before():
     student = GenGround(k=2, max_hops=2, batch_size=2)
     engine = ScriptedEngine(lambda system, user: "")
     small = link("scripted/a", engine, budget=Budget(calls=9, tokens=10**9))
@@ -82,7 +82,7 @@ def test_a_budget_that_may_be_too_small_is_said_before() -> None:
     assert "budget" not in str(estimated(student, TRAIN, VAL, config("bootstrap"), connection=large))
 
 
-def test_questions_are_held_out_and_left_out() -> None:
+def test_questions_are_held_out_and_left_out():
     student = GenGround(k=2, max_hops=2, batch_size=2)
     held = estimated(student, TRAIN, [], config("random_search", options={"candidates": 1}), connection=free())
     assert (held.runs.student, held.runs.teacher) == (3 * 6, 6)

@@ -55,7 +55,7 @@ def compiled(tmp_path: Path, passages: Any) -> Any:
     return run
 
 
-def test_a_search_goes_on_with_larger_and_larger_budgets(compiled: Any, tmp_path: Path) -> None:
+def test_a_search_goes_on_with_larger_and_larger_budgets(compiled, tmp_path):
     whole = compiled(out="whole").optimizer
     labels = [each["label"] for each in whole["candidates"]]
     assert labels == ["uncompiled", "labeled", "bootstrap 0", "bootstrap 1"]
@@ -74,7 +74,7 @@ def test_a_search_goes_on_with_larger_and_larger_budgets(compiled: Any, tmp_path
     assert (tmp_path / "a" / "program.json").read_bytes() == (tmp_path / "whole" / "program.json").read_bytes()
 
 
-def test_calls_that_the_cache_answers_again_count_once(compiled: Any, tmp_path: Path) -> None:
+def test_calls_that_the_cache_answers_again_count_once(compiled, tmp_path):
     whole = compiled(out="whole").optimizer
     cache = str(uuid.uuid4())
     assert len(compiled(6, cache=cache).optimizer["candidates"]) == 1
@@ -84,7 +84,7 @@ def test_calls_that_the_cache_answers_again_count_once(compiled: Any, tmp_path: 
     assert made["candidates"] == whole["candidates"]
 
 
-def test_a_budget_is_one_of_all_sessions_together(compiled: Any) -> None:
+def test_a_budget_is_one_of_all_sessions_together(compiled):
     first = compiled(6).optimizer
     again = compiled(6, resume=True).optimizer
     assert again["stopped"].startswith("The budget of 6 calls is used up (6 calls")
@@ -92,14 +92,14 @@ def test_a_budget_is_one_of_all_sessions_together(compiled: Any) -> None:
     assert again["candidates"] == first["candidates"]
 
 
-def test_sessions_with_the_same_budget_object_count_once(compiled: Any) -> None:
+def test_sessions_with_the_same_budget_object_count_once(compiled):
     budget = Budget(calls=6)
     compiled(budget)
     budget.limits["calls"] = 12
     assert compiled(budget, resume=True).optimizer["cost"]["calls"] == budget.spent["calls"] == 12
 
 
-def test_a_spent_budget_does_not_forget_a_replacement_that_was_stopped(compiled: Any, tmp_path: Path) -> None:
+def test_a_spent_budget_does_not_forget_a_replacement_that_was_stopped(compiled, tmp_path):
     compiled()
     for resume in (False, True):
         with pytest.raises(BudgetExceeded, match="The budget of 3 calls is used up"):
@@ -108,13 +108,13 @@ def test_a_spent_budget_does_not_forget_a_replacement_that_was_stopped(compiled:
         assert (costs["calls"], costs["budgets"]["lm"]["calls"]) == (3, 3)
 
 
-def test_a_stopped_search_goes_on_with_the_same_questions_only(compiled: Any) -> None:
+def test_a_stopped_search_goes_on_with_the_same_questions_only(compiled):
     compiled(5)
     with pytest.raises(UserError, match="had another data.val"):
         compiled(resume=True, val=VAL[:3])
 
 
-def test_the_scores_of_the_frozen_program_are_those_it_was_chosen_by(compiled: Any) -> None:
+def test_the_scores_of_the_frozen_program_are_those_it_was_chosen_by(compiled):
     made = compiled()
     assert made.metric["scores"] == {"v10": 1.0, "v11": 0.0, "v12": 1.0, "v13": 0.0}
     assert (made.metric["mean"], made.metric["n"], made.metric["errors"]) == (0.5, 4, 0)
@@ -122,7 +122,7 @@ def test_the_scores_of_the_frozen_program_are_those_it_was_chosen_by(compiled: A
     assert compiled(val=unlabeled, out="b").metric["scores"]["v13"] is None
 
 
-def test_damaged_candidates_are_skipped(compiled: Any, passages: Any, tmp_path: Path) -> None:
+def test_damaged_candidates_are_skipped(compiled, passages, tmp_path):
     compiled(12)
     folder, student = tmp_path / ".a.compiling", RAG(ListRetriever(passages))
     path = folder / "candidates.jsonl"

@@ -5,7 +5,6 @@ from types import ModuleType
 from typing import Any
 
 import dspy
-import pytest
 
 from experiments.analysis.summary import RunSummary
 from experiments.runs.files import read_rows
@@ -54,7 +53,7 @@ def fail_on(word: str) -> Any:
     return before
 
 
-def test_a_question_asked_again_counts_twice(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_question_asked_again_counts_twice(toy, tmp_path):
     first = session(toy, tmp_path / "run", fail_on("q2 part 2"))
     assert (first.errors, first.spent["calls"], first.spent["prompt_tokens"]) == (1, 8, 7 * 70)
     both = session(toy, tmp_path / "run")
@@ -63,13 +62,13 @@ def test_a_question_asked_again_counts_twice(toy: ModuleType, tmp_path: Path) ->
     assert sum(row["calls"] for row in read_rows(tmp_path / "run")) == 8
 
 
-def test_a_question_that_a_budget_ended_is_in_the_total(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_question_that_a_budget_ended_is_in_the_total(toy, tmp_path):
     first = session(toy, tmp_path / "run", calls=5)
     assert (first.answered, first.spent["calls"]) == (2, 5)
     assert session(toy, tmp_path / "run").spent["calls"] == 5 + 4
 
 
-def test_the_table_shows_the_total(toy: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_shows_the_total(toy, tmp_path, capsys):
     from rich.console import Console
 
     Console(width=120).print(session(toy, tmp_path / "run").as_table())

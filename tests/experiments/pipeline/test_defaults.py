@@ -2,7 +2,8 @@
 
 import pytest
 
-from experiments.pipeline.setup import SMALL, SMALL_PROGRAM, ProgramConfig, with_defaults
+from experiments.pipeline.setup import SMALL, SMALL_PROGRAM, with_defaults
+from experiments.runs.specs import ProgramSpec
 from programs.catalog import PROGRAMS, build
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
@@ -10,39 +11,39 @@ from signatures.common.errors import UserError
 
 @pytest.mark.parametrize("lm", [None, "embedded", "embedded:base", "embedded:some/folder"])
 def test_the_embedded_lm_gets_the_small_preset_and_our_reranker(lm, tmp_path):
-    program, same, note = with_defaults(ProgramConfig(program="genground", index=tmp_path), LMSpec(id=lm))
+    program, same, note = with_defaults(ProgramSpec(program="genground", index=tmp_path), LMSpec(id=lm))
     assert (program.preset, program.rerank, same) == (SMALL, "own", LMSpec(id=lm))
     assert note == "genground with preset small: k=3, batch_size=1, max_hops=4, reranker own"
 
 
 def test_a_named_preset_reranker_or_knob_stays(tmp_path):
-    named = ProgramConfig(program="rag", preset="paper", index=tmp_path)
+    named = ProgramSpec(program="rag", preset="paper", index=tmp_path)
     assert with_defaults(named, LMSpec()) == (named, LMSpec(), None)
     program, _, note = with_defaults(
-        ProgramConfig(program="rag", rerank="none", knobs={"k": 7}, index=tmp_path), LMSpec()
+        ProgramSpec(program="rag", rerank="none", knobs={"k": 7}, index=tmp_path), LMSpec()
     )
     assert (program.preset, program.rerank, program.knobs) == (SMALL, "none", {"k": 7})
     assert note == "rag with preset small: k=7"
 
 
 def test_without_an_index_nothing_is_reranked():
-    assert with_defaults(ProgramConfig(program="rag"), LMSpec()).program.rerank is None
+    assert with_defaults(ProgramSpec(program="rag"), LMSpec()).program.rerank is None
 
 
 def test_without_a_program_the_embedded_lm_gets_rag(tmp_path):
-    program, _, note = with_defaults(ProgramConfig(index=tmp_path), LMSpec())
+    program, _, note = with_defaults(ProgramSpec(index=tmp_path), LMSpec())
     assert (program.program, program.preset) == (SMALL_PROGRAM, SMALL)
     assert note.startswith("rag with preset small")
 
 
 def test_a_program_without_that_preset_is_unchanged():
-    config = ProgramConfig(program="cot")
+    config = ProgramSpec(program="cot")
     assert with_defaults(config, LMSpec()) == (config, LMSpec(), None)
 
 
 def test_an_unknown_program_is_refused_before_anything_is_opened():
     with pytest.raises(UserError, match="Unknown program 'nothing'"):
-        with_defaults(ProgramConfig(program="nothing"), LMSpec())
+        with_defaults(ProgramSpec(program="nothing"), LMSpec())
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_an_unknown_program_is_refused_before_anything_is_opened():
     [LMSpec(id="openai/gpt-4o-mini"), LMSpec(id="simulated"), LMSpec(id="embedded", api_base="http://127.0.0.1:1/v1")],
 )
 def test_other_lms_get_the_paper_preset(lm, tmp_path):
-    config = ProgramConfig(program="rag", index=tmp_path)
+    config = ProgramSpec(program="rag", index=tmp_path)
     assert with_defaults(config, lm) == (config, lm, None)
 
 

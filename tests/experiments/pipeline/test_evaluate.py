@@ -30,7 +30,7 @@ def failing_on(*words: str, error: type[BaseException] = RuntimeError) -> Any:
     return before
 
 
-def test_every_question_gets_a_row_with_prediction_scores_and_cost(toy: ModuleType, tmp_path: Path) -> None:
+def test_every_question_gets_a_row_with_prediction_scores_and_cost(toy, tmp_path):
     run(toy, tmp_path / "run", toy.Engine(), n=2, threads=1)
     row, other = read_rows(tmp_path / "run")
     assert (row["id"], row["answer"], row["response"], row["error"]) == ("id0", "even", "even [1]", None)
@@ -43,7 +43,7 @@ def test_every_question_gets_a_row_with_prediction_scores_and_cost(toy: ModuleTy
     assert row["seconds"] >= 0
 
 
-def test_the_summary_has_means_with_n_and_interval_and_is_on_disk(toy: ModuleType, tmp_path: Path) -> None:
+def test_the_summary_has_means_with_n_and_interval_and_is_on_disk(toy, tmp_path):
     summary = run(toy, tmp_path / "run", toy.Engine(), n=40, threads=8)
     em = summary.metrics["em"]
     assert (em.mean, em.n, em.undefined, summary.complete) == (0.5, 40, 0, True)
@@ -53,7 +53,7 @@ def test_the_summary_has_means_with_n_and_interval_and_is_on_disk(toy: ModuleTyp
     assert read_json(tmp_path / "run" / "summary.json") == json.loads(json.dumps(summary.as_dict()))
 
 
-def test_run_json_says_what_was_run(toy: ModuleType, tmp_path: Path) -> None:
+def test_run_json_says_what_was_run(toy, tmp_path):
     run(toy, tmp_path / "run", toy.Engine(), program=toy.Toy(k=3))
     said = read_json(tmp_path / "run" / "run.json")
     assert said["program"]["name"] == "Toy"
@@ -65,7 +65,7 @@ def test_run_json_says_what_was_run(toy: ModuleType, tmp_path: Path) -> None:
     assert said["versions"]["dspy"] == dspy.__version__
 
 
-def test_an_error_scores_zero_and_is_counted_and_the_others_go_on(toy: ModuleType, tmp_path: Path) -> None:
+def test_an_error_scores_zero_and_is_counted_and_the_others_go_on(toy, tmp_path):
     summary = run(toy, tmp_path / "run", toy.Engine(failing_on("q2", "q4")))
     assert summary.errors == 2
     assert summary.abstentions == 0
@@ -77,7 +77,7 @@ def test_an_error_scores_zero_and_is_counted_and_the_others_go_on(toy: ModuleTyp
     assert failed[0]["scores"]["em"] == 0.0
 
 
-def test_a_question_without_gold_is_undefined_even_when_it_fails(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_question_without_gold_is_undefined_even_when_it_fails(toy, tmp_path):
     asked = [toy.Asked(id="a", question="qa"), toy.Asked(id="b", question="qb"), *toy.questions(1)]
     summary = toy.run(
         toy.Toy(),
@@ -90,7 +90,7 @@ def test_a_question_without_gold_is_undefined_even_when_it_fails(toy: ModuleType
     assert (summary.metrics["em"].n, summary.metrics["em"].undefined) == (1, 2)
 
 
-def test_resume_asks_only_what_is_missing_or_failed(toy: ModuleType, tmp_path: Path) -> None:
+def test_resume_asks_only_what_is_missing_or_failed(toy, tmp_path):
     run(toy, tmp_path / "run", toy.Engine(failing_on("q1")))
     engine = toy.Engine()
     summary = run(toy, tmp_path / "run", engine, resume=True)
@@ -102,7 +102,7 @@ def test_resume_asks_only_what_is_missing_or_failed(toy: ModuleType, tmp_path: P
     assert again.calls == 0
 
 
-def test_a_folder_with_rows_is_not_overwritten_without_resume(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_folder_with_rows_is_not_overwritten_without_resume(toy, tmp_path):
     run(toy, tmp_path / "run", toy.Engine())
     with pytest.raises(UserError, match="already contains a run. Resume it"):
         run(toy, tmp_path / "run", toy.Engine())
@@ -116,9 +116,7 @@ def test_a_folder_with_rows_is_not_overwritten_without_resume(toy: ModuleType, t
         ({"metrics": ["em"]}, "metrics."),
     ],
 )
-def test_resuming_something_else_is_refused_with_the_field(
-    toy: ModuleType, tmp_path: Path, change: dict[str, Any], field: str
-) -> None:
+def test_resuming_something_else_is_refused_with_the_field(toy, tmp_path, change, field):
     run(toy, tmp_path / "run", toy.Engine())
     if "program" in change:
         change = {"program": toy.Toy(k=change["program"])}
@@ -130,7 +128,7 @@ class Spent(BaseException):
     """As a budget raises it."""
 
 
-def test_a_spent_budget_stops_cleanly_and_keeps_what_is_done(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_spent_budget_stops_cleanly_and_keeps_what_is_done(toy, tmp_path):
     summary = run(toy, tmp_path / "run", toy.Engine(failing_on("q3", error=Spent)), threads=1)
     assert summary.answered == 3
     assert "Spent: no answer" in summary.stopped
@@ -139,9 +137,7 @@ def test_a_spent_budget_stops_cleanly_and_keeps_what_is_done(toy: ModuleType, tm
     assert run(toy, tmp_path / "run", toy.Engine(), threads=1, resume=True).complete
 
 
-def test_ctrl_c_keeps_what_is_done_and_says_how_much(
-    toy: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_keeps_what_is_done_and_says_how_much(toy, tmp_path, capsys, monkeypatch):
     from experiments.runs.files import RowLog
 
     append, count = RowLog.append, iter(range(100))
@@ -162,7 +158,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_much(
     assert read_json(tmp_path / "run" / "summary.json")["stopped"] == "interrupted by Ctrl-C"
 
 
-def test_an_lm_that_is_not_there_is_one_error_and_leaves_no_files(toy: ModuleType, tmp_path: Path) -> None:
+def test_an_lm_that_is_not_there_is_one_error_and_leaves_no_files(toy, tmp_path):
     def refuse(prompt: str) -> None:
         raise UserError("No server at http://127.0.0.1:1. Start it.")
 
@@ -171,7 +167,7 @@ def test_an_lm_that_is_not_there_is_one_error_and_leaves_no_files(toy: ModuleTyp
     assert not (tmp_path / "run").exists()
 
 
-def test_an_lm_that_goes_away_for_good_stops_the_run(toy: ModuleType, tmp_path: Path) -> None:
+def test_an_lm_that_goes_away_for_good_stops_the_run(toy, tmp_path):
     lock, asked = threading.Lock(), iter(range(1000))
 
     def leave(prompt: str) -> None:
@@ -186,9 +182,7 @@ def test_an_lm_that_goes_away_for_good_stops_the_run(toy: ModuleType, tmp_path: 
     assert sum(row["error"] is None for row in read_rows(tmp_path / "run")) == 3
 
 
-def test_progress_goes_to_stderr_with_estimate_and_running_score(
-    toy: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_goes_to_stderr_with_estimate_and_running_score(toy, tmp_path, capsys):
     run(toy, tmp_path / "run", toy.Engine(), progress=True)
     said = capsys.readouterr()
     assert said.out == ""
@@ -203,15 +197,13 @@ def test_progress_goes_to_stderr_with_estimate_and_running_score(
         (2, {"metrics": ["f1"]}, "Unknown metric 'f1'"),
     ],
 )
-def test_what_cannot_work_is_refused_before_anything_is_written(
-    toy: ModuleType, tmp_path: Path, asked: int, options: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_work_is_refused_before_anything_is_written(toy, tmp_path, asked, options, message):
     with pytest.raises(UserError, match=message):
         run(toy, tmp_path / "run", toy.Engine(), n=asked, **options)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_repeated_id_is_refused(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_repeated_id_is_refused(toy, tmp_path):
     with pytest.raises(UserError, match="Two questions have the id 'id0'"):
         toy.run(
             toy.Toy(),
@@ -223,7 +215,7 @@ def test_a_repeated_id_is_refused(toy: ModuleType, tmp_path: Path) -> None:
         )
 
 
-def test_eight_threads_give_the_same_rows_as_one(toy: ModuleType, tmp_path: Path) -> None:
+def test_eight_threads_give_the_same_rows_as_one(toy, tmp_path):
     summaries = [run(toy, tmp_path / str(threads), toy.Engine(), n=30, threads=threads) for threads in (1, 8)]
     assert summaries[0].metrics == summaries[1].metrics
     one, eight = (
@@ -232,7 +224,7 @@ def test_eight_threads_give_the_same_rows_as_one(toy: ModuleType, tmp_path: Path
     assert one == eight
 
 
-def test_a_metric_that_cannot_score_is_our_fault_and_is_raised(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_metric_that_cannot_score_is_our_fault_and_is_raised(toy, tmp_path):
     from optimizers.metrics.catalog import Metric
 
     def broken(example: Any, prediction: Any) -> float:
@@ -242,9 +234,7 @@ def test_a_metric_that_cannot_score_is_our_fault_and_is_raised(toy: ModuleType, 
         run(toy, tmp_path / "run", toy.Engine(), metrics=[Metric("broken", "Broken.", broken, "https://x")])
 
 
-def test_a_full_disk_is_one_line_and_the_rows_before_it_are_whole(
-    toy: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_one_line_and_the_rows_before_it_are_whole(toy, tmp_path, monkeypatch):
     fsync, count = os.fsync, iter(range(100))
 
     def full(descriptor: int) -> None:
@@ -260,13 +250,13 @@ def test_a_full_disk_is_one_line_and_the_rows_before_it_are_whole(
     assert run(toy, tmp_path / "run", toy.Engine(), threads=1, resume=True).complete
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_one_line(toy, tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UserError, match="cannot be written"):
         run(toy, tmp_path / "file" / "run", toy.Engine())
 
 
-def test_a_run_that_is_being_written_is_closed_to_others(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_run_that_is_being_written_is_closed_to_others(toy, tmp_path):
     from experiments.runs.files import run_lock
 
     run(toy, tmp_path / "run", toy.Engine(), n=2)
@@ -276,7 +266,7 @@ def test_a_run_that_is_being_written_is_closed_to_others(toy: ModuleType, tmp_pa
     assert not (tmp_path / "run" / "run.lock").exists()
 
 
-def test_another_model_behind_the_same_id_is_another_run(toy: ModuleType, tmp_path: Path) -> None:
+def test_another_model_behind_the_same_id_is_another_run(toy, tmp_path):
     def at(model: str) -> Any:
         lm = dspy.LM(model, engine=toy.Engine(), cache=False, temperature=0.0)
         return toy.Link(lm, dspy.ChatAdapter(use_json_adapter_fallback=False))

@@ -57,14 +57,14 @@ def failing(share: float, seed: int) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_faults_at_the_start_do_not_end_a_run_whose_lm_answers(toy: ModuleType, tmp_path: Path, seed: int) -> None:
+def test_faults_at_the_start_do_not_end_a_run_whose_lm_answers(toy, tmp_path, seed):
     summary = run(toy, tmp_path / "run", failing(0.3, seed))
     assert summary.answered == 40
     assert 0 < summary.errors <= 40
     assert all(row["error"] is None or "does not answer" in row["error"] for row in read_rows(tmp_path / "run"))
 
 
-def test_a_question_that_fails_after_an_answered_call_is_a_row(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_question_that_fails_after_an_answered_call_is_a_row(toy, tmp_path):
     def before(prompt: str) -> None:
         if "q0 1" in prompt or "q1 1" in prompt or "q2 1" in prompt:
             raise ServerError("500")
@@ -73,19 +73,19 @@ def test_a_question_that_fails_after_an_answered_call_is_a_row(toy: ModuleType, 
     assert (summary.answered, summary.errors) == (40, 3)
 
 
-def test_retries_answer_what_fails_now_and_then(toy: ModuleType, tmp_path: Path) -> None:
+def test_retries_answer_what_fails_now_and_then(toy, tmp_path):
     summary = run(toy, tmp_path / "run", failing(0.3, 0), retries=12)
     assert summary.errors == 0
     assert sum(row["retries"] for row in read_rows(tmp_path / "run")) > 20
 
 
-def test_an_lm_that_never_answers_ends_the_run_at_the_first_question(toy: ModuleType, tmp_path: Path) -> None:
+def test_an_lm_that_never_answers_ends_the_run_at_the_first_question(toy, tmp_path):
     with pytest.raises(LMUnavailable):
         run(toy, tmp_path / "run", failing(1.0, 0))
     assert not (tmp_path / "run").exists()
 
 
-def test_an_lm_that_answers_no_more_ends_the_run(toy: ModuleType, tmp_path: Path) -> None:
+def test_an_lm_that_answers_no_more_ends_the_run(toy, tmp_path):
     asked = iter(range(100_000))
 
     def before(prompt: str) -> None:
@@ -112,7 +112,7 @@ def judged(toy: ModuleType, folder: Path, replies: Any) -> Any:
                    folder=folder, threads=2, progress=False)  # fmt: skip
 
 
-def test_a_judge_that_fails_now_and_then_leaves_rows_to_be_asked_again(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_judge_that_fails_now_and_then_leaves_rows_to_be_asked_again(toy, tmp_path):
     asked = iter(range(10_000))
 
     def replies() -> None:
@@ -126,7 +126,7 @@ def test_a_judge_that_fails_now_and_then_leaves_rows_to_be_asked_again(toy: Modu
     assert all(row["scores"]["acc[judge]"] is None and row["answer"] == "even" for row in failed)
 
 
-def test_a_judge_that_never_answers_ends_the_run(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_judge_that_never_answers_ends_the_run(toy, tmp_path):
     def replies() -> None:
         raise ServerError("500")
 

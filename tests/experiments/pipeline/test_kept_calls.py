@@ -40,7 +40,7 @@ def check(folder: Path, rows: int) -> None:
         assert f"\nq{id.removeprefix('id')}\n" in prompts[0]
 
 
-def test_the_calls_of_every_row_are_kept(toy: ModuleType, tmp_path: Path) -> None:
+def test_the_calls_of_every_row_are_kept(toy, tmp_path):
     run(toy, tmp_path / "run")
     check(tmp_path / "run", 6)
     frame = last_frames(tmp_path / "run")["id0", 1]
@@ -49,19 +49,19 @@ def test_the_calls_of_every_row_are_kept(toy: ModuleType, tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(not can_fork(), reason="this system does not fork")
-def test_processes_and_repeats_keep_them_as_well(toy: ModuleType, tmp_path: Path) -> None:
+def test_processes_and_repeats_keep_them_as_well(toy, tmp_path):
     run(toy, tmp_path / "run", threads=4, processes=2, repeats=2)
     check(tmp_path / "run", 12)
     calls = [read_calls(tmp_path / "run", frame)[0] for frame in last_frames(tmp_path / "run").values()]
     assert len({call["settings"].get("rollout_id") for call in calls}) == 2  # which sample it was
 
 
-def test_none_are_kept_where_none_are_wanted(toy: ModuleType, tmp_path: Path) -> None:
+def test_none_are_kept_where_none_are_wanted(toy, tmp_path):
     run(toy, tmp_path / "run", calls=False)
     assert not (tmp_path / "run" / CALLS).exists()
 
 
-def test_a_question_that_is_asked_again_has_the_calls_of_its_last_attempt(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_question_that_is_asked_again_has_the_calls_of_its_last_attempt(toy, tmp_path):
     def failing(prompt: str) -> None:
         if "\nq3\n" in prompt:
             raise RuntimeError("no")
@@ -76,7 +76,7 @@ def test_a_question_that_is_asked_again_has_the_calls_of_its_last_attempt(toy: M
     assert answered["error"] is None
 
 
-def test_a_run_that_was_killed_or_out_of_budget_goes_on_without_duplicates(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_run_that_was_killed_or_out_of_budget_goes_on_without_duplicates(toy, tmp_path):
     folder = tmp_path / "run"
     with contextlib.suppress(BudgetExceeded):
         run(toy, folder, threads=1, budget=Budget(calls=3))
@@ -92,7 +92,7 @@ def test_a_run_that_was_killed_or_out_of_budget_goes_on_without_duplicates(toy: 
     check(folder, 6)
 
 
-def test_merged_shards_have_the_calls_of_the_rows_that_count(toy: ModuleType, tmp_path: Path) -> None:
+def test_merged_shards_have_the_calls_of_the_rows_that_count(toy, tmp_path):
     def failing(prompt: str) -> None:
         if "\nq2\n" in prompt:
             raise RuntimeError("no")
@@ -111,7 +111,7 @@ def test_merged_shards_have_the_calls_of_the_rows_that_count(toy: ModuleType, tm
     assert call["error"] is None
 
 
-def test_a_merge_without_any_calls_has_nothing_to_say(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_merge_without_any_calls_has_nothing_to_say(toy, tmp_path):
     for index in (1, 2):
         run(toy, tmp_path / str(index), shard=Shard(index, 2), calls=False)
     assert not any("calls" in notice for notice in merge([tmp_path / "1", tmp_path / "2"], tmp_path / "w").notices)

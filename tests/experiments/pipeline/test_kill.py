@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 from experiments.runs.files import read_rows
 
@@ -24,7 +23,7 @@ toy.run(toy.Toy(), toy.questions(400), connection=toy.link(toy.Engine(slowly)), 
 """
 
 
-def test_a_killed_run_is_taken_up_where_it_was(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_killed_run_is_taken_up_where_it_was(toy, tmp_path):
     folder, root = tmp_path / "run", Path(__file__).parents[3]
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(folder), str(Path(__file__).parents[1])],

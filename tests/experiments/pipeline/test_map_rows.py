@@ -41,14 +41,14 @@ def fail_on(*items: str) -> Callable[[str], None]:
     return before
 
 
-def test_items_that_fail_are_counted_at_the_end_and_done_by_resuming(toy: ModuleType, tmp_path: Path) -> None:
+def test_items_that_fail_are_counted_at_the_end_and_done_by_resuming(toy, tmp_path):
     with pytest.raises(UserError, match="2 of 12 items failed; resume to ask them again"):
         run(toy, tmp_path / "rows", fail_on("0b", "7b"))
     assert {row["id"] for row in read_rows(tmp_path / "rows")} == {str(n) for n in range(12)} - {"0", "7"}
     assert len(run(toy, tmp_path / "rows", fail_on())) == 12
 
 
-def test_an_lm_that_does_not_answer_ends_it(toy: ModuleType, tmp_path: Path) -> None:
+def test_an_lm_that_does_not_answer_ends_it(toy, tmp_path):
     asked: list[str] = []
 
     def before(prompt: str) -> None:
@@ -60,7 +60,7 @@ def test_an_lm_that_does_not_answer_ends_it(toy: ModuleType, tmp_path: Path) -> 
     assert len(asked) <= 2
 
 
-def test_rows_of_items_in_progress_are_kept(toy: ModuleType, tmp_path: Path) -> None:
+def test_rows_of_items_in_progress_are_kept(toy, tmp_path):
     """The pool runs ahead of the writer, which Ctrl-C interrupts."""
     from experiments.runs.files import RowLog
 

@@ -29,7 +29,7 @@ SETTINGS = {
 }
 
 
-def test_what_is_set_reaches_the_lm_and_what_is_not_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_set_reaches_the_lm_and_what_is_not_is_left_to_it(monkeypatch):
     seen = {}
     monkeypatch.setattr("experiments.world.connect.connect_any", lambda lm, **settings: seen.update(settings))
     open_lm(LMSpec(id="m", **SETTINGS))
@@ -47,7 +47,7 @@ def test_what_is_set_reaches_the_lm_and_what_is_not_is_left_to_it(monkeypatch: p
     ("settings", "message"),
     [({"model_type": "texts"}, "chat, text"), ({"model_type": "text"}, "api_base")],
 )
-def test_a_type_of_model_that_cannot_be_is_refused(settings: dict, message: str) -> None:
+def test_a_type_of_model_that_cannot_be_is_refused(settings, message):
     with pytest.raises(UserError, match=message):
         LMSpec(id="m", **settings)
 
@@ -69,19 +69,19 @@ def test_a_type_of_model_that_cannot_be_is_refused(settings: dict, message: str)
         ({"api_base": Path("server")}, "api_base must be text, got PosixPath('server')."),
     ],
 )
-def test_a_value_out_of_its_range_is_refused(settings: dict, message: str) -> None:
+def test_a_value_out_of_its_range_is_refused(settings, message):
     with pytest.raises(UserError) as error:
         LMSpec(id="m", **settings)
     assert str(error.value) == message
 
 
-def test_the_ends_of_ranges_are_allowed() -> None:
+def test_the_ends_of_ranges_are_allowed():
     ends = {"temperature": 2, "max_tokens": 1, "context_size": 512, "retries": 0, "timeout": float("inf")}
     assert LMSpec(id="m", **ends).temperature == 2
 
 
 @pytest.mark.parametrize("command", [ask, compile_, eval_])
-def test_each_command_hands_its_options_on(command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_each_command_hands_its_options_on(command, monkeypatch, tmp_path):
     def caught(config: LMSpec, budget: Budget | None) -> None:
         raise UserError(f"{config}")
 
@@ -98,7 +98,7 @@ def test_each_command_hands_its_options_on(command, monkeypatch: pytest.MonkeyPa
     assert str(error.value) == f"{LMSpec(id='m', **SETTINGS, connections=8 * threads)}"
 
 
-def test_what_setup_opens_is_looked_up_when_it_is_called() -> None:
+def test_what_setup_opens_is_looked_up_when_it_is_called():
     """A module that is imported while a test has put something in the place of a function would keep that for good."""
     kept = [
         (path.name, name.name)
@@ -111,7 +111,7 @@ def test_what_setup_opens_is_looked_up_when_it_is_called() -> None:
     assert kept == []
 
 
-def test_a_judge_draws_on_the_budget_of_the_lm_it_judges() -> None:
+def test_a_judge_draws_on_the_budget_of_the_lm_it_judges():
     connection = open_lm(LMSpec(id="simulated"), Budget(calls=3))
     judge = open_judge(LMSpec(id="simulated:1"), connection)
     assert judge is not None

@@ -5,8 +5,6 @@ import inspect
 import pytest
 
 import verihop
-from experiments.cli.shared import options
-from experiments.pipeline.setup import ProgramConfig
 from experiments.runs.specs import CompileSpec, RunSpec, StudySpec
 from signatures.common.specs import fields_of
 
@@ -22,8 +20,3 @@ def test_defaults_are_those_of_the_command(function, spec):
     shared = named.keys() & fields_of(spec).keys()
     assert len(shared) >= 2
     assert {name: named[name] for name in shared} == {name: fields_of(spec)[name].default for name in shared}
-
-
-def test_a_program_is_opened_with_the_defaults_of_the_options():
-    ours, theirs = fields_of(ProgramConfig), fields_of(options.AnyProgram)
-    assert all(ours[name].default == field.default for name, field in theirs.items() if name in ours)

@@ -140,13 +140,14 @@ def test_it_is_asked_in_every_way(world):
 
 
 def test_the_defaults_of_the_embedded_lm_are_those_of_the_command_line(world):
-    from experiments.pipeline.setup import ProgramConfig, with_defaults
+    from experiments.pipeline.setup import with_defaults
+    from experiments.runs.specs import ProgramSpec
     from programs.lms.spec import LMSpec
 
     with warnings.catch_warnings(record=True) as noted:
         warnings.simplefilter("always")
         program = verihop.load(index=world / "index")
-    expected = with_defaults(ProgramConfig(index=world / "index"), LMSpec())
+    expected = with_defaults(ProgramSpec(index=world / "index"), LMSpec())
     assert program.config == expected.program
     assert (program.config.program, program.config.preset, program.config.rerank) == ("rag", "small", "own")
     assert [str(each.message) for each in noted] == [expected.note]

@@ -1,8 +1,6 @@
 """Whether a run is the same experiment: what was scored later and old names of metrics do not count."""
 
 import json
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -11,7 +9,7 @@ from experiments.runs.files import as_asked, difference, read_rows
 NOW = {"metrics": {"em": "EM.", "passage_recall@2": "R."}, "seed": 0}
 
 
-def test_what_was_scored_later_is_taken_away() -> None:
+def test_what_was_scored_later_is_taken_away():
     stored = {
         "metrics": {"em": "EM.", "recall@2": "R, again.", "hit@1": "H.", "acc[judge]": "J."},
         "judge": {"id": "judge"},
@@ -27,12 +25,12 @@ def test_what_was_scored_later_is_taken_away() -> None:
 
 
 @pytest.mark.parametrize("scored", [None, 3, ["x"], [{}], [{"added": 3, "replaced": []}], {"added": ["em"]}])
-def test_a_damaged_record_takes_nothing_away(scored: object) -> None:
+def test_a_damaged_record_takes_nothing_away(scored):
     assert difference(as_asked({**NOW, "scored": scored}), NOW) is None
     assert as_asked({"metrics": 3}) == {"metrics": 3}
 
 
-def test_a_run_with_old_names_is_resumed(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_run_with_old_names_is_resumed(toy, tmp_path):
     options = {"metrics": ["em", "passage_recall@2"], "threads": 1, "folder": tmp_path / "run"}
     toy.run(toy.Toy(), toy.questions(4), connection=toy.link(toy.Engine()), **options)
     for name in ("run.json", "rows.jsonl"):

@@ -16,7 +16,7 @@ def write(folder: Path, *ids: str) -> None:
             log.append({"id": name})
 
 
-def test_a_torn_last_line_is_passed_over_and_then_cut_off(tmp_path: Path) -> None:
+def test_a_torn_last_line_is_passed_over_and_then_cut_off(tmp_path):
     write(tmp_path, "a", "b")
     with open(tmp_path / "rows.jsonl", "ab") as file:
         file.write('{"id": "c", "answer": "Mün'.encode()[:-1])
@@ -26,7 +26,7 @@ def test_a_torn_last_line_is_passed_over_and_then_cut_off(tmp_path: Path) -> Non
 
 
 @given(cut=st.integers(0, 200))
-def test_wherever_the_file_was_cut_whole_rows_survive(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+def test_wherever_the_file_was_cut_whole_rows_survive(tmp_path_factory, cut):
     folder = tmp_path_factory.mktemp("run")
     write(folder, *"abcdefgh")
     path = folder / "rows.jsonl"
@@ -39,31 +39,31 @@ def test_wherever_the_file_was_cut_whole_rows_survive(tmp_path_factory: pytest.T
     assert before == list("abcdefgh")[: len(before)]
 
 
-def test_a_broken_line_inside_is_reported_with_its_number(tmp_path: Path) -> None:
+def test_a_broken_line_inside_is_reported_with_its_number(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"id": "a"}\n{"id": \n{"id": "b"}\n')
     with pytest.raises(UserError, match=r"rows\.jsonl:2 is not a row"):
         read_rows(tmp_path)
 
 
-def test_the_last_row_of_a_question_counts(tmp_path: Path) -> None:
+def test_the_last_row_of_a_question_counts(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"id": "a", "error": "x"}\n{"id": "b"}\n{"id": "a", "error": null}\n')
     assert read_rows(tmp_path) == [{"id": "a", "error": None}, {"id": "b"}]
 
 
-def test_line_separators_and_half_surrogates_in_answers_do_no_harm(tmp_path: Path) -> None:
+def test_line_separators_and_half_surrogates_in_answers_do_no_harm(tmp_path):
     with RowLog(tmp_path) as log:
         log.append({"id": "a", "answer": "one\u2028two\x85three \ud83d"})
     assert read_rows(tmp_path)[0]["answer"] == "one\u2028two\x85three ?"
 
 
-def test_the_first_field_that_differs_is_named_and_a_sitting_is_not_an_experiment() -> None:
+def test_the_first_field_that_differs_is_named_and_a_sitting_is_not_an_experiment():
     old = {"program": {"knobs": {"k": 1}}, "git_revision": "a", "versions": {"dspy": "3"}, "threads": 1}
     assert difference(old, {**old, "git_revision": "b", "versions": {}, "threads": 8}) is None
     assert difference(old, {**old, "program": {"knobs": {"k": 2}}}).field == "program.knobs.k"
     assert difference(old, {**old, "program": {"knobs": {}}}) is not None
 
 
-def test_a_run_without_rows_may_be_started_afresh(tmp_path: Path) -> None:
+def test_a_run_without_rows_may_be_started_afresh(tmp_path):
     open_run(tmp_path / "run", {"seed": 1}, resume=False)
     open_run(tmp_path / "run", {"seed": 2}, resume=False)
     assert read_json(tmp_path / "run" / "run.json") == {"seed": 2}
@@ -71,7 +71,7 @@ def test_a_run_without_rows_may_be_started_afresh(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run_says_so(tmp_path):
     with pytest.raises(UserError, match="is not the folder of a run"):
         read_json(tmp_path / "run.json")
     (tmp_path / "run.json").write_text("[1")
@@ -86,7 +86,7 @@ def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:
         open_run(tmp_path, {}, resume=True)
 
 
-def test_the_next_session_removes_temporary_files_of_a_killed_one_and_nothing_else(tmp_path: Path) -> None:
+def test_the_next_session_removes_temporary_files_of_a_killed_one_and_nothing_else(tmp_path):
     with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / "run.json"):
         left = next(tmp_path.glob(".run.json.*.tmp")).name
         raise KeyboardInterrupt

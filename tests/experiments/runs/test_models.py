@@ -56,20 +56,6 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("fault", ROWS)
-def test_a_row_that_no_run_writes_is_refused_by_every_reader(fault, run, original, tmp_path):
-    folder = run(row=ROWS[fault])
-    for read in (
-        lambda: summarise(folder),
-        lambda: compare_runs([folder, original]),
-        lambda: write_report([folder], tmp_path / "r.html"),
-    ):
-        with pytest.raises(UserError, match=r"rows.jsonl:1 is not a row of a run") as caught:
-            read()
-        assert fault in str(caught.value)
-    assert not (tmp_path / "r.html").exists()
-
-
 DESCRIPTIONS = {
     "'metrics'": lambda description: description.pop("metrics"),
     "'program.knobs'": lambda description: description["program"].update(knobs=[]),
@@ -89,17 +75,24 @@ DESCRIPTIONS = {
 }
 
 
-@pytest.mark.parametrize("fault", DESCRIPTIONS)
-def test_a_description_that_no_run_writes_is_refused_by_every_reader(fault, run, original, tmp_path):
-    folder = run(description=DESCRIPTIONS[fault])
+FAULTS = [
+    *(({"row": change}, "rows.jsonl:1 is not a row of a run", fault) for fault, change in ROWS.items()),
+    *(({"description": change}, "run.json is damaged", fault) for fault, change in DESCRIPTIONS.items()),
+]
+
+
+@pytest.mark.parametrize(("changed", "said", "fault"), FAULTS, ids=[fault for *_, fault in FAULTS])
+def test_what_no_run_writes_is_refused_by_every_reader(changed, said, fault, run, original, tmp_path):
+    folder = run(**changed)
     for read in (
         lambda: summarise(folder),
         lambda: compare_runs([folder, original]),
         lambda: write_report([folder], tmp_path / "r.html"),
     ):
-        with pytest.raises(UserError, match="run.json is damaged") as caught:
+        with pytest.raises(UserError, match=said) as caught:
             read()
         assert fault in str(caught.value)
+    assert not (tmp_path / "r.html").exists()
 
 
 def test_a_run_comes_back_unchanged(original):

@@ -9,7 +9,7 @@ from signatures.common.errors import UserError
 
 
 @given(n=st.integers(1, 200), of=st.integers(1, 40))
-def test_every_item_is_in_one_shard_and_sizes_differ_by_one_at_most(n: int, of: int) -> None:
+def test_every_item_is_in_one_shard_and_sizes_differ_by_one_at_most(n, of):
     items, shards = list(range(n)), [Shard(index, of) for index in range(1, of + 1)]
     if of > n:
         with pytest.raises(UserError, match=f"choose at most {n} shards"):
@@ -23,7 +23,7 @@ def test_every_item_is_in_one_shard_and_sizes_differ_by_one_at_most(n: int, of: 
         assert [shard.position(place) for place in range(len(part))] == part  # items are their own positions
 
 
-def test_a_shard_depends_on_nothing_but_positions() -> None:
+def test_a_shard_depends_on_nothing_but_positions():
     items = [f"id{n}" for n in range(10)]
     assert Shard(2, 3).select(items) == ["id1", "id4", "id7"]
     assert Shard.parse("2/3") == Shard.parse(" 2 / 3 ") == Shard(2, 3)
@@ -31,12 +31,12 @@ def test_a_shard_depends_on_nothing_but_positions() -> None:
 
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "0/0", "1/0"])
-def test_a_number_outside_1_to_n_is_refused(text: str) -> None:
+def test_a_number_outside_1_to_n_is_refused(text):
     with pytest.raises(UserError, match=f"There is no shard {text}: shards are numbered from 1 to n"):
         Shard.parse(text)
 
 
 @pytest.mark.parametrize("text", ["x", "", "1", "1/", "/4", "-1/4", "1/4/2", "1.0/4", "²/4", "1/" + "9" * 5000])
-def test_what_is_no_shard_is_refused(text: str) -> None:
+def test_what_is_no_shard_is_refused(text):
     with pytest.raises(UserError, match="A shard is written i/n, as in 1/4 to 4/4"):
         Shard.parse(text)

@@ -57,7 +57,8 @@ def test_other_programs_are_built_without_and_changed_knobs_keep_it(retriever):
 
 def test_the_commands_give_it_the_embedder():
     from corpora.retrievers.embedder import EmbedderSimilarity
-    from experiments.pipeline.setup import ProgramConfig, open_program
+    from experiments.pipeline.setup import open_program
+    from experiments.runs.specs import ProgramSpec
 
-    program = open_program(ProgramConfig("meta_rag"), None, None, contexts=True)
+    program = open_program(ProgramSpec(program="meta_rag"), None, None, contexts=True)
     assert isinstance(program.similarity, EmbedderSimilarity)

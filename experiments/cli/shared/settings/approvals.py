@@ -19,7 +19,6 @@ def approve(path: Path, digest: str) -> None:
     """Approve a settings file with this content, in place of any other content.
 
     Args:
-        path: The file.
         digest: SHA-256 of its content, in hexadecimal.
 
     Raises:

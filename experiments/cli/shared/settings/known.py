@@ -67,7 +67,6 @@ class Variable:
     """An environment variable that is no option of a command.
 
     Args:
-        name: Of the variable.
         meaning: What it sets.
         secret: Its value is never shown.
     """
@@ -127,7 +126,6 @@ def checked(name: str, value: object, place: str) -> Any:
     """Return the value of a setting of the file, as its option takes it.
 
     Args:
-        name: Of a setting of the file.
         value: As TOML gives it.
         place: File and line, for messages.
 
@@ -183,7 +181,6 @@ def converted(name: str, value: Any, place: str) -> Any:
     """Return a value as its option makes it of the words of a command.
 
     Args:
-        name: Of a setting that is an option.
         value: Text, or of the option's type.
         place: File and line, or the variable, for messages.
 
@@ -219,11 +216,6 @@ def _check_words(name: str, value: Any) -> None:
         _LM[name].check(value)
     if name == "budget":
         parse_limits(value, name)
-
-
-def is_name_of_a_key(name: str) -> bool:
-    """Return whether something of this name, which is no setting, would be a key or a password."""
-    return _NAME_OF_A_KEY.search(name) is not None
 
 
 def refuse_key(name: str, value: object, place: str) -> None:
@@ -357,7 +349,7 @@ def _nearest(here: Path) -> Path | None:
     """Return the first settings file in a folder and its parents, as far as they are looked at."""
     homes = _homes()
     for folder in (here, *here.parents):
-        if folder != here and _writable_by_all(folder):
+        if folder != here and _POSIX and folder.stat().st_mode & stat.S_IWOTH:  # all may write there
             return None
         path = folder / NAME
         if path.is_file():
@@ -375,15 +367,10 @@ def _homes() -> tuple[Path, ...]:
     return home, home.resolve()
 
 
-def _writable_by_all(folder: Path) -> bool:
-    return _POSIX and bool(folder.stat().st_mode & stat.S_IWOTH)
-
-
 def read_file(path: Path, *, trusted: bool = False) -> SettingsFile:
     """Return the settings of a file, checked.
 
     Args:
-        path: The file.
         trusted: All of its settings apply, whether or not its content was approved.
 
     Raises:
@@ -413,12 +400,7 @@ def read_file(path: Path, *, trusted: bool = False) -> SettingsFile:
 
 
 def _reasons(values: Mapping[str, Any], distrusted: str) -> dict[str, str]:
-    """Return why settings of a file do not apply, by name.
-
-    Args:
-        values: What the file says.
-        distrusted: Why it may not set everything; empty if it may.
-    """
+    """Return why settings of a file do not apply, by name."""
     found = {name: _WITHOUT_LM for name in ("api_base", "api_key_env") if name in values and "lm" not in values}
     if distrusted:
         found = {name: distrusted for name in values if not harmless(name)}
@@ -428,7 +410,6 @@ def _reasons(values: Mapping[str, Any], distrusted: str) -> dict[str, str]:
 
 
 def _resolved(file: SettingsFile, name: str, value: Any) -> Any:
-    """Return a value with a path in it relative to the file's folder."""
     assert file.path is not None
     try:
         # A link to an approved file is that file: nothing beside the link takes the place of what is beside the file.
@@ -440,7 +421,6 @@ def _resolved(file: SettingsFile, name: str, value: Any) -> Any:
 
 
 def _content(path: Path) -> bytes:
-    """Return the bytes of a settings file."""
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
@@ -470,7 +450,6 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
 
 
 def _lines(text: str) -> dict[str, int]:
-    """Return where each key stands at the beginning of a line."""
     found: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if match := re.match(r"""\s*["']?([\w-]+)["']?\s*=|\s*\[\s*([\w-]+)""", line):
@@ -485,7 +464,7 @@ def _check_name(name: str, value: object, place: str) -> None:
     shown = name if len(name) <= 60 else f"{name[:57]}..."
     alike = name.lower().replace("-", "_")  # an option's spelling
     near = difflib.get_close_matches(alike, names(), 1, cutoff=_NEAR)
-    if not near and is_name_of_a_key(name):
+    if not near and _NAME_OF_A_KEY.search(name):
         raise UserError(f"{place}: {shown} is no setting, and no key or password may stand in this file: {CURE}.")
     if not near and isinstance(value, dict):
         raise UserError(f"{place}: settings stand outside of tables: omit the line [{shown}].")
@@ -495,7 +474,6 @@ def _check_name(name: str, value: object, place: str) -> None:
 
 
 def _from_folder(name: str, value: Any, folder: Path) -> Any:
-    """Return a value with a path in it relative to the file's folder, weights only if they are there."""
     if name == CACHE_DIR:
         path = expanded(value)
         return str(path if path.is_absolute() else folder / path)
@@ -531,7 +509,7 @@ _ARTIFACT = ("artifact", "artifact_folder", "folder", "cheap")  # parameters tha
 _ORDER = ("lm", "api_base")  # these decide which of the others hold
 
 
-def holding(places: Sequence[Mapping[str, Any]], recorded: str | None = None) -> dict[str, int]:
+def deciding_places(places: Sequence[Mapping[str, Any]], recorded: str | None = None) -> dict[str, int]:
     """Return for each setting the number of the place whose value holds.
 
     The first place that states a setting decides. But an LM and what is said of it belong together: where a place names
@@ -548,22 +526,22 @@ def holding(places: Sequence[Mapping[str, Any]], recorded: str | None = None) ->
     if any("lm" in place for place in places):
         recorded = None
     for number, place in enumerate(places):
-        held = {name: places[at][name] for name, at in found.items()}
-        left_out = _left_out(place, held if recorded is None or number == TYPED else {"lm": recorded, **held})
+        active = {name: places[at][name] for name, at in found.items()}
+        left_out = _left_out(place, active if recorded is None or number == TYPED else {"lm": recorded, **active})
         for name in place:
             if name not in left_out:
                 found.setdefault(name, number)
     return found
 
 
-def _left_out(place: Mapping[str, Any], held: Mapping[str, Any]) -> set[str]:
+def _left_out(place: Mapping[str, Any], active: Mapping[str, Any]) -> set[str]:
     """Return the settings of a place that stronger ones make void."""
     void: set[str] = set()
-    if "lm" in held and "lm" in place and place["lm"] != held["lm"]:
+    if "lm" in active and "lm" in place and place["lm"] != active["lm"]:
         void.update(OF_MODEL)
-    if "lm" in held and in_process(held["lm"]) and "api_base" not in held:
+    if "lm" in active and in_process(active["lm"]) and "api_base" not in active:
         void.update(OF_ADDRESS)
-    if "api_base" in held and "api_base" in place and place["api_base"] != held["api_base"]:
+    if "api_base" in active and "api_base" in place and place["api_base"] != active["api_base"]:
         void.update(OF_SERVER)
     return void
 
@@ -623,7 +601,7 @@ def read_settings() -> Settings:
 
 
 @dataclass(frozen=True)
-class Held:
+class ActiveSettings:
     """What holds in one command.
 
     Args:
@@ -669,12 +647,11 @@ def shown(value: Any) -> str:
     return without_secrets(value) if isinstance(value, str) and "://" in value else without_keys(f"{value}")
 
 
-def hold(context: Any, parameters: Sequence[Any], settings: Settings) -> Held:
+def apply_settings(context: Any, parameters: Sequence[Any], settings: Settings) -> ActiveSettings:
     """Set the options of a parsed command to the values that hold.
 
     Args:
         context: Of the command, after its words are parsed.
-        parameters: Of the command.
         settings: What variables and the file say.
     """
     options = {name: option for option in parameters if (name := setting_of(option)) is not None}
@@ -684,23 +661,20 @@ def hold(context: Any, parameters: Sequence[Any], settings: Settings) -> Held:
         if context.get_parameter_source(option.name).name == "COMMANDLINE"
     }
     places = settings.places(typed)
-    held_at = holding(places, _recorded_lm(context.params))
+    held_at = deciding_places(places, _recorded_lm(context.params))
     numbers = {name: number for name, number in held_at.items() if name in options}
     for name, option in options.items():
         context.params[option.name] = places[numbers[name]][name] if name in numbers else option.default
     values = {name: context.params[option.name] for name, option in options.items()}
-    held = Held(settings, values, numbers)
-    context.meta[_META] = held
-    return held
+    active = ActiveSettings(settings, values, numbers)
+    context.meta[_META] = active
+    return active
 
 
 def _recorded_lm(parameters: Mapping[str, Any]) -> str | None:
     """Return the LM that the artifact of a command was compiled with; None if there is none, or it is on a server.
 
     What is no artifact is left to the command, which says so.
-
-    Args:
-        parameters: Of the command, by name.
     """
     folder = next((parameters[name] for name in _ARTIFACT if parameters.get(name) is not None), None)
     if folder is None:
@@ -714,20 +688,20 @@ def _recorded_lm(parameters: Mapping[str, Any]) -> str | None:
     return None if lm is None or lm.on_server else lm.id
 
 
-_in_force: ContextVar[Held | None] = ContextVar("settings", default=None)
+_active: ContextVar[ActiveSettings | None] = ContextVar("settings", default=None)
 
 
-def held_by(context: Any) -> Held | None:
-    """Return what `hold` set in the context of a command; None if it was never called."""
-    held: Held | None = context.meta.get(_META)
-    return held
+def settings_of(context: Any) -> ActiveSettings | None:
+    """Return what `apply_settings` set in the context of a command; None if it was never called."""
+    active: ActiveSettings | None = context.meta.get(_META)
+    return active
 
 
-def held_here() -> Held:
+def active_settings() -> ActiveSettings:
     """Return what holds in the command that runs."""
-    held = _in_force.get()
-    assert held is not None, "no command runs"
-    return held
+    active = _active.get()
+    assert active is not None, "no command runs"
+    return active
 
 
 def to_type(values: Mapping[str, Any]) -> list[str]:
@@ -736,12 +710,12 @@ def to_type(values: Mapping[str, Any]) -> list[str]:
     Args:
         values: By name of the setting; those of an LM all together, since one may decide about another.
     """
-    held = _in_force.get()
-    settings = Settings() if held is None else held.settings
+    active = _active.get()
+    settings = Settings() if active is None else active.settings
     typed: dict[str, Any] = {}
     for name in sorted(values, key=lambda name: (*_ORDER, name).index(name)):
         places = settings.places(typed)
-        number = holding(places).get(name)
+        number = deciding_places(places).get(name)
         standing = known_options()[name].default if number is None else places[number][name]
         if values[name] != standing:
             typed[name] = values[name]
@@ -749,17 +723,17 @@ def to_type(values: Mapping[str, Any]) -> list[str]:
 
 
 @contextlib.contextmanager
-def in_force(held: Held) -> Iterator[None]:
+def settings_applied(active: ActiveSettings) -> Iterator[None]:
     """Let settings hold while a command runs: `to_type` knows them, and the cache is the one that the file names.
 
     Variables of the cache are stronger than the file. Child processes inherit the choice.
     """
-    added = {f"{PREFIX}{name.upper()}": str(value) for name, (value, _) in held.settings.cache_of_files().items()}
-    token = _in_force.set(held)
+    added = {f"{PREFIX}{name.upper()}": str(value) for name, (value, _) in active.settings.cache_of_files().items()}
+    token = _active.set(active)
     os.environ.update(added)
     try:
         yield
     finally:
-        _in_force.reset(token)
+        _active.reset(token)
         for name in added:
             os.environ.pop(name, None)

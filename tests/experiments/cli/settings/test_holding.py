@@ -2,13 +2,20 @@
 
 import pytest
 
-from experiments.cli.shared.settings.known import Held, Settings, SettingsFile, holding, in_force, to_type
+from experiments.cli.shared.settings.known import (
+    ActiveSettings,
+    Settings,
+    SettingsFile,
+    deciding_places,
+    settings_applied,
+    to_type,
+)
 
 SERVER = {"lm": "big", "api_base": "http://a/v1", "api_key_env": "KEY_A", "max_tokens": 99, "threads": 4}
 
 
 def held(*places: dict) -> dict:
-    return {name: places[number][name] for name, number in holding(places).items()}
+    return {name: places[number][name] for name, number in deciding_places(places).items()}
 
 
 def test_the_strongest_place_decides():
@@ -49,11 +56,11 @@ def test_an_lm_in_this_process_takes_no_server():
 
 def test_the_lm_of_an_artifact_in_this_process_takes_no_server_of_settings():
     weaker = {"api_base": "http://a/v1", "api_key_env": "KEY_A", "threads": 2}
-    assert holding([{}, {}, weaker], "simulated:1") == {"threads": 2}
-    assert holding([{}, weaker, {}], "openai/m") == dict.fromkeys(weaker, 1)
-    assert holding([{}, {"lm": "m"}, weaker], "embedded") == {"lm": 1, **dict.fromkeys(weaker, 2)}
+    assert deciding_places([{}, {}, weaker], "simulated:1") == {"threads": 2}
+    assert deciding_places([{}, weaker, {}], "openai/m") == dict.fromkeys(weaker, 1)
+    assert deciding_places([{}, {"lm": "m"}, weaker], "embedded") == {"lm": 1, **dict.fromkeys(weaker, 2)}
     typed = {"api_base": "http://b/v1"}  # the command asks which model that is to be
-    assert holding([typed, {}, weaker], "embedded") == {"api_base": 0, "threads": 2}
+    assert deciding_places([typed, {}, weaker], "embedded") == {"api_base": 0, "threads": 2}
 
 
 def test_a_place_that_is_made_void_does_not_hide_a_weaker_one():
@@ -82,7 +89,7 @@ NONE = dict.fromkeys(LM)
 )
 def test_what_must_be_typed_for_the_same_to_hold_again(used, typed):
     file = SettingsFile(values={name: value for name, value in SERVER.items() if name in LM})
-    with in_force(Held(Settings(files=[file]), {}, {})):
+    with settings_applied(ActiveSettings(Settings(files=[file]), {}, {})):
         assert to_type({**NONE, **used}) == typed
     again = {name: used[name] for name in typed}
     assert held(again, file.values) == used

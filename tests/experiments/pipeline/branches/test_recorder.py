@@ -172,11 +172,13 @@ def test_the_record_names_no_paths_and_no_machine():
 
 
 def test_a_run_with_fixed_contexts_is_replayed_but_not_added_to(setup, world, tmp_path):
+    from corpora.passages import read_passages
     from experiments.pipeline.branches.recorder import buying
-    from experiments.pipeline.setup import open_contexts
+    from experiments.runs.fixed_contexts import choose_contexts
 
     program, questions, connection = setup()
-    chosen = open_contexts(questions, "complete", world / "passages.jsonl", n=4, seed=0)
+    passages = list(read_passages(world / "passages.jsonl"))
+    chosen = choose_contexts(questions, passages, knowledge="complete", n=4, seed=0)
     evaluate(
         program,
         chosen.questions,

@@ -49,9 +49,7 @@ def last_rows(joined: Joined) -> dict[Any, Any]:
 
 
 @given(histories=HISTORIES, of=st.integers(1, 4), order=st.randoms())
-def test_disjoint_parts_give_all_lines_once_in_any_order(
-    histories: list[tuple[int, bool]], of: int, order: Any
-) -> None:
+def test_disjoint_parts_give_all_lines_once_in_any_order(histories, of, order):
     whole = lines(histories)
     parts = [part(f"{n}", [each for each in whole if int(each.row["id"][1:]) % of == n], costs=n) for n in range(of)]
     order.shuffle(parts)
@@ -62,7 +60,7 @@ def test_disjoint_parts_give_all_lines_once_in_any_order(
 
 
 @given(histories=HISTORIES, cut=st.integers(1, 24), data=st.data())
-def test_a_copy_that_went_on_adds_only_what_is_new(histories: list[tuple[int, bool]], cut: int, data: Any) -> None:
+def test_a_copy_that_went_on_adds_only_what_is_new(histories, cut, data):
     whole = lines(histories)
     costs = data.draw(st.tuples(st.integers(0, 3), st.integers(0, 3)))
     first = part("first", whole[:cut], costs=min(costs))
@@ -74,12 +72,12 @@ def test_a_copy_that_went_on_adds_only_what_is_new(histories: list[tuple[int, bo
         assert len(joined.costs) == max(costs)
 
 
-def test_costs_of_parts_that_share_no_row_are_all_counted() -> None:
+def test_costs_of_parts_that_share_no_row_are_all_counted():
     parts = [part("a", [attempt(0, 0)], costs=2), part("b", [attempt(1, 0)], costs=2)]
     assert len(join(parts).costs) == 4
 
 
-def test_an_answer_counts_wherever_the_failure_came_from() -> None:
+def test_an_answer_counts_wherever_the_failure_came_from():
     failed, answered = part("a", [attempt(0, 0, error="failed")]), part("b", [attempt(0, 1)])
     for parts in ([failed, answered], [answered, failed]):
         attempts = join(parts).rows["q0", 1]

@@ -45,7 +45,7 @@ def without_key(path: Path, *names: str) -> None:
     path.write_text(json.dumps({name: value for name, value in read_json(path).items() if name not in names}))
 
 
-def test_three_shards_merged_are_as_one_run(toy: ModuleType, tmp_path: Path) -> None:
+def test_three_shards_merged_are_as_one_run(toy, tmp_path):
     one = run(toy, tmp_path / "one", threads=1)
     report = merge(shards(toy, tmp_path), tmp_path / "whole")
     assert report.summary.complete
@@ -62,7 +62,7 @@ def test_three_shards_merged_are_as_one_run(toy: ModuleType, tmp_path: Path) -> 
     assert {path.name for path in (tmp_path / "whole").iterdir()} == {"run.json", "rows.jsonl", "summary.json"}
 
 
-def test_a_merged_run_is_merged_in_any_order_of_its_parts(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_merged_run_is_merged_in_any_order_of_its_parts(toy, tmp_path):
     parts = shards(toy, tmp_path, repeats=2, temperature=0.7)
     merge(parts, tmp_path / "a")
     merge(parts[::-1], tmp_path / "b")
@@ -72,7 +72,7 @@ def test_a_merged_run_is_merged_in_any_order_of_its_parts(toy: ModuleType, tmp_p
     assert keys == [(repeat, f"id{n}") for repeat in (1, 2) for n in range(8)]
 
 
-def test_a_shard_is_resumed_as_any_run_and_not_as_another_shard(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_shard_is_resumed_as_any_run_and_not_as_another_shard(toy, tmp_path):
     folder = run(toy, tmp_path / "s2", Shard(2, 3))
     lines = (folder / "rows.jsonl").read_bytes().splitlines(keepends=True)
     (folder / "rows.jsonl").write_bytes(b"".join(lines[:1]))
@@ -86,7 +86,7 @@ def test_a_shard_is_resumed_as_any_run_and_not_as_another_shard(toy: ModuleType,
         run(toy, tmp_path / "other", Shard(1, 9))
 
 
-def test_costs_of_failures_and_of_unfinished_questions_are_added(toy: ModuleType, tmp_path: Path) -> None:
+def test_costs_of_failures_and_of_unfinished_questions_are_added(toy, tmp_path):
     def fail(prompt: str) -> None:
         if "\nq3\n" in prompt:
             raise RuntimeError("no answer")
@@ -104,7 +104,7 @@ def test_costs_of_failures_and_of_unfinished_questions_are_added(toy: ModuleType
     assert len((tmp_path / "whole" / "rows.jsonl").read_text().splitlines()) == 9
 
 
-def test_the_provenance_of_each_part_is_kept(toy: ModuleType, tmp_path: Path) -> None:
+def test_the_provenance_of_each_part_is_kept(toy, tmp_path):
     parts = shards(toy, tmp_path)
     changed = read_json(parts[1] / "run.json")
     changed |= {"git_revision": "other", "started": "2020-01-01T00:00:00+00:00", "notes": ["Mind this."]}
@@ -136,9 +136,7 @@ def test_the_provenance_of_each_part_is_kept(toy: ModuleType, tmp_path: Path) ->
         ({"n": 9}, "questions.n is 9, there 8"),
     ],
 )
-def test_parts_of_another_run_are_refused_with_the_value(
-    toy: ModuleType, tmp_path: Path, change: dict[str, Any], field: str
-) -> None:
+def test_parts_of_another_run_are_refused_with_the_value(toy, tmp_path, change, field):
     first, second = shards(toy, tmp_path, of=2)
     shutil.rmtree(second)
     program = toy.Toy(k=change.pop("k", 2))
@@ -147,7 +145,7 @@ def test_parts_of_another_run_are_refused_with_the_value(
         merge([first, second], tmp_path / "whole")
 
 
-def test_another_index_other_texts_and_other_numbers_of_shards_are_refused(toy: ModuleType, tmp_path: Path) -> None:
+def test_another_index_other_texts_and_other_numbers_of_shards_are_refused(toy, tmp_path):
     parts = shards(toy, tmp_path, of=2)
     before = read_json(parts[1] / "run.json")
     (parts[1] / "run.json").write_text(json.dumps({**before, "corpus": {"fingerprint": "abc"}}))
@@ -161,7 +159,7 @@ def test_another_index_other_texts_and_other_numbers_of_shards_are_refused(toy: 
     assert not (tmp_path / "whole").exists()
 
 
-def test_missing_shards_and_answers_are_refused_or_merged_on_request(toy: ModuleType, tmp_path: Path) -> None:
+def test_missing_shards_and_answers_are_refused_or_merged_on_request(toy, tmp_path):
     parts = shards(toy, tmp_path, of=4)
     with pytest.raises(UserError, match="Shards without a part: 2/4, 4/4. Name their folders, or merge what there is"):
         merge([parts[0], parts[2]], tmp_path / "whole")
@@ -177,7 +175,7 @@ def test_missing_shards_and_answers_are_refused_or_merged_on_request(toy: Module
     assert (engine.calls, len(read_rows(tmp_path / "half"))) == (5, 8)
 
 
-def test_an_incomplete_merge_is_merged_with_the_rest(toy: ModuleType, tmp_path: Path) -> None:
+def test_an_incomplete_merge_is_merged_with_the_rest(toy, tmp_path):
     parts = shards(toy, tmp_path)
     merge([parts[2], parts[1]], tmp_path / "half", incomplete=True)
     report = merge([parts[0], tmp_path / "half"], tmp_path / "whole")
@@ -185,7 +183,7 @@ def test_an_incomplete_merge_is_merged_with_the_rest(toy: ModuleType, tmp_path: 
     assert [row["id"] for row in read_rows(tmp_path / "whole")] == [f"id{n}" for n in range(8)]
 
 
-def test_a_copy_that_went_on_counts_shared_rows_and_costs_once(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_copy_that_went_on_counts_shared_rows_and_costs_once(toy, tmp_path):
     first = run(toy, tmp_path / "first")
     log_unfinished(first, [{"calls": 5}])
     lines = (first / "rows.jsonl").read_bytes().splitlines(keepends=True)
@@ -199,7 +197,7 @@ def test_a_copy_that_went_on_counts_shared_rows_and_costs_once(toy: ModuleType, 
     assert "rows are in the order in which they were written" in report.notices[0]  # no question file
 
 
-def test_the_same_question_with_two_answers_is_refused(toy: ModuleType, tmp_path: Path) -> None:
+def test_the_same_question_with_two_answers_is_refused(toy, tmp_path):
     first = run(toy, tmp_path / "first")
     shutil.copytree(first, tmp_path / "second")
     rows = (first / "rows.jsonl").read_text()
@@ -208,7 +206,7 @@ def test_the_same_question_with_two_answers_is_refused(toy: ModuleType, tmp_path
         merge([first, tmp_path / "second"], tmp_path / "whole")
 
 
-def test_a_locked_part_an_existing_folder_and_a_part_named_twice_are_refused(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_locked_part_an_existing_folder_and_a_part_named_twice_are_refused(toy, tmp_path):
     parts = shards(toy, tmp_path, of=2)
     with run_lock(parts[1]), pytest.raises(UserError, match="Another process is writing the run in .*s2"):
         merge(parts, tmp_path / "whole")
@@ -223,7 +221,7 @@ def test_a_locked_part_an_existing_folder_and_a_part_named_twice_are_refused(toy
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s1", "s2"]
 
 
-def test_a_row_of_another_shard_and_other_ids_are_refused(toy: ModuleType, tmp_path: Path) -> None:
+def test_a_row_of_another_shard_and_other_ids_are_refused(toy, tmp_path):
     parts = shards(toy, tmp_path, of=2)
     rows = (parts[0] / "rows.jsonl").read_bytes()
     (parts[0] / "rows.jsonl").write_bytes(rows + (parts[1] / "rows.jsonl").read_bytes())
@@ -237,9 +235,7 @@ def test_a_row_of_another_shard_and_other_ids_are_refused(toy: ModuleType, tmp_p
         merge(parts, tmp_path / "whole")
 
 
-def test_a_merge_that_fails_leaves_nothing_and_one_that_was_killed_is_no_obstacle(
-    toy: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_merge_that_fails_leaves_nothing_and_one_that_was_killed_is_no_obstacle(toy, tmp_path, monkeypatch):
     parts = shards(toy, tmp_path, of=2)
 
     def broken(*arguments: Any, **options: Any) -> None:

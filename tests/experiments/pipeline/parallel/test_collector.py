@@ -23,7 +23,7 @@ class Told(Control):
         self.event.set()
 
 
-def test_an_error_waits_for_the_questions_in_progress_and_stops_their_calls() -> None:
+def test_an_error_waits_for_the_questions_in_progress_and_stops_their_calls():
     """Otherwise their threads compute in a library while the process ends, which crashes it (exit code 134)."""
     control, begun, ended = Told(), threading.Event(), []
 

@@ -7,7 +7,7 @@ import pytest
 from experiments.pipeline.parallel.thread_pool import Outcome, ThreadPool
 
 
-def test_ctrl_c_raises_between_two_outcomes_and_loses_none() -> None:
+def test_ctrl_c_raises_between_two_outcomes_and_loses_none():
     before = signal.getsignal(signal.SIGINT)
     pool = ThreadPool(lambda item: item, range(5), threads=2)
     seen = []
@@ -21,7 +21,7 @@ def test_ctrl_c_raises_between_two_outcomes_and_loses_none() -> None:
     assert sorted(seen) == [0, 1, 2, 3, 4]
 
 
-def test_ctrl_c_after_the_last_outcome_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_after_the_last_outcome_is_not_lost(monkeypatch):
     pool, seen = ThreadPool(lambda item: item, range(1), threads=1), []
     after = pool._next
 
@@ -36,7 +36,7 @@ def test_ctrl_c_after_the_last_outcome_is_not_lost(monkeypatch: pytest.MonkeyPat
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_second_ctrl_c_raises_at_once() -> None:
+def test_a_second_ctrl_c_raises_at_once():
     before = signal.getsignal(signal.SIGINT)
     seen = []
     with pytest.raises(KeyboardInterrupt):
@@ -47,7 +47,7 @@ def test_a_second_ctrl_c_raises_at_once() -> None:
     assert (seen, signal.getsignal(signal.SIGINT)) == ([], before)
 
 
-def test_an_error_in_the_loop_restores_the_handler() -> None:
+def test_an_error_in_the_loop_restores_the_handler():
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(ZeroDivisionError):
         for outcome in ThreadPool(lambda item: item, range(2), threads=1):

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,24 +11,16 @@ from corpora.passages import PassageRecord, write_passages
 from corpora.questions import Question, write_questions
 from experiments.analysis.compare import compare_runs
 from experiments.analysis.traces import _cells
-from experiments.pipeline.scoring.foreign import score_predictions
 from experiments.pipeline.scoring.passage_texts import Corpus
-from experiments.pipeline.scoring.score import ScoreReport
-from experiments.pipeline.scoring.score_config import ScoreConfig
 from experiments.runs.files import read_rows
 from optimizers.metrics.scoring import COSTS
-from optimizers.metrics.typed.opened import open_typed
 from signatures.common.errors import UserError
+from tests.experiments.pipeline.scoring.predictions import lines, means, score
 
 LONG = "The very long title of a list of lighthouses in"
 NORTH, SOUTH = (
     PassageRecord(id=passage_id(f"{LONG} {part}", "A."), title=f"{LONG} {part}", text="A.") for part in "NS"
 )
-
-
-def lines(path: Path, *records: Any) -> Path:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return path
 
 
 @pytest.fixture
@@ -38,17 +29,6 @@ def questions(tmp_path: Path) -> Path:
     gold = {"gold_ids": [NORTH.id], "context_ids": [SOUTH.id, NORTH.id], "gold_sentences": [(NORTH.id, 0)]}
     write_questions(path, [Question(id=f"id{n}", question=f"Question {n}?", answers=["Ada"], **gold) for n in range(2)])
     return path
-
-
-def score(path: Path, questions: Path, names: str, out: str = "out", **options: Any) -> ScoreReport:
-    config = ScoreConfig(
-        metrics=open_typed(names.split(",")), questions=questions, progress=False, threads=1, **options
-    )
-    return score_predictions(path, config, path.parent / out)
-
-
-def means(report: ScoreReport) -> dict[str, float | None]:
-    return {name: mean.mean for name, mean in report.summary.metrics.items()}
 
 
 def test_a_prediction_without_facts_in_a_file_with_facts_has_none(questions, tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,16 +11,12 @@ from corpora.questions import Question, write_questions
 from experiments.analysis.compare import compare_runs
 from experiments.pipeline.scoring.foreign import read_predictions, score_predictions
 from experiments.pipeline.scoring.passage_texts import Corpus
-from experiments.pipeline.scoring.score import ScoreReport, score_run
+from experiments.pipeline.scoring.score import score_run
 from experiments.pipeline.scoring.score_config import ScoreConfig
 from experiments.runs.files import read_rows
 from optimizers.metrics.typed.opened import open_typed
 from signatures.common.errors import UserError
-
-
-def lines(path: Path, *records: Any) -> Path:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return path
+from tests.experiments.pipeline.scoring.predictions import lines, means, score
 
 
 @pytest.fixture
@@ -30,16 +25,6 @@ def questions(tmp_path: Path) -> Path:
     gold = {"gold_ids": ["p1", "p2"], "context_ids": ["p1", "x", "p2"]}
     write_questions(path, [Question(id=f"id{n}", question=f"Question {n}?", answers=["Ada"], **gold) for n in range(3)])
     return path
-
-
-def score(path: Path, questions: Path, names: str, out: str = "out", **options: Any) -> ScoreReport:
-    metrics = open_typed(names.split(","))
-    config = ScoreConfig(metrics=metrics, questions=questions, progress=False, threads=1, **options)
-    return score_predictions(path, config, path.parent / out)
-
-
-def means(report: ScoreReport) -> dict[str, float | None]:
-    return {name: mean.mean for name, mean in report.summary.metrics.items()}
 
 
 def test_json_lines_are_matched_by_id_or_by_words(questions, tmp_path):

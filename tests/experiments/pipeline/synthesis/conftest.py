@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.pipeline.setup import ProgramConfig
 from experiments.pipeline.synthesis.opened import SynthesisRequest
+from experiments.runs.specs import ProgramSpec
 from programs.lms.spec import LMSpec
 
 
@@ -27,9 +27,7 @@ def request_for(world) -> Callable[..., SynthesisRequest]:
     def make(program: str | None = "genground", *, knobs: dict | None = None, **changes) -> SynthesisRequest:
         settings = {
             "files": [("world", world / "questions.jsonl")],
-            "program": ProgramConfig(
-                program=program, index=world / "index", knobs={"k": 4} if knobs is None else knobs
-            ),
+            "program": ProgramSpec(program=program, index=world / "index", knobs={"k": 4} if knobs is None else knobs),
             "teacher": LMSpec(id="simulated", cache=False),
             "student": "json",
             "limit": 12,

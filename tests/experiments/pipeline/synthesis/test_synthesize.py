@@ -133,7 +133,7 @@ import os, sys
 from pathlib import Path
 from experiments.pipeline.synthesis.opened import open_synthesis
 from experiments.pipeline.synthesis.opened import SynthesisRequest
-from experiments.pipeline.setup import ProgramConfig
+from experiments.runs.specs import ProgramSpec
 from programs.lms.spec import LMSpec
 from experiments.runs.files import RowLog
 append = RowLog.append
@@ -146,7 +146,7 @@ RowLog.append = told
 world, out = Path(sys.argv[1]), Path(sys.argv[2])
 open_synthesis(SynthesisRequest(
     files=[("world", world / "questions.jsonl")], teacher=LMSpec(id="simulated", cache=False), student="json", limit=12,
-    program=ProgramConfig(program="genground", index=world / "index", knobs={"k": 4}), threads=2,
+    program=ProgramSpec(program="genground", index=world / "index", knobs={"k": 4}), threads=2,
 )).run(out, progress=False)
 """
 

@@ -7,6 +7,7 @@ import sqlite3
 import pytest
 
 from corpora.questions import Question
+from optimizers.metrics.catalog import get_metric
 from optimizers.tuning.objective import Goal
 from optimizers.tuning.storages import DatabaseWithHeartbeat
 from programs.artifact import load, read_artifact
@@ -142,26 +143,18 @@ def test_test_questions_are_refused(tune, engine):
     assert engine.requests == []
 
 
-def test_training_questions_are_apart_from_those_of_the_trials(tune):
-    with pytest.raises(UserError, match="in the training set and in the validation set"):
-        tune(trainset=[Question(id="other", question="question 3 ")])
-
-
-def test_nothing_to_search_is_an_error(tune):
-    with pytest.raises(UserError, match="nothing to search"):
-        tune(searched=())
-
-
-def test_a_metric_that_is_better_when_lower_is_refused(tune):
-    from optimizers.metrics.catalog import get_metric
-
-    with pytest.raises(UserError, match="Lower is better in"):
-        tune(metric=get_metric("uncited"))
-
-
-def test_a_negative_seed_is_refused(tune):
-    with pytest.raises(UserError, match="A seed must be at least 0, got -1"):
-        tune(seed=-1)
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"trainset": [Question(id="other", question="question 3 ")]}, "in the training set and in the validation set"),
+        ({"searched": ()}, "nothing to search"),
+        ({"metric": get_metric("uncited")}, "Lower is better in"),
+        ({"seed": -1}, "A seed must be at least 0, got -1"),
+    ],
+)
+def test_a_study_that_cannot_be_is_refused(asked, said, tune):
+    with pytest.raises(UserError, match=said):
+        tune(**asked)
 
 
 def test_a_trial_that_cannot_be_is_not_frozen_and_nothing_is_asked(tune, engine, tmp_path):

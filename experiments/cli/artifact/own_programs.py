@@ -15,7 +15,7 @@ def _imported(names: list[str] | None) -> list[str] | None:
     return names
 
 
-Holding = Annotated[
+OwnPrograms = Annotated[
     list[str] | None,
     typer.Option(
         "--program",
