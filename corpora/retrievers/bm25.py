@@ -4,7 +4,8 @@ tantivy fixes k1=1.2 and b=0.75. Words are lower-cased and stemmed (English); fu
 from queries, which changed no measured ranking and makes queries several times faster.
 
 Chinese and Japanese have no spaces between words: every run of their characters is indexed as its single characters
-and pairs of neighbours. On HalluQA the recall is higher than with the words of a dictionary (jieba); see `corpora/README.md`.
+and pairs of neighbours. On HalluQA the recall is higher than with the words of a dictionary (jieba); see the
+`README.md` of this package.
 """
 
 import contextlib
