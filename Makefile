@@ -1,4 +1,4 @@
-# make demo | test | test-all | lint | types | contracts | check | clean
+# make demo | test | test-slow | test-all | lint | types | contracts | check | clean
 # The environment is created once, in .venv.
 
 PYTHON ?= python3
@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all lint types contracts check clean
+.PHONY: demo test test-slow test-all lint types contracts check clean
 
 demo: $(READY)
 	$(BIN)/verihop demo
@@ -14,6 +14,9 @@ demo: $(READY)
 # Two processes share two cores: with more threads each, libraries wait for one another, and they wait actively.
 test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope --max-worker-restart 0 -m "not slow"
+
+test-slow: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope --max-worker-restart 0 -m slow
 
 test-all: $(READY)
 	$(BIN)/python -m pytest
