@@ -401,7 +401,7 @@ def read_document(path: Path) -> Document:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundDocuments:
     """Documents, and files of a folder that are none.
 
     Args:
@@ -413,7 +413,7 @@ class Found:
     left_out: dict[str, int]
 
 
-def find_documents(paths: Iterable[Path]) -> Found:
+def find_documents(paths: Iterable[Path]) -> FoundDocuments:
     """Return the documents among files and folders; hidden files and folders are left out, links are not followed.
 
     The name of a document in the corpus is its path below the folder that was given, or its file name; with several
@@ -442,7 +442,7 @@ def find_documents(paths: Iterable[Path]) -> Found:
     if not sources:
         where = ", ".join(map(str, given))
         raise UserError(f"{where}: there is no document. Suffixes that can be read: {', '.join(BY_SUFFIX)}.")
-    return Found(dict(sorted(sources.items())), dict(left_out.most_common()))
+    return FoundDocuments(dict(sorted(sources.items())), dict(left_out.most_common()))
 
 
 def _files(path: Path, *, several: bool) -> Iterator[tuple[str, Path]]:
@@ -533,7 +533,7 @@ def _size(text: str) -> int:
 
 
 @dataclass(frozen=True)
-class Settings:
+class CutSettings:
     """How documents are cut.
 
     Args:
@@ -575,7 +575,7 @@ def ingest(
     paths: Sequence[Path | str],
     out: Path | str,
     *,
-    settings: Settings | None = None,
+    settings: CutSettings | None = None,
     processes: int = 1,
     memory: int = MEMORY,
     progress: bool = False,
@@ -597,7 +597,7 @@ def ingest(
     found = find_documents([Path(path) for path in paths])
     report = Ingested(left_out=found.left_out)
     with progress_bar("Documents", len(found.sources), progress) as advance:
-        records = _distinct(_all(found, settings or Settings(), processes, memory, report, advance), report)
+        records = _distinct(_all(found, settings or CutSettings(), processes, memory, report, advance), report)
         first = next(records, None)
         if first is None:
             raise UserError(f"No document could be read. {report.errors[0]}")
@@ -606,8 +606,8 @@ def ingest(
 
 
 def _all(
-    found: Found,
-    settings: Settings,
+    found: FoundDocuments,
+    settings: CutSettings,
     processes: int,
     memory: int,
     report: Ingested,
@@ -632,7 +632,7 @@ def _line(text: str) -> str:
     return shown(text).replace("\n", "\\n")
 
 
-def _read(task: tuple[str, Path, Settings]) -> tuple[list[PassageRecord], tuple[str, ...]]:
+def _read(task: tuple[str, Path, CutSettings]) -> tuple[list[PassageRecord], tuple[str, ...]]:
     source, path, settings = task
     document = read_document(path)
     cut = document_passages(document, source, words=settings.words, headings_in_title=settings.headings_in_title)

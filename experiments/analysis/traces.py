@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.compare import labels_of
-from experiments.runs.calls import evidence_line, source_line
 from experiments.runs.files import Json, Row, read_rows, read_run, repeat_of
+from experiments.runs.sources import evidence_line, source_line
 from optimizers.metrics.scoring import costs_known
 from signatures.common.errors import UserError
 

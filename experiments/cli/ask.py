@@ -11,7 +11,7 @@ from experiments.cli.shared.app import Otel, spans_sent
 from experiments.cli.shared.console import Activity, emit, next_step, note, say, show_call
 from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.options import with_option_groups
-from experiments.runs.calls import evidence_line, source_line
+from experiments.runs.sources import evidence_line, source_line
 from experiments.runs.specs import ProgramSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError

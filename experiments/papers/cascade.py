@@ -32,7 +32,15 @@ from experiments.papers.cascade_runs import ASKED, METRICS, Recorded, as_samples
 from experiments.papers.command import help_of, run_command, say
 from experiments.papers.embedded_lm import student
 from experiments.papers.embedded_lm.student_sets import SETS, Runs, open_lms, open_set
-from optimizers.cascade.fitting import SHARES, Sample, as_record, fit, replayed, threshold_for, threshold_of_share
+from optimizers.cascade.fitting import (
+    SHARES,
+    CascadeSample,
+    as_record,
+    fit,
+    replayed,
+    threshold_for,
+    threshold_of_share,
+)
 from optimizers.cascade.rules import GAIN, LOGISTIC
 from signatures.common.files import atomic_write
 
@@ -135,10 +143,10 @@ def parts(n: int, seed: int = SEED) -> Iterator[tuple[list[int], list[int]]]:
         yield sorted(set(order) - set(test)), sorted(test)
 
 
-_Choice = Callable[[list[Sample]], tuple[str, float]]  # training samples -> weights and threshold
+_Choice = Callable[[list[CascadeSample]], tuple[str, float]]  # training samples -> weights and threshold
 
 
-def crossed(samples: Sequence[Sample], choose: _Choice, seed: int = SEED) -> Outcomes:
+def crossed(samples: Sequence[CascadeSample], choose: _Choice, seed: int = SEED) -> Outcomes:
     """Return what a cascade does on every question with what was chosen on the other parts."""
     scores, costs, asked = [0.0] * len(samples), [0.0] * len(samples), 0
     for train, test in parts(len(samples), seed):
@@ -153,7 +161,7 @@ def crossed(samples: Sequence[Sample], choose: _Choice, seed: int = SEED) -> Out
 def at_share(share: float, rules: Sequence[str] | None = None) -> _Choice:
     """Return the choice that sends a share of the training questions to the expensive program."""
 
-    def choose(train: list[Sample]) -> tuple[str, float]:
+    def choose(train: list[CascadeSample]) -> tuple[str, float]:
         weights = fit(train, rules=rules).weights
         return weights, threshold_of_share(train, weights, share)
 
@@ -169,7 +177,7 @@ def within(cost: float, fits: dict[tuple[int, ...], str] | None = None) -> _Choi
     """
     known = {} if fits is None else fits
 
-    def choose(train: list[Sample]) -> tuple[str, float]:
+    def choose(train: list[CascadeSample]) -> tuple[str, float]:
         key = tuple(map(id, train))
         if key not in known:
             known[key] = fit(train).weights

@@ -14,7 +14,7 @@ import dspy
 
 from experiments.papers.embedded_lm.student_sets import EvaluationSet, Runs
 from experiments.pipeline.setup import SMALL
-from optimizers.cascade.fitting import Sample
+from optimizers.cascade.fitting import CascadeSample
 from optimizers.metrics.scoring import tokens_of
 from programs.catalog import PROGRAMS, build
 from programs.parts.run_features import question_features, run_features
@@ -119,14 +119,16 @@ def recorded(runs: Runs, label: str, rankings: Mapping[str, Sequence[Passage]]) 
     return Recorded(answered, rankings, CHEAP.get(label)), summary
 
 
-def as_samples(cheap: Recorded, expensive: Recorded, ids: Sequence[str], *, before: bool = False) -> list[Sample]:
+def as_samples(
+    cheap: Recorded, expensive: Recorded, ids: Sequence[str], *, before: bool = False
+) -> list[CascadeSample]:
     """Return what a cascade of two programs is fitted on.
 
     If the expensive program abstains, the cheap answer stays; with `before` there is none, and it is not paid either.
     """
     if before:
         return [
-            Sample(
+            CascadeSample(
                 id,
                 cheap.features_before(id),
                 cheap.score(id),
@@ -137,7 +139,7 @@ def as_samples(cheap: Recorded, expensive: Recorded, ids: Sequence[str], *, befo
             for id in ids
         ]
     return [
-        Sample(
+        CascadeSample(
             id,
             cheap.features(id),
             cheap.score(id),

@@ -11,7 +11,7 @@ from experiments.runs.config import prompts_hash
 from experiments.runs.specs import ProgramSpec
 from programs.artifacts.loading import notify
 from programs.inference import Answerer
-from programs.lms.calls.retry import most_connections
+from programs.lms.calls.transport import most_connections
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 from signatures.common.files import expanded, sha256_file

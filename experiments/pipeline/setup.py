@@ -10,7 +10,7 @@ from experiments.runs.config import Connected
 from experiments.runs.shards import Shard
 from experiments.runs.specs import ProgramSpec, Retrieval
 from optimizers.metrics.metric import Metric
-from programs.lms.calls.retry import Transport, most_connections
+from programs.lms.calls.transport import Transport, most_connections
 from programs.lms.spec import EMBEDDED, LMSpec, in_process, kind_of
 from signatures.common.errors import UserError, first_problem, one_line
 from signatures.common.files import expanded

@@ -203,7 +203,7 @@ def _run(
 
 def connections_of(limits: Limits) -> int:
     """Return how many connections may be open at a time: at most half of the files that this process may open."""
-    from programs.lms.calls.retry import open_files
+    from programs.lms.calls.transport import open_files
 
     files = open_files()
     return limits.connections if files is None else max(1, min(limits.connections, files // 2))

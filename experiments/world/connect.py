@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from programs.lms.calls.budget import Budget
-from programs.lms.calls.retry import Transport
+from programs.lms.calls.transport import Transport
 from programs.lms.connect import MAX_TOKENS, Connection, ModelTraits, UnknownLM, connect
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text

@@ -7,7 +7,7 @@ from typing import Any
 
 import dspy
 
-from optimizers.cascade.fitting import Fitted, Sample, check_number, fit, threshold_for
+from optimizers.cascade.fitting import CascadeSample, Fitted, check_number, fit, threshold_for
 from optimizers.evaluating import Outcome, evaluate_examples, example_id
 from optimizers.examples import Score
 from optimizers.teleprompters.task import Task, check_splits
@@ -17,7 +17,7 @@ from signatures.common.errors import UserError, UserNotice
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedSamples:
     """What both programs of a cascade made of training questions.
 
     Args:
@@ -27,7 +27,7 @@ class Asked:
         error: The first of these errors.
     """
 
-    samples: list[Sample]
+    samples: list[CascadeSample]
     undefined: int = 0
     failed: int = 0
     error: str | None = None
@@ -84,7 +84,7 @@ def ask_both(
     *,
     threads: int = 8,
     report: Callable[[Outcome], None] | None = None,
-) -> Asked:
+) -> AskedSamples:
     """Return what both programs of a cascade make of training examples; its weights and threshold do not matter.
 
     Args:
@@ -121,7 +121,7 @@ def ask_both(
     ]
     # The expensive program abstains there, so that the cheap answer is returned.
     kept = abstained["dear"] - abstained["cheap"] if cascade.fallback and not cascade.before else set()
-    samples: list[Sample] = []
+    samples: list[CascadeSample] = []
     undefined, errors = 0, []
     for one, other in zip(*runs, strict=True):
         returned = one.score if one.id in kept else other.score
@@ -131,11 +131,13 @@ def ask_both(
             undefined += 1
         else:
             added = other.tokens - one.tokens if cascade.before else other.tokens
-            samples.append(Sample(one.id, features[one.id], one.score, returned, one.tokens, added))
-    return Asked(samples, undefined, len(errors), errors[0] if errors else None)
+            samples.append(CascadeSample(one.id, features[one.id], one.score, returned, one.tokens, added))
+    return AskedSamples(samples, undefined, len(errors), errors[0] if errors else None)
 
 
-def fitted_cascade(cascade: Cascade, asked: Asked, *, most_tokens: float | None = None) -> tuple[Cascade, Fitted]:
+def fitted_cascade(
+    cascade: Cascade, asked: AskedSamples, *, most_tokens: float | None = None
+) -> tuple[Cascade, Fitted]:
     """Return the cascade with fitted weights and threshold, and the rule.
 
     Args:

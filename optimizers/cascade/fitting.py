@@ -26,7 +26,7 @@ SHARES = tuple(share / 10 for share in range(1, 9))  # of the questions that go 
 
 
 @dataclass(frozen=True)
-class Sample:
+class CascadeSample:
     """What both programs make of one training question.
 
     Args:
@@ -61,7 +61,7 @@ class Fitted:
     validated: Mapping[str, float] = field(default_factory=dict)
 
 
-def fit(samples: Sequence[Sample], *, rules: Sequence[str] | None = None) -> Fitted:
+def fit(samples: Sequence[CascadeSample], *, rules: Sequence[str] | None = None) -> Fitted:
     """Return the rule that cross-validation on the training questions prefers, fitted on all of them.
 
     Args:
@@ -93,7 +93,7 @@ def check_number(number: int, note: str | None = None) -> None:
         raise UserError(f"A cascade is fitted on at least {FEWEST} training questions, got {number}.{left}")
 
 
-def threshold_for(samples: Sequence[Sample], weights: str, *, most_cost: float | None = None) -> float:
+def threshold_for(samples: Sequence[CascadeSample], weights: str, *, most_cost: float | None = None) -> float:
     """Return the threshold with the highest mean score on training questions; of equals, that which asks least.
 
     Args:
@@ -113,7 +113,7 @@ def threshold_for(samples: Sequence[Sample], weights: str, *, most_cost: float |
     return best[1]
 
 
-def threshold_of_share(samples: Sequence[Sample], weights: str, share: float) -> float:
+def threshold_of_share(samples: Sequence[CascadeSample], weights: str, share: float) -> float:
     """Return the threshold that sends about this share of the training questions to the expensive program."""
     scores = sorted((score(sample.features, weights) for sample in samples), reverse=True)
     asked = round(share * len(scores))
@@ -124,7 +124,7 @@ def threshold_of_share(samples: Sequence[Sample], weights: str, share: float) ->
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayedCascade:
     """What a cascade does on questions that both programs answered: scores and costs in order, and who was asked."""
 
     scores: list[float]
@@ -142,11 +142,11 @@ class Replayed:
         return float(np.mean(self.costs))
 
 
-def replayed(samples: Sequence[Sample], weights: str, threshold: float) -> Replayed:
+def replayed(samples: Sequence[CascadeSample], weights: str, threshold: float) -> ReplayedCascade:
     """Return what the cascade with these knobs does on recorded questions, without asking anything."""
     asked = [asks(sample.features, {"weights": weights, "threshold": threshold}) for sample in samples]
     pairs = list(zip(samples, asked, strict=True))
-    return Replayed(
+    return ReplayedCascade(
         [sample.expensive if both else sample.cheap for sample, both in pairs],
         [sample.cheap_cost + (sample.expensive_cost if both else 0.0) for sample, both in pairs],
         asked,
@@ -156,7 +156,7 @@ def replayed(samples: Sequence[Sample], weights: str, threshold: float) -> Repla
 class _Table:
     """Samples as arrays."""
 
-    def __init__(self, samples: Sequence[Sample], names: Sequence[str]):
+    def __init__(self, samples: Sequence[CascadeSample], names: Sequence[str]):
         self.x = np.array([[sample.features.get(name, 0.0) for name in names] for sample in samples], dtype=float)
         self.x = self.x.reshape(len(samples), len(names))
         self.gain = np.array([sample.expensive - sample.cheap for sample in samples], dtype=float)

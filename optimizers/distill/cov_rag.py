@@ -170,7 +170,7 @@ class VerificationSettings:
             raise UserError("Wrong responses need a means of making them: name one, or set negatives to 0.")
 
 
-class Sample(NamedTuple):
+class ResponseSample(NamedTuple):
     """A response to verify: how it came about, what was shown, and the response with its marks."""
 
     kind: str
@@ -262,7 +262,7 @@ class VerificationDistillation:
         self.student.add(made, step, question_id=question.id, source=source, labels=self.labels)
         return None
 
-    def _samples(self, question: "Question") -> Iterator[tuple[Sample | None, str | None]]:
+    def _samples(self, question: "Question") -> Iterator[tuple[ResponseSample | None, str | None]]:
         rng = random.Random(f"{self.seed}:{question.id}")
         references = self.retrieve(question.question, self.settings.k)
         first, broken = self._sample("seed", question, references)
@@ -273,8 +273,8 @@ class VerificationDistillation:
             yield self._negative(means, question, first, rng)
 
     def _negative(
-        self, means: Means, question: "Question", first: Sample | None, rng: random.Random
-    ) -> tuple[Sample | None, str | None]:
+        self, means: Means, question: "Question", first: ResponseSample | None, rng: random.Random
+    ) -> tuple[ResponseSample | None, str | None]:
         if means == "retrieval":
             ranked = self.retrieve(question.question, _WORSE * self.settings.k)
             wrong = wrong_references(ranked, question.gold_ids, question.answers, self.settings.k)
@@ -291,7 +291,9 @@ class VerificationDistillation:
             return None, "citations_to_change"
         return first._replace(kind=means, response=changed), None
 
-    def _sample(self, kind: str, question: "Question", references: list[Passage]) -> tuple[Sample | None, str | None]:
+    def _sample(
+        self, kind: str, question: "Question", references: list[Passage]
+    ) -> tuple[ResponseSample | None, str | None]:
         """Return what the seed model answers from references, or the rule that this breaks."""
         if not references:
             return None, "references_found"
@@ -299,14 +301,16 @@ class VerificationDistillation:
             response = self._answer(question.question, references, self.seed_model)
         except Cut as cut:
             return None, cut.rule
-        return (None, "every_reply_parsed") if response is None else (Sample(kind, references, response), None)
+        return (None, "every_reply_parsed") if response is None else (ResponseSample(kind, references, response), None)
 
     def _answer(self, question: str, references: Sequence[Passage], on: Running) -> str | None:
         """Return a response with words, None if there is none or it cannot be parsed."""
         reply = ask(predictor_of(self.program, ANSWERING, "cov_rag"), on, question=question, passages=list(references))
         return reply.response.strip() if reply and strip_citations(reply.response) else None
 
-    def _add_verification(self, made: Made, sample: Sample, question: "Question", source: QuestionSource) -> str | None:
+    def _add_verification(
+        self, made: Made, sample: ResponseSample, question: "Question", source: QuestionSource
+    ) -> str | None:
         """Add the example of a verified response; return the rule that rejects it, if one does."""
         by_gold = gold_verification(question, sample.references, sample.response, strict=self.settings.strict)
         if by_gold is None:
@@ -338,7 +342,7 @@ class VerificationDistillation:
             made.kinds[f"{sample.kind}: {by_gold['judgement']}"] += 1
         return None
 
-    def _judged(self, sample: Sample, question: "Question") -> dict[str, Any] | None:
+    def _judged(self, sample: ResponseSample, question: "Question") -> dict[str, Any] | None:
         """Return the outputs of the teacher's verification; None if they cannot be parsed."""
         verifying: Any = predictor_of(self.program, VERIFYING, "cov_rag")
         inputs: dict[str, Any] = {"passages": sample.references, "question": question.question}

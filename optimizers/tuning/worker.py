@@ -23,7 +23,7 @@ class _Surplus(Exception):
 
 
 @dataclass(frozen=True)
-class Ended:
+class WorkEnd:
     """How the work of a process ended.
 
     Args:
@@ -52,7 +52,7 @@ def work(
     limits: Mapping[str, float] | None = None,
     tell: Callable[[str], None] | None = None,
     wait: float = _WAIT,
-) -> Ended:
+) -> WorkEnd:
     """Run trials until the study has `trials` finished ones, those of other processes included.
 
     Args:
@@ -76,9 +76,9 @@ def work(
         done = sum(trial.state in FINISHED for trial in known)
         running = sum(trial.state == TrialState.RUNNING for trial in known)
         if done >= trials:
-            return Ended(own, done)
+            return WorkEnd(own, done)
         if reason := _used_up(known, limits or {}):
-            return Ended(own, done, reason)
+            return WorkEnd(own, done, reason)
         if done + running >= trials:
             if tell is not None and not told:
                 tell("Waiting for trials that other processes run; those of a killed process are redone here.")
@@ -97,7 +97,7 @@ def work(
             study.optimize(guarded, n_trials=1, catch=(_Surplus,))
         except TrialCut as cut:
             _queue_again(study, guarded.number, died=False)
-            return Ended(own, done, str(cut))
+            return WorkEnd(own, done, str(cut))
         except (KeyboardInterrupt, Exception):
             if guarded.lost():
                 continue  # it gave no sign of life for so long that another process runs it again

@@ -21,7 +21,7 @@ from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.metered import MeteredLM, metered_lm
 from programs.lms.calls.reply_cache import use_reply_cache
-from programs.lms.calls.retry import Transport
+from programs.lms.calls.transport import Transport
 from programs.lms.embedded import EmbeddedEngine
 from programs.lms.gguf import CONTEXT_SIZE as GGUF_CONTEXT_SIZE
 from programs.lms.gguf import GgufEngine, weights_hash

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, ClassVar, Literal, get_args
 
-from programs.lms.calls.retry import Transport, connections_for
+from programs.lms.calls.transport import Transport, connections_for
 from signatures.common.errors import UserError
 from signatures.common.specs import Field, Range, check, fields_of
 

@@ -9,7 +9,7 @@ import pytest
 from optimizers.cascade.compile import ask_both, fit_cascade
 from optimizers.cascade.fitting import (
     FEWEST,
-    Sample,
+    CascadeSample,
     fit,
     replayed,
     threshold_for,
@@ -24,7 +24,7 @@ from signatures.common.errors import UserError, UserNotice
 def sample(number, *, doubtful, gain, noise=0.0):
     """Return a question whose features tell, but for the noise, that the expensive program scores higher by `gain`."""
     features = {"coverage": 0.2 + noise if doubtful else 0.9 - noise, "question_length": (number * 7 % 10) / 10}
-    return Sample(f"q{number}", features, 0.5, 0.5 + gain, 100.0, 300.0)
+    return CascadeSample(f"q{number}", features, 0.5, 0.5 + gain, 100.0, 300.0)
 
 
 def samples(n=100, seed=0):
@@ -62,7 +62,7 @@ def test_fitting_is_repeatable_and_survives_features_that_never_change():
 
 @pytest.mark.parametrize("gain", [0.0, 1.0])
 def test_programs_that_never_differ_can_be_fitted(gain):
-    same = [Sample(str(number), {"best": number / 40}, 0.0, gain, 1.0, 2.0) for number in range(40)]
+    same = [CascadeSample(str(number), {"best": number / 40}, 0.0, gain, 1.0, 2.0) for number in range(40)]
     fitted = fit(same)
     done = replayed(same, fitted.weights, threshold_for(same, fitted.weights))
     assert done.mean == gain

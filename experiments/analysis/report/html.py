@@ -25,8 +25,8 @@ from pydantic_core import to_json
 from experiments.analysis.by_group import Groups
 from experiments.analysis.compare import Comparison, Line, compare_runs, p_text
 from experiments.analysis.summary import FAULTS, RunSummary, interval, number, percent, summarise
-from experiments.runs.calls import evidence_line, source_and_link
 from experiments.runs.files import Json, Row, collector_paused, read_rows, read_run, repeat_of
+from experiments.runs.sources import evidence_line, source_and_link
 from optimizers.metrics.scoring import COSTS, costs_known
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, writing

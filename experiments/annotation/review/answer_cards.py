@@ -17,8 +17,8 @@ from experiments.annotation.review.cards import (
 )
 from experiments.annotation.review.keyfact_cards import gold_references, pick_passages
 from experiments.annotation.review.review_folder import Review, ReviewedFile, start_review
-from experiments.runs.calls import evidence_line
 from experiments.runs.files import RUN, Json, Row, read_rows, read_run
+from experiments.runs.sources import evidence_line
 from signatures.citation_marks import citation_numbers, renumber_citations
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text

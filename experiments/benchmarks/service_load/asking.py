@@ -41,7 +41,7 @@ async def direct(url: str, index: Path, program: str, questions: list[str], clie
     from experiments.pipeline.setup import open_lm
     from programs.catalog import build
     from programs.inference import Answerer
-    from programs.lms.calls.retry import connections_for
+    from programs.lms.calls.transport import connections_for
     from programs.lms.spec import LMSpec
 
     connection = open_lm(LMSpec(id="loopback", api_base=url, cache=False, connections=connections_for(clients)))

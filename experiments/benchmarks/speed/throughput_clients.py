@@ -82,7 +82,7 @@ def evaluate(client: str, base: str, width: int, *, program: str, index: Path, q
 
 
 def _ours(base: str, width: int) -> "tuple[dspy.BaseLM, dspy.Adapter]":
-    from programs.lms.calls.retry import Transport, connections_for
+    from programs.lms.calls.transport import Transport, connections_for
     from programs.lms.connect import connect
 
     transport = Transport(connections=connections_for(width))

@@ -48,7 +48,7 @@ def ingest(
 
     A document that cannot be read is named, and the others go on.
     """
-    from corpora.ingest.ingest import Settings
+    from corpora.ingest.ingest import CutSettings
     from corpora.ingest.ingest import ingest as ingest_documents
 
     if cutting.titles not in _TITLES:
@@ -58,7 +58,7 @@ def ingest(
     report = ingest_documents(
         documents,
         out,
-        settings=Settings(cutting.words, headings_in_title=cutting.titles == "headings"),
+        settings=CutSettings(cutting.words, headings_in_title=cutting.titles == "headings"),
         processes=processes or os.cpu_count() or 1,
         memory=memory,
         progress=not output.quiet,

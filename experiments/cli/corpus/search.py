@@ -16,7 +16,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, lines_of, next_step, say
 from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.options import with_option_groups
-from experiments.runs.calls import source_line
+from experiments.runs.sources import source_line
 from experiments.runs.specs import Retrieval
 from signatures.common.errors import UserError
 from signatures.common.specs import Field, Range

@@ -17,8 +17,8 @@ from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from corpora.questions import Question
-    from optimizers.cascade.compile import Asked
-    from optimizers.cascade.fitting import Fitted, Replayed, Sample
+    from optimizers.cascade.compile import AskedSamples
+    from optimizers.cascade.fitting import CascadeSample, Fitted, ReplayedCascade
     from optimizers.evaluating import Outcome
     from optimizers.metrics.metric import Metric
     from programs.artifact import Artifact
@@ -166,19 +166,19 @@ def _check_lm(folders: Sequence[Path], lm: "LMSpec") -> None:
         )
 
 
-def _described(asked: "Asked", rule: "Fitted") -> dict[str, Any]:
+def _described(asked: "AskedSamples", rule: "Fitted") -> dict[str, Any]:
     left_out = {"undefined": asked.undefined, "failed": asked.failed}
     validated = {name: round(gain, 4) for name, gain in rule.validated.items()}
     return {"rule": rule.rule, "validated": validated, "questions": len(asked.samples), **left_out}
 
 
-def _on_training_questions(samples: "Sequence[Sample]", fitted: "Cascade") -> dict[str, Any]:
+def _on_training_questions(samples: "Sequence[CascadeSample]", fitted: "Cascade") -> dict[str, Any]:
     from optimizers.cascade.fitting import replayed
 
     cases = {"never": _NEVER, "fitted": fitted.threshold, "always": _ALWAYS}
     return {name: _means(replayed(samples, fitted.weights, at)) for name, at in cases.items()}
 
 
-def _means(done: "Replayed") -> dict[str, float]:
+def _means(done: "ReplayedCascade") -> dict[str, float]:
     share = sum(done.asked) / len(done.asked)
     return {"score": round(done.mean, 4), "tokens": round(done.cost, 1), "asked": round(share, 4)}

@@ -19,7 +19,7 @@ from signatures.common.files import sha256_file
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedExample:
     """The tokens of an example.
 
     Args:
@@ -38,7 +38,7 @@ class Encoded:
         return len(self.prompt) + len(self.reply)
 
 
-def encode(examples: Sequence[Example], tokenizer: Any) -> list[Encoded]:
+def encode(examples: Sequence[Example], tokenizer: Any) -> list[EncodedExample]:
     """Return the examples as tokens, in their order.
 
     Raises:
@@ -55,7 +55,7 @@ def encode(examples: Sequence[Example], tokenizer: Any) -> list[Encoded]:
         first = messages[0]
         group = groups.setdefault(first["content"] if first["role"] == "system" else "", len(groups))
         reply = [*_tokens(tokenizer, example.completion), end_token(tokenizer, messages)]
-        encoded.append(Encoded(tuple(_tokens(tokenizer, prompt)), tuple(reply), group, example.skill))
+        encoded.append(EncodedExample(tuple(_tokens(tokenizer, prompt)), tuple(reply), group, example.skill))
     return encoded
 
 
@@ -88,15 +88,15 @@ class TrainingData:
         sources: How many training examples are of each data set, with its licence.
     """
 
-    train: list[Encoded]
+    train: list[EncodedExample]
     train_examples: list[Example]
-    validation: list[Encoded]
+    validation: list[EncodedExample]
     validation_examples: list[Example]
     sha256: str
     left_out: dict[str, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
 
-    def first(self, per_skill: int) -> list[Encoded]:
+    def first(self, per_skill: int) -> list[EncodedExample]:
         """Return the first validation examples of each skill, at most `per_skill`."""
         counts: Counter[str] = Counter()
         chosen = []
@@ -216,7 +216,7 @@ class Row:
         return len(self.lengths) - 1
 
 
-def pack(examples: Sequence[Encoded], row_tokens: int, weights: Sequence[float]) -> list[Row]:
+def pack(examples: Sequence[EncodedExample], row_tokens: int, weights: Sequence[float]) -> list[Row]:
     """Return packed rows of a batch.
 
     Args:
@@ -239,7 +239,7 @@ def pack(examples: Sequence[Encoded], row_tokens: int, weights: Sequence[float])
     return rows
 
 
-def _fitting(examples: Sequence[Encoded], order: Sequence[int], room: int) -> tuple[list[int], int]:
+def _fitting(examples: Sequence[EncodedExample], order: Sequence[int], room: int) -> tuple[list[int], int]:
     """Return the first places of `order` of one group that fit into `room` tokens, and the tokens that they share."""
     members: list[int] = []
     shared = 0
@@ -265,7 +265,7 @@ def common(one: Sequence[int], other: Sequence[int], most: int) -> int:
 
 
 def _append(
-    row: Row, examples: Sequence[Encoded], members: Sequence[int], shared: int, weights: Sequence[float]
+    row: Row, examples: Sequence[EncodedExample], members: Sequence[int], shared: int, weights: Sequence[float]
 ) -> None:
     prefix = row.add(examples[members[0]].prompt[:shared]) if shared else None
     for member in members:
@@ -276,7 +276,7 @@ def _append(
         row.targets += [(start + n, token, weights[member], member) for n, token in enumerate(example.reply)]
 
 
-def single_rows(examples: Sequence[Encoded], weights: Sequence[float]) -> list[Row]:
+def single_rows(examples: Sequence[EncodedExample], weights: Sequence[float]) -> list[Row]:
     """Return one row per example, shortest first."""
     rows = []
     for member in sorted(range(len(examples)), key=lambda place: len(examples[place])):
@@ -285,27 +285,27 @@ def single_rows(examples: Sequence[Encoded], weights: Sequence[float]) -> list[R
     return rows
 
 
-def token_weights(examples: Sequence[Encoded], loss: str) -> list[float]:
+def token_weights(examples: Sequence[EncodedExample], loss: str) -> list[float]:
     """Return the weight of a reply token of each example; the sum over all reply tokens of the batch is 1."""
     if loss == "examples":
         return [1 / (len(examples) * len(example.reply)) for example in examples]
     return [1 / sum(len(example.reply) for example in examples)] * len(examples)
 
 
-def _times(examples: Sequence[Encoded], weights: dict[str, float], chance: random.Random) -> Iterator[int]:
+def _times(examples: Sequence[EncodedExample], weights: dict[str, float], chance: random.Random) -> Iterator[int]:
     """Yield how often each example is used in an epoch."""
     for example in examples:
         weight = weights.get(example.skill, 1.0)
         yield int(weight) + (chance.random() < weight - int(weight))
 
 
-def epoch_size(examples: Sequence[Encoded], weights: dict[str, float], seed: int, epoch: int) -> int:
+def epoch_size(examples: Sequence[EncodedExample], weights: dict[str, float], seed: int, epoch: int) -> int:
     """Return how many examples all `batches` of an epoch have, without making them."""
     return sum(_times(examples, weights, random.Random(f"{seed}/{epoch}")))
 
 
 def batches(
-    examples: Sequence[Encoded], batch_size: int, weights: dict[str, float], seed: int, epoch: int
+    examples: Sequence[EncodedExample], batch_size: int, weights: dict[str, float], seed: int, epoch: int
 ) -> list[list[int]]:
     """Return the batches of an epoch as places in `examples`: shuffled, the same for the same arguments.
 

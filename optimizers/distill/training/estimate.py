@@ -11,7 +11,7 @@ COUNTED = 5000  # steps whose tokens are counted; those of longer runs are estim
 
 
 @dataclass(frozen=True)
-class Estimate:
+class TrainingEstimate:
     """The size of a run.
 
     Args:
@@ -41,7 +41,7 @@ class Estimate:
         )
 
 
-def estimate(training: Training, *, seconds: float = 10.0) -> Estimate:
+def estimate(training: Training, *, seconds: float = 10.0) -> TrainingEstimate:
     """Return the size of a run that has not been started.
 
     Args:
@@ -64,7 +64,7 @@ def estimate(training: Training, *, seconds: float = 10.0) -> Estimate:
         mean = tokens / step
         step = int(min(total, max(most / mean, step)))
         tokens = round(mean * step)
-    return Estimate(
+    return TrainingEstimate(
         examples=len(training.data.train),
         steps=step,
         tokens=tokens,

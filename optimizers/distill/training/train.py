@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from optimizers.distill.training import checkpoints, results
-from optimizers.distill.training.data import Encoded, TrainingData, batches, epoch_size
+from optimizers.distill.training.data import EncodedExample, TrainingData, batches, epoch_size
 from optimizers.distill.training.divergence import Diverged, Skips, check_losses, check_weights
 from optimizers.distill.training.lm.base_model import BaseModel, choose_device
 from optimizers.distill.training.lm.student import Student
@@ -37,7 +37,7 @@ class BatchOrder:
         settings: Batch size, epochs, seed and weights of skills.
     """
 
-    def __init__(self, examples: Sequence[Encoded], settings: TrainingSettings):
+    def __init__(self, examples: Sequence[EncodedExample], settings: TrainingSettings):
         self._examples, self._settings = examples, settings
         self._starts = [0]  # the first step of each epoch that was counted, and the step after the last
         self._epoch, self._batches = -1, list[list[int]]()
@@ -45,7 +45,7 @@ class BatchOrder:
         self._same = self._size(0) if whole else 0  # steps of every epoch; 0 if they differ
         self._counted = max(MOST_DRAWS // max(len(examples), 1), 1)  # epochs
 
-    def batch(self, step: int) -> list[Encoded]:
+    def batch(self, step: int) -> list[EncodedExample]:
         """Return the examples of a step."""
         settings, epoch = self._settings, self.epoch(step)
         if epoch != self._epoch:
@@ -179,7 +179,7 @@ def learning_rate(
     return highest * rise * fall
 
 
-def validation_losses(student: Student, examples: Sequence[Encoded]) -> dict[str, float]:
+def validation_losses(student: Student, examples: Sequence[EncodedExample]) -> dict[str, float]:
     """Return the mean loss of the reply tokens of each skill, and of all as "all"; empty without examples."""
     import torch
 

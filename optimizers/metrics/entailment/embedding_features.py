@@ -28,7 +28,7 @@ MAX_WORDS = 120  # words; longer sentences are split, so that none exceeds the e
 _END = re.compile(r"(?<=[.!?؟])[\"”')\]]*\s+(?=\S)|(?<=[。！？])|\n+")
 
 
-class Encoded(NamedTuple):
+class TextVectors(NamedTuple):
     """The vectors of one text.
 
     Args:
@@ -64,7 +64,7 @@ class EmbeddingFeatures:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._model: Any = None
-        self._cache: OrderedDict[str, Encoded] = OrderedDict()
+        self._cache: OrderedDict[str, TextVectors] = OrderedDict()
         self._tokens = 0
         self.encoded = 0
 
@@ -97,7 +97,7 @@ class EmbeddingFeatures:
                 start = end
         return rows
 
-    def _row(self, pair: Pair, vectors: dict[str, Encoded]) -> tuple[float, float, float, float]:
+    def _row(self, pair: Pair, vectors: dict[str, TextVectors]) -> tuple[float, float, float, float]:
         hypothesis = vectors[pair[1]]
         parts = [vectors[piece] for piece in pieces(pair[0])]
         if not parts:
@@ -109,7 +109,7 @@ class EmbeddingFeatures:
         premise_cosine = float(_unit(sentences.mean(axis=0)) @ hypothesis.sentence)
         return float(nearest.mean()), premise_cosine, float(covered.mean()), float(np.quantile(covered, 0.1))
 
-    def _encode(self, texts: list[str]) -> dict[str, Encoded]:
+    def _encode(self, texts: list[str]) -> dict[str, TextVectors]:
         """Return the vectors of the texts, encoding those that are not cached."""
         encoded_texts = {text: self._cache[text] for text in texts if text in self._cache}
         fresh = sorted((text for text in texts if text not in encoded_texts), key=len)
@@ -126,7 +126,7 @@ class EmbeddingFeatures:
             self._keep(text, encoded_texts[text])
         return encoded_texts
 
-    def _keep(self, text: str, encoded: Encoded) -> None:
+    def _keep(self, text: str, encoded: TextVectors) -> None:
         if text in self._cache:
             self._cache.move_to_end(text)
             return
@@ -135,7 +135,7 @@ class EmbeddingFeatures:
         while self._tokens > CACHED_TOKENS:
             self._tokens -= len(self._cache.popitem(last=False)[1].tokens)
 
-    def _forward(self, texts: list[str]) -> tuple[list[Encoded], int]:
+    def _forward(self, texts: list[str]) -> tuple[list[TextVectors], int]:
         """Return the vectors of a batch and the number of texts that exceed the model's limit."""
         import torch
 
@@ -150,7 +150,7 @@ class EmbeddingFeatures:
         content = self._content[ids] & (mask > 0)
         lengths = mask.sum(axis=1)
         encoded = [
-            Encoded(sentences[row], tokens[row, : lengths[row]].copy(), content[row, : lengths[row]])
+            TextVectors(sentences[row], tokens[row, : lengths[row]].copy(), content[row, : lengths[row]])
             for row in range(len(texts))
         ]
         return encoded, int((lengths >= model.max_seq_length).sum())

@@ -11,7 +11,7 @@ how far an answer departs from the examiner's own answer, which does not rely on
 import contextlib
 import contextvars
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from optimizers.metrics.answer import cover_substring, findable
 from optimizers.metrics.fields import answer_of, golds_of, question_of, response_of
@@ -21,18 +21,31 @@ from signatures.common.errors import UserError
 if TYPE_CHECKING:
     import dspy
 
-    from programs.lms.connect import Connection
-
-
 RUNS = 3  # GenGround, section 4.2: the mean of three runs
 VOTES = 5  # HalluQA, `calculate_metrics.py`
 
 
-_current: contextvars.ContextVar["Connection | None"] = contextvars.ContextVar("verihop_judge", default=None)
+class Judge(Protocol):
+    """What a judge needs of a connection (`programs.lms.connect.Connection` is one)."""
+
+    @property
+    def lm(self) -> Any:
+        """The `dspy.LM`."""
+
+    @property
+    def adapter(self) -> Any:
+        """The `dspy.Adapter`."""
+
+    @property
+    def probability_mode(self) -> str:
+        """How P(yes) is computed with this LM; "logprobs" uses log-probabilities."""
+
+
+_current: contextvars.ContextVar[Judge | None] = contextvars.ContextVar("verihop_judge", default=None)
 
 
 @contextlib.contextmanager
-def judged_by(judge: "Connection | None") -> Iterator[None]:
+def judged_by(judge: Judge | None) -> Iterator[None]:
     """Use `judge` for the judged metrics inside the block and in threads that copy its context; None for no judge."""
     token = _current.set(judge)
     try:
@@ -41,7 +54,7 @@ def judged_by(judge: "Connection | None") -> Iterator[None]:
         _current.reset(token)
 
 
-def _judge() -> "Connection":
+def _judge() -> Judge:
     judge = _current.get()
     if judge is None:
         raise UserError(
@@ -100,9 +113,7 @@ def _verdicts(
     return _ask(judge, signature, runs, {"question": question_of(example), "prediction": text, golds_field: golds})
 
 
-def _ask(
-    judge: "Connection", signature: "type[dspy.Signature]", runs: int, inputs: dict[str, Any]
-) -> list[bool | None]:
+def _ask(judge: Judge, signature: "type[dspy.Signature]", runs: int, inputs: dict[str, Any]) -> list[bool | None]:
     """Ask once by P(yes) or at temperature 0, else `runs` times; the calls of a question run in parallel."""
     import dspy
 

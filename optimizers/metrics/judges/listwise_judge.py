@@ -59,7 +59,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ListwiseVerdict:
     """The judge's scores and rankings of one question.
 
     Args:
@@ -101,7 +101,7 @@ class ListwiseJudge(dspy.Module):
         self.citing = dspy.Predict(CompareCitations)
         self.comparing = dspy.Predict(CompareAnswers)
 
-    def forward(self, comparison: Comparison) -> Verdict:
+    def forward(self, comparison: Comparison) -> ListwiseVerdict:
         """Return the scores and rankings of all answers on every criterion that can be judged.
 
         Raises:
@@ -132,7 +132,7 @@ class ListwiseJudge(dspy.Module):
                 rankings[criterion] = [order[place.position] for place in places]
                 of = {order[place.position]: min(max(place.score, 0.0), 1.0) for place in places}
                 scores[criterion] = {system: of[system] for system in responses}
-        return Verdict(scores, rankings, reasons, order, misordered, unparsed, clamped)
+        return ListwiseVerdict(scores, rankings, reasons, order, misordered, unparsed, clamped)
 
     def _replies(
         self, comparison: Comparison, order: Sequence[str]

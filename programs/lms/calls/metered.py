@@ -45,7 +45,8 @@ from programs.lms.calls.budget import (
 )
 from programs.lms.calls.control import CLOCK, call_within, checked_calls, current_control
 from programs.lms.calls.reply_cache import key_of
-from programs.lms.calls.retry import Attempts, ConcurrencyLimit, Transport, check_readable, shared_limit
+from programs.lms.calls.retry import Attempts, ConcurrencyLimit, check_readable, shared_limit
+from programs.lms.calls.transport import Transport
 from programs.lms.sampling import rollout_in_repeat
 from programs.lms.tracing.calls import heard
 from programs.parts.meter import Meter, record

@@ -31,7 +31,7 @@ from dspy.lm15 import (
     UnsupportedFeatureError,
 )
 
-from programs.lms.calls.retry import Transport
+from programs.lms.calls.transport import Transport
 from programs.lms.continuing import is_begun
 from programs.lms.requests import system_text, turns
 from programs.lms.servers.dialects import DIALECTS, FEW_LOGPROBS

@@ -12,7 +12,7 @@ from dspy.utils.exceptions import LMConfigurationError, LMInvalidRequestError
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.control import controlled
 from programs.lms.calls.metered import MeteredLM, metered_lm
-from programs.lms.calls.retry import Transport
+from programs.lms.calls.transport import Transport
 from programs.lms.servers.chat import ChatEngine, CompletionsEngine
 from programs.lms.servers.detect import ServerDescription, describe, loaded_context, name_in_list, try_question
 from programs.lms.servers.thinking import THINKING_TOKENS

@@ -6,7 +6,7 @@ import zlib
 import pytest
 import ujson
 
-from corpora.ingest.ingest import Settings, find_documents, ingest
+from corpora.ingest.ingest import CutSettings, find_documents, ingest
 from corpora.passages import read_passages
 from signatures.common.errors import UserError
 
@@ -76,14 +76,14 @@ def test_equal_passages_are_written_once(folder, tmp_path):
 
 def test_words_and_titles_are_settings(folder, tmp_path):
     (folder / "f.md").write_text("# Lamps\n\n## Oil\n\nOne two. Three four.\n")
-    ingest([folder / "f.md"], tmp_path / "p.jsonl", settings=Settings(2, headings_in_title=False))
+    ingest([folder / "f.md"], tmp_path / "p.jsonl", settings=CutSettings(2, headings_in_title=False))
     rows = [ujson.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     assert [(row["title"], row["text"], row["headings"]) for row in rows] == [
         ("Lamps", "One two.", ["Oil"]),
         ("Lamps", "Three four.", ["Oil"]),
     ]
     with pytest.raises(UserError, match="at least 1 word, got 0"):
-        Settings(0)
+        CutSettings(0)
 
 
 def test_names_in_the_corpus(folder, tmp_path):

@@ -12,7 +12,7 @@ from dspy.lm15 import ServerError
 
 from experiments.runs.files import read_rows
 from programs.lms.calls.metered import LMUnavailable, metered_lm
-from programs.lms.calls.retry import Transport
+from programs.lms.calls.transport import Transport
 from signatures.common.errors import UserError
 from signatures.types import Passage
 

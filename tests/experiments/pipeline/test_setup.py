@@ -12,7 +12,7 @@ from experiments.cli.eval import eval_
 from experiments.pipeline import setup
 from experiments.pipeline.setup import open_judge, open_lm
 from programs.lms.calls.budget import Budget
-from programs.lms.calls.retry import Transport
+from programs.lms.calls.transport import Transport
 from programs.lms.connect import ModelTraits
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError

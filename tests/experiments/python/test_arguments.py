@@ -8,7 +8,7 @@ import pytest
 import verihop
 from corpora.questions import read_questions
 from optimizers.metrics.catalog import get_metric
-from programs.lms.calls import retry
+from programs.lms.calls import transport
 from signatures.common.errors import UserError
 
 
@@ -145,10 +145,10 @@ def test_an_lm_that_is_no_id_is_refused():
 
 
 def test_a_connection_has_room_for_every_number_of_threads(world, monkeypatch):
-    monkeypatch.setattr(retry, "open_files", lambda: None)
+    monkeypatch.setattr(transport, "open_files", lambda: None)
     program = verihop.load(program="rag", index=world / "index", lm="simulated")
     for lm in (verihop.connect("simulated"), program.connection):
-        assert lm.lm.transport.connections == retry.connections_for(256)
+        assert lm.lm.transport.connections == transport.connections_for(256)
     assert verihop.connect("simulated", connections=3).lm.transport.connections == 3
 
 

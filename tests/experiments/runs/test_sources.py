@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.runs.calls import source_and_link, source_line
+from experiments.runs.sources import source_and_link, source_line
 
 
 @pytest.mark.parametrize(

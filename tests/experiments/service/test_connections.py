@@ -101,9 +101,9 @@ def head_of(size: int, *, line: int = 1000) -> bytes:
 
 
 def test_connections_are_limited_well_below_the_files_that_a_process_may_open(monkeypatch):
-    monkeypatch.setattr("programs.lms.calls.retry.open_files", lambda: 1000)
+    monkeypatch.setattr("programs.lms.calls.transport.open_files", lambda: 1000)
     assert [run.connections_of(Limits(width)) for width in (1, 300)] == [500, 500]
-    monkeypatch.setattr("programs.lms.calls.retry.open_files", lambda: None)
+    monkeypatch.setattr("programs.lms.calls.transport.open_files", lambda: None)
     assert [run.connections_of(Limits(width, 300)) for width in (1, 300)] == [1024, 1200]
 
 

@@ -12,7 +12,7 @@ from programs.lms import embedded, gguf
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.metered import LMUnavailable
-from programs.lms.calls.retry import Transport
+from programs.lms.calls.transport import Transport
 from programs.lms.connect import ModelTraits, connect
 from programs.lms.embedded import EmbeddedEngine
 from programs.parts.meter import metered

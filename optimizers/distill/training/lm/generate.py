@@ -4,14 +4,14 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from optimizers.distill.training.data import Encoded
+from optimizers.distill.training.data import EncodedExample
 from optimizers.distill.training.lm.student import Student
 
 _MOST_TOKENS = 256  # of a reply
 _PADDED_TOKENS = 16_384  # prompts of a batch, with their padding
 
 
-def replies(student: Student, examples: Sequence[Encoded]) -> list[str]:
+def replies(student: Student, examples: Sequence[EncodedExample]) -> list[str]:
     """Return the greedy reply to the prompt of each example, in their order.
 
     Args:
@@ -28,7 +28,7 @@ def replies(student: Student, examples: Sequence[Encoded]) -> list[str]:
     return texts
 
 
-def _batches(examples: Sequence[Encoded]) -> Iterator[list[int]]:
+def _batches(examples: Sequence[EncodedExample]) -> Iterator[list[int]]:
     batch: list[int] = []
     for place in sorted(range(len(examples)), key=lambda place: len(examples[place].prompt)):
         if batch and (len(batch) + 1) * len(examples[place].prompt) > _PADDED_TOKENS:

@@ -15,7 +15,7 @@ from typing import Any
 
 import ujson
 
-from optimizers.distill.training.data import Encoded, Row, end_token, pack, single_rows, token_weights
+from optimizers.distill.training.data import EncodedExample, Row, end_token, pack, single_rows, token_weights
 from optimizers.distill.training.divergence import Diverged, finite
 from optimizers.distill.training.lm import base_model
 from optimizers.distill.training.lm.base_model import BaseModel, Device, quiet
@@ -334,7 +334,7 @@ class Student:
             layer.requires_grad_(False)
         self.model.get_input_embeddings().requires_grad_(False)
 
-    def rows(self, examples: Sequence[Encoded]) -> list[Row]:
+    def rows(self, examples: Sequence[EncodedExample]) -> list[Row]:
         """Return the rows of a batch."""
         weights = token_weights(examples, self.settings.loss)
         if self.packs:

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from optimizers.distill.training import train as ordering
-from optimizers.distill.training.data import Encoded, batches
+from optimizers.distill.training.data import EncodedExample, batches
 from optimizers.distill.training.estimate import COUNTED, estimate
 from optimizers.distill.training.settings import TrainingSettings, make_settings
 from optimizers.distill.training.train import BatchOrder
 from tests.optimizers.distill.training.runs import make_training
 
 SKILLS = ("reading", "grounding", "yes_no")
-EXAMPLES = [Encoded((1, 2, number), (3, 4), number % 3, SKILLS[number % 3]) for number in range(29)]
+EXAMPLES = [EncodedExample((1, 2, number), (3, 4), number % 3, SKILLS[number % 3]) for number in range(29)]
 WEIGHTS: list[dict[str, float]] = [
     {},
     {"reading": 2},

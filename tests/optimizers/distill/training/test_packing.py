@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from optimizers.distill.examples import Example
-from optimizers.distill.training.data import Encoded, batches, encode, pack, single_rows, token_weights
+from optimizers.distill.training.data import EncodedExample, batches, encode, pack, single_rows, token_weights
 from optimizers.distill.training.lm import base_model
 from optimizers.distill.training.lm.base_model import Device, load_base
 from optimizers.distill.training.lm.student import Student
@@ -58,8 +58,8 @@ def test_the_loss_is_that_of_transformers_with_labels(tiny: Path, examples: list
     assert ours == pytest.approx(expected, rel=1e-5)
 
 
-def encoded(prompt: list[int], reply: list[int], group: int = 0) -> Encoded:
-    return Encoded(tuple(prompt), tuple(reply), group, "reading")
+def encoded(prompt: list[int], reply: list[int], group: int = 0) -> EncodedExample:
+    return EncodedExample(tuple(prompt), tuple(reply), group, "reading")
 
 
 def test_a_packed_row_computes_the_shared_prefix_once() -> None:

@@ -8,7 +8,7 @@ from dspy.lm15 import RateLimitError
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.calls.control import Control, Stopped, controlled
 from programs.lms.calls.metered import LMUnavailable, metered_lm
-from programs.lms.calls.retry import Transport
+from programs.lms.calls.transport import Transport
 from programs.parts.threads import fanout
 
 

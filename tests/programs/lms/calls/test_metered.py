@@ -12,7 +12,7 @@ from dspy.utils.exceptions import AdapterParseError
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.calls.metered import LMUnavailable, metered_lm
-from programs.lms.calls.retry import Transport
+from programs.lms.calls.transport import Transport
 from programs.parts.meter import metered
 from programs.parts.threads import fanout
 from signatures.common.errors import UserError

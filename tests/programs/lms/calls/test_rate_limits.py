@@ -8,7 +8,8 @@ import pytest
 from dspy.lm15 import RateLimitError, ServerError, TransportError
 
 from programs.lms.calls.metered import LMUnavailable, metered_lm
-from programs.lms.calls.retry import LONGEST_BACK_OFF, ConcurrencyLimit, Transport, back_off
+from programs.lms.calls.retry import LONGEST_BACK_OFF, ConcurrencyLimit, back_off
+from programs.lms.calls.transport import Transport
 from tests.programs.lms.calls import virtual_time
 
 

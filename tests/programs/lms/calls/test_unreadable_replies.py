@@ -7,7 +7,7 @@ import dspy.lm15
 import pytest
 
 from programs.lms.calls.metered import LMUnavailable, MeteredLM
-from programs.lms.calls.retry import Transport
+from programs.lms.calls.transport import Transport
 from tests import loopback
 
 GOOD = {

@@ -8,7 +8,8 @@ import pytest
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.calls.control import Clock
 from programs.lms.calls.metered import LMUnavailable
-from programs.lms.calls.retry import ConcurrencyLimit, Transport
+from programs.lms.calls.retry import ConcurrencyLimit
+from programs.lms.calls.transport import Transport
 from programs.lms.connect import ModelTraits, connect
 from signatures.common.errors import UserNotice
 

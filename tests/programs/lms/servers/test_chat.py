@@ -15,7 +15,7 @@ from dspy.clients.errors import wrap_error
 from dspy.lm15 import Config, Message, Request
 from dspy.utils.exceptions import ContextWindowExceededError, is_retryable_lm_error
 
-from programs.lms.calls.retry import Transport
+from programs.lms.calls.transport import Transport
 from programs.lms.servers.chat import ChatEngine, retry_after
 from tests import loopback
 from tests.programs.fakes import forks, in_forks

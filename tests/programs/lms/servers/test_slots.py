@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from programs.lms.calls.retry import Transport
+from programs.lms.calls.transport import Transport
 from programs.lms.connect import ModelTraits, connect
 from signatures.common.errors import UserNotice
 from tests.programs.lms.servers import quirks

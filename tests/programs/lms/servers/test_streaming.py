@@ -12,7 +12,7 @@ from dspy import lm15
 from dspy.clients.engines.stream_guard import checked_stream
 from dspy.lm15 import Config, Message, Request, ResponseStream
 
-from programs.lms.calls.retry import Transport
+from programs.lms.calls.transport import Transport
 from programs.lms.connect import ModelTraits, connect
 from programs.lms.servers.chat import ChatEngine
 from programs.lms.servers.streaming import event_values
