@@ -1,6 +1,5 @@
 """`verihop judge`: an LM compares the answers of several runs by CoV-RAG's criteria."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,6 @@ from experiments.cli.shared.next_commands import command
 from experiments.cli.shared.options import with_option_groups
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
-from signatures.common.specs import Field
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,20 +22,14 @@ if TYPE_CHECKING:
 _SHOWN_REASONS = 3  # questions
 
 
-@dataclass(frozen=True, kw_only=True)
-class JudgeOutput(options.Output):
-    """Where the judgements are written, and what is printed."""
-
-    out: Annotated[Path, Field("Folder for the judgements.", "--out -o")]
-
-
 @with_option_groups
 def judge(
     runs: Annotated[list[Path], typer.Argument(help="Two to four run folders.")],
     lm: LMSpec,
     execution: options.SeededExecution,
     limits: options.Limits,
-    output: JudgeOutput,
+    output: options.Output,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the judgements.", rich_help_panel="Output")],
     passages: Annotated[
         Path | None, typer.Option(help="The runs' corpus; without it, citations are not judged.", show_default=False)
     ] = None,
@@ -61,7 +53,7 @@ def judge(
             runs,
             corpus,
             connection=connection,
-            out=output.out,
+            out=out,
             threads=execution.threads,
             resume=execution.resume,
             seed=execution.seed,
@@ -70,7 +62,7 @@ def judge(
     if output.as_json:
         emit(judgement.as_dict())
     else:
-        _print(judgement, output.out)
+        _print(judgement, out)
     if judgement.all_unparsed:
         raise UserError(f"{connection.id} returned no verdict that could be parsed: name another LM with --lm.")
     if not output.as_json:

@@ -34,13 +34,6 @@ class Checks:
     drop: Annotated[bool, Field("Omit facts that fail a check.", "--drop")] = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeyfactsOutput(options.Output):
-    """Where the questions with key facts are written, and what is printed."""
-
-    out: Annotated[Path, Field("Folder for the rows and the new questions.jsonl.", "--out -o")]
-
-
 @keyfacts.callback(help=HELP)
 def main() -> None:
     """Make Typer treat `keyfacts` as a group although it has a single command."""
@@ -56,7 +49,11 @@ def build(
     selection: Selection,
     execution: options.Execution,
     limits: options.Limits,
-    output: KeyfactsOutput,
+    output: options.Output,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="Folder for the rows and the new questions.jsonl.", rich_help_panel="Output"),
+    ],
 ) -> None:
     """Derive two to four key facts per question from its answer and gold passages, and check them."""
     from corpora.passages import read_passages
@@ -74,7 +71,7 @@ def build(
             {passage.id: passage for passage in read_passages(passages)},
             connection=connection,
             oracle=oracle,
-            out=output.out,
+            out=out,
             threads=execution.threads,
             resume=execution.resume,
             drop=checks.drop,
@@ -83,13 +80,13 @@ def build(
     if output.as_json:
         emit(built.as_dict())
     else:
-        _print(built, describe(oracle), output.out / QUESTIONS)
+        _print(built, describe(oracle), out / QUESTIONS)
     if not built.facts:
         raise UserError(f"{connection.id} returned no key fact that could be parsed: name another LM with --lm.")
     if not output.as_json:
-        review = new_path(output.out.with_name(f"{output.out.name}-review"))
+        review = new_path(out.with_name(f"{out.name}-review"))
         words = ("--passages", passages, "--out", review, "--reviewer", reviewer())
-        next_step(command("verihop", "review", "keyfacts", output.out / QUESTIONS, *words))
+        next_step(command("verihop", "review", "keyfacts", out / QUESTIONS, *words))
 
 
 def _print(built: "Built", oracle: str, path: Path) -> None:

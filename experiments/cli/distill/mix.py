@@ -55,18 +55,14 @@ class Shares:
     seed: options.Seed = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class MixOutput(options.Replacing):
-    """Where the mixture is written, and what is printed."""
-
-    out: Annotated[Path, Field("Folder for examples.jsonl and manifest.json.", "--out -o")]
-
-
 @with_option_groups
 def mix(
     folders: Annotated[list[Path], typer.Argument(help="Folders of examples.")],
     shares: Shares,
-    output: MixOutput,
+    output: options.Replacing,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for examples.jsonl and manifest.json.", rich_help_panel="Output")
+    ],
 ) -> None:
     """Mix folders of examples: no repeats, counts or weights by skill, a limit on the generated world, two splits."""
     from experiments.pipeline.synthesis.mixing import mix_folders
@@ -86,7 +82,7 @@ def mix(
     manifest = mix_folders(
         folders,
         mixture,
-        out=output.out,
+        out=out,
         exclude=shares.exclude or (),
         asked=shares.questions or (),
         overwrite=output.overwrite,
@@ -97,14 +93,14 @@ def mix(
             "or name the questions of the examples (--questions)."
         )
     if output.as_json:
-        emit({"folder": str(output.out), **manifest})
+        emit({"folder": str(out), **manifest})
         return
     counts = manifest["counts"]
     say(f"{counts['examples']} examples ({listed(counts['by_split'])}).")
     say(f"By skill: {listed(counts['by_skill'])}.")
     say(f"Left out: {listed(manifest['dropped'])}.")
-    say(f"Written: {output.out}")
-    next_step(training(output.out))
+    say(f"Written: {out}")
+    next_step(training(out))
 
 
 def _counts(texts: list[str] | None) -> dict[str, int]:

@@ -118,13 +118,6 @@ class Recipe:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SynthesizeOutput(options.Output):
-    """Where the examples are written, and what is printed."""
-
-    out: Annotated[Path, Field("Folder for examples.jsonl and manifest.json.", "--out -o")]
-
-
 @with_option_groups
 def synthesize(
     context: typer.Context,
@@ -138,7 +131,10 @@ def synthesize(
     spec: SynthesisSpec,
     resuming: options.Resuming,
     limits: options.Limits,
-    output: SynthesizeOutput,
+    output: options.Output,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for examples.jsonl and manifest.json.", rich_help_panel="Output")
+    ],
 ) -> None:
     """Write training examples: a teacher runs a program, or a paper's recipe; what passes all filters is kept."""
     from experiments.pipeline.setup import with_artifact_defaults
@@ -167,12 +163,12 @@ def synthesize(
     for text in opened.notes:
         note(f"Note: {text}")
     with resumable():
-        made = opened.run(output.out, resume=resuming.resume, progress=not output.quiet)
+        made = opened.run(out, resume=resuming.resume, progress=not output.quiet)
     if output.as_json:
-        emit({"folder": str(output.out), "notes": opened.notes, **made.manifest})
+        emit({"folder": str(out), "notes": opened.notes, **made.manifest})
         return
     _print(made)
-    next_step(training(output.out))
+    next_step(training(out))
 
 
 def _one_of(choices: tuple[Chosen, ...], name: str, kind: str) -> Chosen:

@@ -264,23 +264,10 @@ def _settings(method: Method, schedule: Schedule, machine: Machine, measuring: M
 
     values: dict[str, Any] = {**vars(method), **vars(schedule), **vars(machine), **vars(measuring)}
     values["first_layer"] = values.pop("layers")
-    values["weights"] = _weights(values.pop("weight"))
+    values["weights"] = options.pairs(values.pop("weight"), "--weight", ("skill=number", "reading=2"), float)
     del values["metric_examples"]
     values["resume_adapter"] = str(method.resume_adapter) if method.resume_adapter else None
     return make_settings(**values)
-
-
-def _weights(settings: list[str] | None) -> dict[str, float]:
-    weights = {}
-    for setting in settings or ():
-        skill, equals, text = setting.partition("=")
-        try:
-            weights[skill] = float(text)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise UserError(f"--weight takes skill=number, got {setting!r}. Example: --weight reading=2.")
-    return weights
 
 
 def _print(description: dict[str, Any], output: Path) -> None:
