@@ -18,7 +18,7 @@ import dspy
 
 from experiments.pipeline.map_rows import map_rows
 from experiments.pipeline.setup import refuse_simulated
-from experiments.runs.config import Connected, describe_lm
+from experiments.runs.config import describe_lm
 from experiments.runs.files import SCHEMA, Json, Row, git_revision
 from programs.parts.prediction import try_predict
 from signatures.common.errors import UserError
@@ -29,6 +29,7 @@ from signatures.types import Passage
 if TYPE_CHECKING:
     from corpora.questions import Question
     from optimizers.metrics.entailment.oracle import EntailmentOracle
+    from programs.lms.connect import Connection
     from signatures.types import Passage
 
 
@@ -68,7 +69,7 @@ def build_key_facts(
     questions: "Sequence[Question]",
     corpus: "dict[str, Passage]",
     *,
-    connection: Connected,
+    connection: "Connection",
     oracle: "EntailmentOracle",
     out: Path,
     threads: int = 8,
@@ -130,7 +131,7 @@ def _row(builder: "KeyFactsBuilder", question: "Question", corpus: "dict[str, Pa
     }
 
 
-def _description(questions: "Sequence[Question]", connection: Connected, oracle: "EntailmentOracle") -> Json:
+def _description(questions: "Sequence[Question]", connection: "Connection", oracle: "EntailmentOracle") -> Json:
     return {
         "schema": SCHEMA,
         "kind": "key facts",

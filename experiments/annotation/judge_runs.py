@@ -16,12 +16,13 @@ from experiments.annotation.judgement_results import Judgement, summarise_judgem
 from experiments.annotation.review.answer_cards import run_labels
 from experiments.pipeline.map_rows import map_rows
 from experiments.pipeline.setup import refuse_simulated
-from experiments.runs.config import Connected, describe_lm
+from experiments.runs.config import describe_lm
 from experiments.runs.files import SCHEMA, Row, git_revision, read_rows
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from optimizers.metrics.judges.listwise_judge import Comparison
+    from programs.lms.connect import Connection
     from signatures.types import Passage
 
 SharedRows = dict[str, dict[str, Row]]
@@ -32,7 +33,7 @@ def judge_runs(
     folders: Sequence[Path],
     corpus: "Mapping[str, Passage]",
     *,
-    connection: Connected,
+    connection: "Connection",
     out: Path,
     threads: int = 8,
     resume: bool = False,

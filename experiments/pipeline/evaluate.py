@@ -17,7 +17,7 @@ from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.pipeline.progress import RunProgress
 from experiments.pipeline.scoring.score import check_evidence
 from experiments.runs.calls import CallFile, log_unfinished
-from experiments.runs.config import Connected, RunConfig, describe_run
+from experiments.runs.config import RunConfig, describe_run
 from experiments.runs.files import (
     SYNC_SECONDS,
     Json,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import dspy
 
     from experiments.pipeline.branches.recorder import Recorder
+    from programs.lms.connect import Connection
 
 
 TYPICAL_TOKENS = 900  # of one LM call with about five passages and a short reply
@@ -112,7 +113,7 @@ def evaluate(
     questions: Sequence[Any],
     config: RunConfig,
     *,
-    connection: Connected,
+    connection: "Connection",
     folder: Path | str,
     resume: bool = False,
     progress: bool = True,
@@ -201,7 +202,7 @@ def _progress_of(
 
 
 def _recorder(
-    folder: Path, description: Json, program: "dspy.Module", config: RunConfig, connection: Connected
+    folder: Path, description: Json, program: "dspy.Module", config: RunConfig, connection: "Connection"
 ) -> "contextlib.AbstractContextManager[Recorder | None]":
     """Open what records the run; None if it is not recorded."""
     if not config.branches:
@@ -211,7 +212,9 @@ def _recorder(
     return Recorder(folder, description, program, config, connection)
 
 
-def _session(program: "dspy.Module", config: RunConfig, connection: Connected, recorder: "Recorder | None") -> Session:
+def _session(
+    program: "dspy.Module", config: RunConfig, connection: "Connection", recorder: "Recorder | None"
+) -> Session:
     if recorder is None:
         return Session(program, config, connection)
     return Session(recorder.program, config, connection, recorder.asking)

@@ -3,15 +3,18 @@
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from experiments.pipeline.parallel.thread_pool import ThreadPool
-from experiments.runs.config import Connected
 from experiments.runs.files import SYNC_SECONDS, Json, Row, RowLog, open_run, read_rows, run_lock
 from programs.lms.calls.control import GRACE, Control, controlled
 from programs.lms.calls.metered import LMUnavailable
 from signatures.common.errors import UserError, user_error_within
 from signatures.common.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from programs.lms.connect import Connection
+
 
 Item = TypeVar("Item")
 
@@ -30,7 +33,7 @@ def map_rows(
     *,
     id_of: Callable[[Item], str],
     description: Json,
-    connection: Connected,
+    connection: "Connection",
     out: Path,
     threads: int,
     resume: bool,

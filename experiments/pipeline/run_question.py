@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from experiments.runs.config import Connected, RunConfig
+from experiments.runs.config import RunConfig
 from experiments.runs.files import Row
 from optimizers.metrics.metric import Metric
 from programs.lms.calls.metered import LMUnavailable
@@ -18,6 +18,8 @@ from signatures.types import Passage, plain_metadata
 
 if TYPE_CHECKING:
     import dspy
+
+    from programs.lms.connect import Connection
 
 _JUDGING = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "cached_tokens", "usd")
 _IN_ROW = frozenset({"id", "question", "answer", "answers", "type"})
@@ -109,7 +111,7 @@ def run_question(
     example: Any,
     config: RunConfig,
     *,
-    connection: Connected,
+    connection: "Connection",
     repeat: int = 1,
     meter: Meter | None = None,
     calls: list[LMCall] | None = None,

@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.runs.config import Connected
 from experiments.runs.shards import Shard
 from experiments.runs.specs import ProgramSpec, Retrieval
 from optimizers.metrics.metric import Metric
@@ -58,7 +57,7 @@ def _settings(spec: LMSpec) -> dict[str, Any]:
     return {**stated, "traits": traits, "transport": transport}
 
 
-def refuse_simulated(connection: Connected, task: str) -> None:
+def refuse_simulated(connection: "Connection", task: str) -> None:
     """Raise UserError if the LM is the simulated one, which has no skill for a task and would reply nonsense.
 
     Args:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from experiments.runs.files import SCHEMA, Json, git_revision
 from experiments.runs.shards import Shard
@@ -73,31 +73,7 @@ def prompts_hash(program: "dspy.Module") -> str:
 _SETTINGS = ("temperature", "max_tokens", "max_completion_tokens", "top_p", "top_k", "seed", "reasoning_effort")
 
 
-class Connected(Protocol):
-    """What a run needs of a connection (`programs.lms.connect.Connection` is one)."""
-
-    @property
-    def id(self) -> str:
-        """The id the LM was requested by."""
-
-    @property
-    def lm(self) -> Any:
-        """The `dspy.LM`."""
-
-    @property
-    def adapter(self) -> Any:
-        """The `dspy.Adapter`."""
-
-    @property
-    def weights_hash(self) -> str | None:
-        """The SHA-256 of the weights; None if they are not local."""
-
-    @property
-    def probability_mode(self) -> str:
-        """How P(yes) is computed with this LM."""
-
-
-def check_metrics(metrics: Sequence[Metric], judge: Connected | None) -> None:
+def check_metrics(metrics: Sequence[Metric], judge: "Connection | None") -> None:
     """Raise UserError if there is no metric, a judged one lacks its judge, or a judge has nothing to decide."""
     if not metrics:
         raise UserError("No metric is named. Name at least one, e.g. em.")
@@ -128,7 +104,7 @@ class RunConfig(RunSpec):
 
     metrics: Sequence[str | Metric] = ()
     processes: int = 1
-    judge: Connected | None = None
+    judge: "Connection | None" = None
     shard: Shard | None = None
     artifact: Path | None = None
     artifact_sha256: str | None = None
@@ -149,7 +125,7 @@ class RunConfig(RunSpec):
         """Return those of the questions that are asked: all, or the shard's."""
         return questions if self.shard is None else self.shard.select(questions)
 
-    def check_sampling(self, connection: Connected) -> None:
+    def check_sampling(self, connection: "Connection") -> None:
         """Raise UserError if questions are repeated but the LM always gives the same reply."""
         settings = getattr(connection.lm, "kwargs", None) or {}
         if self.repeats > 1 and settings.get("temperature") == 0:
@@ -178,7 +154,7 @@ def describe_program(program: "dspy.Module", artifact: Path | None = None, diges
     }
 
 
-def describe_server(connection: Connected) -> Json | None:
+def describe_server(connection: "Connection") -> Json | None:
     """Return what is known of an LM's server: dialect, version, context, slots, thinking; None without a server.
 
     It is recorded, but not compared when a run is resumed: a server may be updated or started with other slots. What
@@ -188,7 +164,7 @@ def describe_server(connection: Connected) -> Json | None:
     return None if server is None else asdict(server)
 
 
-def describe_lm(connection: Connected) -> Json:
+def describe_lm(connection: "Connection") -> Json:
     """Return what decides an LM's replies; the model string contains a hash of its weights or its server's address."""
     settings = getattr(connection.lm, "kwargs", {})
     return {
@@ -226,7 +202,9 @@ def describe_session() -> Json:
     }
 
 
-def describe_run(program: "dspy.Module", questions: Sequence[Any], config: RunConfig, *, connection: Connected) -> Json:
+def describe_run(
+    program: "dspy.Module", questions: Sequence[Any], config: RunConfig, *, connection: "Connection"
+) -> Json:
     """Return what `run.json` contains: program, LM, metrics, questions, corpus, and the session.
 
     Args:

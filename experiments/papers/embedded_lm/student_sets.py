@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
-    from experiments.runs.config import Connected
     from experiments.runs.fixed_contexts import FixedContexts
     from programs.lms.connect import Connection
     from signatures.types import Passage, Retriever
@@ -224,7 +223,7 @@ class Runs:
         self,
         folder: Path,
         program: "dspy.Module",
-        connection: "Connected",
+        connection: "Connection",
         questions: "Sequence[Question]",
         contexts: "FixedContexts | None" = None,
     ) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from experiments.pipeline.map_rows import progress_bar
 from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.pipeline.run_question import scored
 from experiments.runs.calls import log_branches
-from experiments.runs.config import Connected, RunConfig, describe_lm, describe_program
+from experiments.runs.config import RunConfig, describe_lm, describe_program
 from experiments.runs.files import Json, run_lock
 from optimizers.evaluating import Outcome
 from optimizers.examples import to_examples
@@ -37,6 +37,8 @@ from signatures.common.logs import quotable
 if TYPE_CHECKING:
     import dspy
     from rich.table import Table
+
+    from programs.lms.connect import Connection
 
 
 _DESCRIBED = ("program", "lm", "judge", "metrics", "questions", "corpus", "given", "shard", "seed")
@@ -62,7 +64,7 @@ class Recorder:
             repeats.
     """
 
-    def __init__(self, folder: Path, run: Json, program: "dspy.Module", config: RunConfig, connection: Connected):
+    def __init__(self, folder: Path, run: Json, program: "dspy.Module", config: RunConfig, connection: "Connection"):
         if config.processes > 1 or config.repeats > 1:
             raise UserError("Branches are recorded in one process, and each question is asked once.")
         self.program = with_memory(program)
@@ -191,7 +193,7 @@ def checked_record(
     metric: str,
     questions: Sequence[Any],
     program: "dspy.Module | None" = None,
-    connection: Connected | None = None,
+    connection: "Connection | None" = None,
 ) -> Record:
     """Return the record of a run, of which is known that it has what is needed.
 
@@ -226,8 +228,8 @@ def buying(
     metric: str,
     questions: Sequence[Any],
     program: "dspy.Module",
-    connection: Connected,
-    judge: Connected | None = None,
+    connection: "Connection",
+    judge: "Connection | None" = None,
     threads: int = 8,
 ) -> Iterator[ReplayEvaluator]:
     """Open the record of a run to evaluate settings; what it lacks is asked within the budget of the LM, and written.

@@ -25,16 +25,20 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from typing import Any, Generic, NamedTuple, TypeVar
+from multiprocessing.connection import Connection as Pipe
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from experiments.pipeline.parallel.thread_pool import Outcome, deferred_interrupt
-from experiments.runs.config import Connected
 from programs.lms.calls.budget import BudgetExceeded
 from programs.lms.calls.control import Stopped, controlled
 from programs.lms.calls.metered import LMUnavailable
 from programs.parts.threads import daemon
 from signatures.common.errors import UserError, UserNotice
+
+if TYPE_CHECKING:
+    from programs.lms.connect import Connection
+
 
 Message = dict[str, Any]
 
@@ -67,7 +71,7 @@ def end_processes(processes: Sequence[Any], seconds: float) -> None:
             process.join()
 
 
-def send(link: Connection, message: Message) -> None:
+def send(link: Pipe, message: Message) -> None:
     """Send a message.
 
     Raises:
@@ -78,7 +82,7 @@ def send(link: Connection, message: Message) -> None:
     link.send_bytes(json.dumps(message).encode())
 
 
-def receive(link: Connection) -> Message:
+def receive(link: Pipe) -> Message:
     """Wait for a message and return it.
 
     Raises:
@@ -142,7 +146,7 @@ class Worker(Generic[Item, Result]):
         threads: Items in progress at a time.
     """
 
-    def __init__(self, link: Connection, job: Job[Item, Result], items: Sequence[Item], threads: int):
+    def __init__(self, link: Pipe, job: Job[Item, Result], items: Sequence[Item], threads: int):
         self._link, self._job, self._items, self._threads = link, job, items, threads
         self._sending = threading.Lock()
         self._numbers: queue.Queue[int] = queue.Queue()
@@ -234,7 +238,7 @@ class _Member(NamedTuple):
     """A worker process, as its parent sees it."""
 
     process: Any
-    link: Connection
+    link: Pipe
     assigned: set[int]
     most: int
 
@@ -267,7 +271,7 @@ class ProcessPool(Generic[Item, Result]):
         self._outcomes: deque[Outcome[Item, Result]] = deque()
         self._costs: list[Mapping[str, float]] = []
         self._members: list[_Member] = []
-        self._opened: list[tuple[Any, Connection]] = []
+        self._opened: list[tuple[Any, Pipe]] = []
         try:
             self._start(threads, max(1, min(processes, threads, len(self._items))))
         except BaseException:  # Ctrl-C, or the system starts no further process
@@ -404,7 +408,7 @@ class ProcessPool(Generic[Item, Result]):
 
 
 def _run(
-    link: Connection, others: Sequence[Connection], job: Job[Any, Any], items: Sequence[Any], threads: int, number: int
+    link: Pipe, others: Sequence[Pipe], job: Job[Any, Any], items: Sequence[Any], threads: int, number: int
 ) -> None:
     for other in others:  # of the parent: as long as one process has them open, no worker would notice the parent's end
         other.close()
@@ -428,8 +432,8 @@ def processes_for(
     *,
     threads: int,
     questions: int,
-    connection: Connected,
-    judge: Connected | None = None,
+    connection: "Connection",
+    judge: "Connection | None" = None,
     local_models: bool = False,
 ) -> int:
     """Return how many processes ask the questions.

@@ -12,7 +12,7 @@ from experiments.pipeline.parallel.process_pool import Job, ProcessPool, WorkerD
 from experiments.pipeline.parallel.thread_pool import Outcome, Prefetch, ThreadPool
 from experiments.pipeline.run_question import run_question
 from experiments.runs.calls import packed_calls
-from experiments.runs.config import Connected, RunConfig
+from experiments.runs.config import RunConfig
 from experiments.runs.files import Row, RowKey, key_of
 from programs.inference import warm_up
 from programs.lms.calls.control import GRACE, Control, current_control
@@ -24,6 +24,8 @@ from signatures.common.errors import UserError, user_error_within
 
 if TYPE_CHECKING:
     import dspy
+
+    from programs.lms.connect import Connection
 
 
 class Asked(NamedTuple):
@@ -67,7 +69,7 @@ class Session:
 
     program: "dspy.Module"
     config: RunConfig
-    connection: Connected
+    connection: "Connection"
     asking: Callable[[Any], AbstractContextManager[None]] = nullcontext
 
     def __post_init__(self) -> None:

@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from experiments.pipeline.scoring.passage_texts import Corpus
-from experiments.runs.config import Connected, check_metrics
+from experiments.runs.config import check_metrics
 from optimizers.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from programs.lms.connect import Connection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +32,7 @@ class ScoreConfig:
     metrics: Sequence[Metric]
     questions: Path | None = None
     corpus: Corpus = field(default_factory=Corpus)
-    judge: Connected | None = None
+    judge: "Connection | None" = None
     threads: int = 8
     progress: bool = True
 

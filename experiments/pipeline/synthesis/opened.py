@@ -16,7 +16,7 @@ from experiments.pipeline.synthesis.synthesize import (
     Synthesized,
     synthesize,
 )
-from experiments.runs.config import Connected, describe_program
+from experiments.runs.config import describe_program
 from experiments.runs.files import Json
 from experiments.runs.specs import ProgramSpec, SynthesisSpec
 from optimizers.distill.cov_rag import VerificationDistillation, VerificationSettings, answer_half
@@ -148,7 +148,7 @@ class OpenedSynthesis:
     seeds: Seeds
     recipe: Recipe
     config: SynthesisConfig
-    teacher: Connected
+    teacher: "Connection"
     notes: list[str] = field(default_factory=list)
 
     def run(self, out: Path, *, resume: bool = False, progress: bool = True) -> Synthesized:
@@ -168,7 +168,7 @@ class _Parts:
     retrieve: "Retriever | None"
     program: "dspy.Module"
     student: StudentPrompts
-    teacher: Connected
+    teacher: "Connection"
     answers: "Connection | None"
 
     @property

@@ -16,7 +16,7 @@ from experiments.pipeline.evaluate import unmeasured
 from experiments.pipeline.map_rows import map_rows
 from experiments.pipeline.synthesis.sources import Seed, Seeds
 from experiments.runs.calls import COUNTED
-from experiments.runs.config import Connected, describe_lm, describe_questions, describe_session, portable
+from experiments.runs.config import describe_lm, describe_questions, describe_session, portable
 from experiments.runs.files import RUN, SCHEMA, Json, Row, read_rows, write_json
 from optimizers.distill.examples import Example, write_examples
 from optimizers.distill.leakage import without_asked
@@ -28,6 +28,7 @@ from signatures.common.terminal import open_console
 
 if TYPE_CHECKING:
     from optimizers.distill.student import Made
+    from programs.lms.connect import Connection
 
 
 MANIFEST = "manifest.json"
@@ -104,7 +105,7 @@ class SynthesisConfig:
     recipe: str
     student: Json
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    lms: Mapping[str, Connected] = field(default_factory=dict)
+    lms: Mapping[str, "Connection"] = field(default_factory=dict)
     validation: float = 0.1
     seed: int = 0
     threads: int = 8
@@ -133,7 +134,7 @@ def synthesize(
     recipe: Recipe,
     config: SynthesisConfig,
     *,
-    teacher: Connected,
+    teacher: "Connection",
     out: Path,
     resume: bool = False,
     progress: bool = True,
@@ -209,7 +210,7 @@ def _check_folder(out: Path, *, resume: bool) -> None:
         raise UserError(f"{out} contains examples that no synthesis wrote, e.g. a mixture. Choose another folder.")
 
 
-def _describe(seeds: Seeds, recipe: Recipe, config: SynthesisConfig, teacher: Connected) -> Json:
+def _describe(seeds: Seeds, recipe: Recipe, config: SynthesisConfig, teacher: "Connection") -> Json:
     """Return `run.json` of the rows: all that decides them, so that only the same synthesis is resumed."""
     return {
         "schema": SCHEMA,
