@@ -84,7 +84,8 @@ class RetroRAG(dspy.Module):
         update: False scores no evidence and keeps all of it, newest first (w/o UoE).
         evaluate_evidence: False applies no gates to inferences (w/o EoE).
         batch_weighing: Pieces of evidence weighed in one call (paper: 1). Above 1 the LM lists a number for each, which
-            ranks them as P(yes) does otherwise: fewer calls and tokens, coarser scores (`parts/weighing.py`).
+            ranks them as P(yes) does otherwise: fewer calls and tokens, coarser scores
+            (`parts/evidence/candidate_records.py`).
     """
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "hotpotqa": {"threshold": 0.5}}

@@ -18,8 +18,9 @@ from signatures.text_words import contains_words, same_words, text_words
 from signatures.types import Passage, QuoteMatch, Similarity
 from signatures.yes_no import parse_yes_no
 
-# Whole quotes that say there is nothing to quote, and such statements within a longer one. Empty items of a list are in
-# `ranking.py`, refusals to revise a question in `questions.py`: what means nothing differs with what was asked.
+# Whole quotes that say there is nothing to quote, and such statements within a longer one. Empty items of a list
+# are those of `is_no_item`, refusals to revise a question in `questions.py`: what means nothing differs with what was
+# asked.
 _NO_EVIDENCE = {
     *("none", "nothing", "empty", "null", "n/a", "n a", "unknown", "not applicable", "none of the passages"),
     *("no evidence", "no relevant evidence", "not mentioned", "not found", "not given", "not stated", "not available"),
