@@ -77,6 +77,7 @@ def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(tmp_path, m
         list(read_lines(tmp_path / "p.jsonl"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["", *PACK])
 def test_chunks_are_small_however_well_the_file_compresses(suffix, tmp_path):
     path = tmp_path / f"p{suffix}"

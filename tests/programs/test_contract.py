@@ -16,6 +16,7 @@ def name(request):
     return request.param
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", points())
 def test_the_contract_is_kept(name, point):
     (result,) = check_program(PROGRAMS[name], only=[point])

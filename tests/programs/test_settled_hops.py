@@ -60,6 +60,7 @@ class Endless(Fake):
         return [Passage(id=f"{query} {n}", title="", text=f"{query} {n}. Ansa Merrow.") for n in range(k)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["obliging", "reluctant", "unreadable", "half"])
 @pytest.mark.parametrize(("name", "preset"), CASES)
 def test_settled_hops_are_those_of_the_prediction(name, preset, kind, scripted):

@@ -49,6 +49,7 @@ def changed(rng: random.Random, what: str, base: list[dict]) -> tuple[list[dict]
     return added, removed, [line for line in base if line["id"] not in removed] + added
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["add", "remove", "both", "replace"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(2))

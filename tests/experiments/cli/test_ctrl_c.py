@@ -102,6 +102,7 @@ def interrupted_while(server: HangingServer, *arguments: object) -> str:
     return err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "answers"), [("rag", 20), ("retro_rag", 300)])
 def test_eval_keeps_its_rows(program, answers, hanging_after, world, tmp_path):
     err = interrupted_while(
@@ -115,6 +116,7 @@ def test_eval_keeps_its_rows(program, answers, hanging_after, world, tmp_path):
     assert err.strip().endswith("Interrupted. Resume with the same command and --resume.")
 
 
+@pytest.mark.slow
 def test_a_compilation_leaves_what_it_needs_to_be_resumed(hanging_after, world, tmp_path):
     err = interrupted_while(
         hanging_after(30), "compile", world / "questions.jsonl", "--program", "genground", "--index", world / "index",
@@ -124,6 +126,7 @@ def test_a_compilation_leaves_what_it_needs_to_be_resumed(hanging_after, world, 
     assert (tmp_path / ".artifact.compiling" / "request.json").exists()
 
 
+@pytest.mark.slow
 def test_a_search_keeps_its_candidates(hanging_after, verihop, world, tmp_path):
     words = (
         "compile", world / "questions.jsonl", "--program", "rag", "--index", world / "index", "--limit", 20,
@@ -136,6 +139,7 @@ def test_a_search_keeps_its_candidates(hanging_after, verihop, world, tmp_path):
     assert json.loads((tmp_path / ".artifact.compiling" / "costs.json").read_text())["calls"] >= 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "kept", "written"),
     [
@@ -164,6 +168,7 @@ def test_a_race_and_a_study_go_on_to_their_end(words, kept, written, hanging_aft
     assert server.answered <= 150  # in both sessions
 
 
+@pytest.mark.slow
 def test_a_compilation_is_resumed_at_its_validation(hanging_after, world, tmp_path):
     err = interrupted_while(
         hanging_after(50), "compile", world / "questions.jsonl", "--program", "rag", "--index", world / "index",
@@ -182,6 +187,7 @@ def test_a_question_asked_alone_ends_in_one_line(hanging_after, world):
     assert err == "verihop: Interrupted.\n"
 
 
+@pytest.mark.slow
 def test_judgements_and_key_facts_are_kept(hanging_after, verihop, world, tmp_path):
     runs = tmp_path / "a", tmp_path / "b"
     for run in runs:

@@ -104,6 +104,7 @@ def test_mistakes_are_one_line(arguments, message, synthesize, tmp_path):
     assert not (tmp_path / "ex").exists()
 
 
+@pytest.mark.slow
 def test_folders_are_mixed(synthesize, verihop, tmp_path):
     for name, predictor in (("a", "grounding"), ("b", "deduction")):
         assert synthesize(tmp_path / name, *SIMULATED, "--predictors", predictor)[0] == 0

@@ -94,6 +94,7 @@ def test_a_base_in_a_relative_folder_is_found_from_everywhere(verihop, tiny, exa
     assert find_base(Adapter(tmp_path / "out")) == tmp_path / "my base"
 
 
+@pytest.mark.slow
 def test_what_can_be_served_is_asked_next(verihop, examples, tmp_path, monkeypatch):
     base, out = tmp_path / "base", tmp_path / "out"
     write_servable_llama(base)

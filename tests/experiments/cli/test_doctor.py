@@ -58,6 +58,7 @@ def test_the_page_for_people_says_the_same(verihop):
     assert out.rstrip().splitlines()[-1].startswith("Everything works")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SERVERS.SERVERS)
 def test_each_server_is_found_with_what_it_can(name, doctored):
     dialect, quirks = SERVERS.SERVERS[name]

@@ -40,6 +40,7 @@ def connected(monkeypatch):
     return options
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["key", "password"])
 @pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 422, 500])
 def test_a_run_keeps_no_key(how, status, connected, verihop, world, tmp_path, monkeypatch):
@@ -53,6 +54,7 @@ def test_a_run_keeps_no_key(how, status, connected, verihop, world, tmp_path, mo
     assert found_in(tmp_path, KEY, PASSWORD, BASIC) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", hostile.FORMS)
 @pytest.mark.parametrize("status", [400, 401])
 def test_a_key_that_a_refusal_sends_back_in_another_form_is_nowhere(
@@ -75,6 +77,7 @@ def test_a_key_that_a_refusal_sends_back_in_another_form_is_nowhere(
     assert hostile.leaked(shown) == []
 
 
+@pytest.mark.slow
 def test_keys_that_a_reply_has_in_every_form_are_in_no_file_report_trace_export_or_line(
     verihop, world, tmp_path, monkeypatch
 ):

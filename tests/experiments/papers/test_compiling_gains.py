@@ -157,6 +157,7 @@ def comparison(scripted, retriever, tmp_path):
     return engine, Comparison("rag", build("rag", retriever), splits, connection, 30, records, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [DEFAULT, "bootstrap", "random_search", "prompts_then_knobs", "joint", "random_knobs"])
 def test_a_row_is_made_and_asked_once(comparison, row, tmp_path):
     engine, of = comparison
@@ -171,6 +172,7 @@ def test_a_row_is_made_and_asked_once(comparison, row, tmp_path):
     assert len(engine.requests) == asked
 
 
+@pytest.mark.slow
 def test_a_study_says_why_it_ended_and_after_how_many_trials(comparison):
     _, of = comparison
     artifact = of.measure("random_knobs", 0).artifact

@@ -12,6 +12,8 @@ from optimizers.teleprompters.task import Task
 from programs.artifact import freeze, load
 from programs.catalog import PROGRAMS, build
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def world(small_world):

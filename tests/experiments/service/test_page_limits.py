@@ -61,6 +61,7 @@ def test_hostile_text_stays_text(page, server):
     assert page.problems == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("refusal", "said"),
     [

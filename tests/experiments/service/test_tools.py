@@ -233,6 +233,7 @@ def test_the_command_speaks_over_http_to_those_with_the_token(command, started_c
         _with_client(connect("wrong"), listed)
 
 
+@pytest.mark.slow
 def test_the_token_of_http_may_be_an_option(command, started_command):
     url = started_command([*command, "--http", "--port", "0", "--token", "lantern"])
     for headers, status in (({}, 401), ({"Authorization": "Bearer lantern"}, 406)):  # 406: the SDK's

@@ -14,6 +14,8 @@ from signatures.reading import AnswerFromMemory, CiteAnswer, ReadAnswer
 from signatures.retro_rag import AnswerFromEvidence, DrawInferences, JudgeAttribution, WeighEvidence
 from signatures.types import Hop, Passage
 
+pytestmark = pytest.mark.slow
+
 MEANINGLESS = (
     "Go on.",
     "Take a deep breath and work with care.",

@@ -44,6 +44,7 @@ def asked() -> list[dict]:
     return signatures.cases()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signature", SIGNATURES, ids=lambda item: item.__name__)
 def test_words_that_are_negated_or_speak_of_something_else_change_nothing(running, asked, signature):
     names = {name: name for name in signature.fields}

@@ -104,6 +104,7 @@ def test_several_judgements_in_one_reply_each_have_their_own_verdict(running, fa
         assert told([], right) == (False, False, False)  # memory knows it
 
 
+@pytest.mark.slow
 def test_judgements_of_different_kinds_on_the_same_inputs_err_independently(running, faultless):
     passages, questions = records(300, seed=0)
     texts = {item["id"]: Passage(id=item["id"], title=item["title"], text=item["text"]) for item in passages}

@@ -11,6 +11,8 @@ import pytest
 from programs.lms.adapter import ChatForm
 from tests.conftest import load_module
 
+pytestmark = pytest.mark.slow
+
 signatures = load_module(Path(__file__).with_name("all_signatures.py"))
 SIGNATURES, values = signatures.SIGNATURES, signatures.values
 

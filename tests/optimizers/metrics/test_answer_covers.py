@@ -211,6 +211,7 @@ def decorated(draw: st.DrawFn) -> tuple[str, str]:
     return draw(around) + inside.join(change(gold)) + draw(around), gold
 
 
+@pytest.mark.slow
 @COVERS
 @given(pair=decorated(), others=st.lists(GOLD, max_size=2))
 def test_an_exact_match_counts_in_every_cover(

@@ -36,6 +36,7 @@ def test_threshold_and_weights_are_read_by_the_gate_alone():
     assert replayable_knobs(Cascade) == ("threshold", "weights")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_replay_equals_running_the_cascade(setting, recorded, oracle):
     record, runner = recorded

@@ -91,6 +91,7 @@ def task_for(optimizer, prompt_lm):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_program_with_every_optimizer(name, optimizer, retriever, tmp_path):

@@ -112,6 +112,7 @@ def plain(messages):
     return [(message["role"], message["content"]) for message in messages]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["logprobs", "samples", "verbalised"])
 @pytest.mark.parametrize("form", [ChatForm, JsonForm])
 @pytest.mark.parametrize("name", sorted(PROGRAMS))

@@ -138,6 +138,7 @@ def compared(tmp_path_factory):
 LABELS = [label for label, _ in results()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", LABELS)
 def test_the_prompts_are_the_same_byte_for_byte(label, compared):
     before, after = compared[label]

@@ -94,6 +94,7 @@ def headers(signature, form, demos):
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("predictor", PREDICTORS)
 @given(texts=st.lists(evil, min_size=3, max_size=3))

@@ -192,6 +192,7 @@ def test_a_name_that_is_cut_at_the_end_is_left_out():
     assert find_quote("The club was founded on 5 May 19", [CLUB]).match == "absent"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("quote", "text"),
     [

@@ -94,6 +94,7 @@ def test_the_first_line_that_asks_is_found_without_its_label(text, found):
     assert find_question(text) == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part", ["a", ".", "?", " ", ". ", "? ", "no ", "a, ", "who ", "the question ", "**", "无", "何"]
 )

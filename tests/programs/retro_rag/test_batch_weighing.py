@@ -109,6 +109,7 @@ def test_a_size_that_is_none_is_refused(size):
         RetroRAG(batch_weighing=size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("usable", [True, False])
 @pytest.mark.parametrize("knobs", [{}, {"batch_weighing": 3}, {"update": False}, {"k": 1, "source_size": 1}])
 def test_the_call_bound_is_tight_and_usable_lists_stay_far_below(scripted, script, knobs, usable):

@@ -137,6 +137,7 @@ def test_the_environment_is_read_once_for_all_texts_of_a_value(monkeypatch):
     assert len(reads) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [

@@ -27,6 +27,7 @@ def test_a_snippet_is_a_part_of_the_text_and_not_longer(text, query, longest):
     assert found or not line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [0, 3, 40, 41, 400])
 @pytest.mark.parametrize("after", [0, 3, 40, 400])
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ def files_with(folder, secret):
     return [path for path in folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
 
 
+@pytest.mark.slow
 def test_mlflow_has_numbers_files_and_traces(run, verihop, store, monkeypatch):
     import mlflow
 
@@ -178,6 +179,7 @@ def viewer(run, verihop, tmp_path):
     process.communicate()
 
 
+@pytest.mark.slow
 def test_inspects_viewer_serves_the_log(viewer):
     for _ in range(100):  # it says that it runs a moment before it does
         try:
@@ -191,12 +193,14 @@ def test_inspects_viewer_serves_the_log(viewer):
     assert log["samples"][0]["events"][0]["event"] == "model"
 
 
+@pytest.mark.slow
 def test_inspects_viewer_shows_the_samples(viewer, browser):
     browser.open(f"{viewer}/#/logs/run.eval")
     browser.wait("document.body.innerText.includes('w0-q00002') || document.body.innerText.includes('verihop/cot')")
     assert "cot" in browser.run("document.body.innerText")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

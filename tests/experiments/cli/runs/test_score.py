@@ -137,6 +137,7 @@ def test_predictions_become_a_run(verihop, run, world, tmp_path):
     assert "12 questions" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

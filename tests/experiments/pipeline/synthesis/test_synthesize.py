@@ -151,6 +151,7 @@ open_synthesis(SynthesisRequest(
 """
 
 
+@pytest.mark.slow
 def test_a_killed_synthesis_resumes_to_the_same_file(request_for, world, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(world), str(tmp_path / "killed")],
@@ -183,6 +184,7 @@ def test_nothing_learnt_is_an_error_that_says_why(request_for, world, tmp_path):
         open_synthesis(wanted).run(tmp_path / "out", progress=False)
 
 
+@pytest.mark.slow
 def test_an_embedded_student_is_taught_on_the_prompts_it_is_asked_with(request_for, tmp_path):
     wanted = request_for(None, knobs={}, student="embedded", metric="f1[hotpot]", accept=0.3, limit=6)
     opened = open_synthesis(wanted)

@@ -20,6 +20,7 @@ def numbers(found):
     return [trial.number for trial in found.findings.trials if trial.complete]
 
 
+@pytest.mark.slow
 def test_the_best_setting_is_frozen_and_loads_with_its_knobs(tune, tmp_path, passages):
     found = tune(trials=10)
     best = found.findings.best
@@ -38,6 +39,7 @@ def test_the_best_setting_is_frozen_and_loads_with_its_knobs(tune, tmp_path, pas
     assert artifact.optimizer["budget"] is None
 
 
+@pytest.mark.slow
 def test_the_folder_holds_all_trials_and_plots(tune, plots, tmp_path):
     found = tune(trials=10)
     record = json.loads((tmp_path / "s" / "study.json").read_text())
@@ -63,6 +65,7 @@ def test_a_study_goes_on_where_it_stopped(tune, engine):
     assert more.record["trials"][:4] == first.record["trials"]
 
 
+@pytest.mark.slow
 def test_a_budget_ends_the_study_with_the_best_so_far(tune, tmp_path):
     found = tune(trials=10, budget=Budget(calls=40))
     assert "budget of 40 calls is used up" in found.stopped
@@ -83,6 +86,7 @@ def test_without_a_complete_trial_nothing_is_frozen(tune, tmp_path):
     assert not (tmp_path / "s" / "artifact").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_trials_and_writes_the_results(tune, link, tmp_path):
     def reply(system, user):
         if len(engine.requests) > 30:
@@ -99,6 +103,7 @@ def test_ctrl_c_keeps_the_trials_and_writes_the_results(tune, link, tmp_path):
     assert found.record["counts"]["complete"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -170,6 +175,7 @@ def test_a_trial_that_cannot_be_is_not_frozen_and_nothing_is_asked(tune, engine,
     assert tune(trials=3, chosen=2, resume=True).chosen.number == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -172,6 +172,7 @@ def test_without_a_cache_nothing_is_read_or_kept(own_cache) -> None:
     assert len(dspy.cache.store) == 0
 
 
+@pytest.mark.slow
 def test_a_reply_of_another_route_is_kept_as_json() -> None:
     """LiteLLM's response objects are pydantic models; what is kept has the same texts and reads as typed output."""
     from litellm import ModelResponse

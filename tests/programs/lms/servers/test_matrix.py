@@ -37,6 +37,7 @@ def connected() -> Iterator[Callable[[str], tuple[Connection, list[str]]]]:
         yield join
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", quirks.SERVERS)
 def test_every_program_answers_on_every_server(name: str, connected) -> None:
     asked = quirks.question_and_passages()
