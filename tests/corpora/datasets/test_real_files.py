@@ -44,6 +44,7 @@ def all_converted(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -
     return {key: convert(FILES[file][0], shared_data / file, out / key) for key, file in DISTRACTORS.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", DISTRACTORS)
 def test_all_questions_and_paragraphs_arrive_and_all_gold_is_there(all_converted: dict[str, Converted], key: str):
     result = all_converted[key]
@@ -65,6 +66,7 @@ def test_all_questions_and_paragraphs_arrive_and_all_gold_is_there(all_converted
         assert result.counts.get(name, 0) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 def test_every_known_file_has_its_checksum_and_converts_completely(shared_data: Path, tmp_path: Path, file: str):
     assert set(KNOWN_FILES.values()) == set(FILES)
@@ -140,6 +142,7 @@ def test_musique_leaves_no_reference_open(all_converted: dict[str, Converted]):
     assert all(hop.gold_ids for hop in hops)
 
 
+@pytest.mark.slow
 def test_all_sets_and_both_plain_corpora_meet_in_one_pool(
     all_converted: dict[str, Converted], shared_data: Path, tmp_path: Path
 ):

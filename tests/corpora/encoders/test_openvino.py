@@ -98,6 +98,7 @@ def opened(home: Path, embedder: Embedder, monkeypatch) -> np.ndarray:
     return open_converted(default_folder(), embedder.weights_hash, **options)(["a river"])
 
 
+@pytest.mark.slow
 def test_a_conversion_is_made_once(converted, embedder, monkeypatch):
     def refuse(*_args: object) -> None:
         raise AssertionError("it was converted again")
@@ -108,6 +109,7 @@ def test_a_conversion_is_made_once(converted, embedder, monkeypatch):
     assert folder.name.startswith(embedder.weights_hash[:32])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", ["cut", "changed", "missing", "list", "tokenizer"])
 def test_a_damaged_conversion_is_made_anew(converted, embedder, monkeypatch, tmp_path, spoil):
     shutil.copytree(converted, tmp_path / "cache")
@@ -193,6 +195,7 @@ sys.exit(status)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize("used", [False, True])
 def test_a_forked_process_makes_its_own_model(embedder, used):

@@ -250,6 +250,7 @@ except UserError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [300, 4000, 9000])
 def test_writes_that_really_fail_leave_no_index(tmp_path, corpus, limit):
     values = {

@@ -22,6 +22,8 @@ from tests.corpora.conftest import hashed_words
 from tests.corpora.index.test_index import ROOT
 from tests.corpora.index.test_replace import Killed, killing
 
+pytestmark = pytest.mark.slow
+
 QUERIES = ["amber brook", "cedar", "oasis prairie"]
 
 

@@ -179,6 +179,7 @@ def test_a_compilation_is_resumed_at_its_validation(hanging_after, world, tmp_pa
     assert read_rows(tmp_path / ".artifact.compiling" / "val")
 
 
+@pytest.mark.slow
 def test_a_question_asked_alone_ends_in_one_line(hanging_after, world):
     err = interrupted_while(
         hanging_after(3), "ask", "Who is it?", "--program", "retro_rag", "--index", world / "index",
@@ -241,6 +242,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["typer", "experiments.cli.ask", "dspy", "corpora.index.open", "tantivy"])
 def test_an_early_ctrl_c_is_one_line(module, world, tmp_path):
     """The signal arrives while a module is imported."""
@@ -269,6 +271,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "command"),
     [("App.command", "programs"), ("printable_diagnostics", "programs"), ("_run", "programs"),

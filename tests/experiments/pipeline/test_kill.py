@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from experiments.runs.files import read_rows
+
+pytestmark = pytest.mark.slow
 
 SCRIPT = """
 import os

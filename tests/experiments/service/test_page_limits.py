@@ -86,6 +86,7 @@ def test_a_refused_question_says_why_and_what_to_do(page, server, refusal, said)
     assert [problem for problem in page.problems if f"status of {refusal.status}" not in problem] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "said"),
     [

@@ -202,6 +202,7 @@ def command(small_world, tmp_path) -> list[str]:
     return ["-m", "experiments.cli.main", "mcp", "--program", "rag", "--index", index, "--lm", "simulated"]
 
 
+@pytest.mark.slow
 def test_the_command_speaks_over_stdio(command, tmp_path):
     environment = {**os.environ, "VERIHOP_CACHE_DIR": str(tmp_path)}
 

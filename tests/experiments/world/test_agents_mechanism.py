@@ -10,10 +10,14 @@ Not claimed, because it did not show: that choosing among four chains of CoRAG i
 
 from pathlib import Path
 
+import pytest
+
 from programs.agents import corag, react, search_o1, search_r1
 from programs.agents.a_rag import ARAG, Found
 from programs.parts.agents import transcript
 from tests.conftest import load_module
+
+pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
 Arm, Case, replaced = claims.Arm, claims.Case, claims.replaced

@@ -10,10 +10,14 @@ GRG, since programs of the catalog have no similarity here.
 
 from pathlib import Path
 
+import pytest
+
 from programs.closed_book import cot_sc, genread
 from programs.parts.steps.voting import Majority
 from programs.single_step.grg import GRG
 from tests.conftest import load_module
+
+pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
 Arm = claims.Arm

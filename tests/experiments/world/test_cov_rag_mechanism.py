@@ -11,12 +11,15 @@ single iteration and Table 3 compare trained LMs.
 from pathlib import Path
 
 import dspy
+import pytest
 
 from programs import cov_rag
 from programs.cov_rag import CoVRAG
 from programs.parts.verification import SCORES
 from signatures.cov_rag import VerifyAnswer
 from tests.conftest import load_module
+
+pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
 Arm, N, MANY = claims.Arm, 400, 1000

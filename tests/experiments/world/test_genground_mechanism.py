@@ -8,6 +8,7 @@ Not claimed, because this world cannot show it: anything that demonstrations do 
 from pathlib import Path
 
 import dspy
+import pytest
 
 from experiments.world.grammar import key, parse_question
 from experiments.world.question_generator import true_answer
@@ -15,6 +16,8 @@ from programs import genground
 from programs.genground import KEPT, Claim, GenGround
 from signatures.types import Hop, Passage
 from tests.conftest import load_module
+
+pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
 Arm, N = claims.Arm, 250

@@ -7,10 +7,14 @@ advice, over the first retrieval. The LM here does not read the advice, nor does
 
 from pathlib import Path
 
+import pytest
+
 from optimizers.metrics.answer import exact_match
 from optimizers.metrics.retrieval import all_gold_at
 from programs.multi_step.meta_rag import MetaRAG
 from tests.conftest import load_module
+
+pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
 Arm = claims.Arm

@@ -15,6 +15,7 @@ Not claimed, because it does not show in this world (`experiments.papers.mechani
 from pathlib import Path
 
 import dspy
+import pytest
 
 from experiments.world.grammar import Name, facts_of, key, parse_question
 from experiments.world.passage_text import parse_passage, parse_sentences
@@ -24,6 +25,8 @@ from programs.retro_rag import RetroRAG, State
 from signatures.reading import AnswerFromMemory
 from signatures.types import Passage
 from tests.conftest import load_module
+
+pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
 Arm, FEW, SOME = claims.Arm, 120, 400

@@ -10,8 +10,12 @@ IRCoT alone 0.57 with 4.6: nearly all questions of this world are complex).
 
 from pathlib import Path
 
+import pytest
+
 from programs.multi_step import searchain
 from tests.conftest import load_module
+
+pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
 Arm, Case = claims.Arm, claims.Case

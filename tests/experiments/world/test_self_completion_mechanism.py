@@ -11,12 +11,15 @@ has a dial here. What is tested is what the program makes of it.
 from pathlib import Path
 
 import dspy
+import pytest
 
 from optimizers.contexts import balanced_contexts
 from programs.parts.prediction import try_predict
 from programs.self_completion import ANSWERED, UNPARSEABLE, SelfCompletion
 from signatures.reading import CiteAnswer
 from tests.conftest import load_module
+
+pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
 Arm, N, MANY = claims.Arm, 400, 1000

@@ -14,6 +14,8 @@ Not claimed, because it did not show:
 
 from pathlib import Path
 
+import pytest
+
 from optimizers.metrics.citations import precision
 from optimizers.metrics.retrieval import all_gold_at
 from programs.single_step import rrr, webglm
@@ -21,6 +23,8 @@ from programs.single_step.self_rag import SelfRAG
 from programs.single_step.verify_and_edit import VerifyAndEdit
 from signatures.types import Passage
 from tests.conftest import load_module
+
+pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
 Arm = claims.Arm

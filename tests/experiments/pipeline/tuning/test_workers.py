@@ -13,6 +13,8 @@ import pytest
 from corpora.questions import Question
 from tests.conftest import ScriptedEngine
 
+pytestmark = pytest.mark.slow
+
 TRIALS, WORKERS, QUESTIONS = 6, 4, 12
 MOST_SECONDS = 120  # before the test gives up; it takes a few
 

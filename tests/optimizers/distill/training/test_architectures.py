@@ -14,6 +14,8 @@ from optimizers.distill.training.lm.base_model import Device, load_base
 from optimizers.distill.training.lm.student import Student
 from optimizers.distill.training.settings import make_settings
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "vocab_size": 64,
     "hidden_size": 32,

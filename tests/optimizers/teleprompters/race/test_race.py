@@ -9,6 +9,8 @@ from programs.lms.calls.budget import Budget
 from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 
+pytestmark = pytest.mark.slow
+
 FEW = {"arms": "bootstrap,infer_rules,gepa,knn", "keep_one_in": 2, "fewest": 4}
 
 

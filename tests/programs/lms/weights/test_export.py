@@ -98,6 +98,7 @@ def test_bfloat16_is_rounded_to_the_nearest(tmp_path) -> None:
         assert torch.equal(stored[name], torch.from_numpy(tensor).bfloat16())
 
 
+@pytest.mark.slow
 def test_the_tokenizer_splits_as_the_embedded_lm(tmp_path) -> None:
     import openvino_genai
 

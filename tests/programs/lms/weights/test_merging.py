@@ -111,6 +111,7 @@ def test_a_written_file_reads_back_and_keeps_the_metadata(file_type, code, error
     assert written == [code, *read_metadata(choice.weights_path(), *names)[1:]]
 
 
+@pytest.mark.slow
 def test_merged_weights_have_the_logits_of_peft(tmp_path) -> None:
     """Also after a round through GGUF, as transformers reads it."""
     import torch
