@@ -329,8 +329,8 @@ class Search:
     prune: Annotated[
         bool,
         Field(
-            "End trials early that a Wilcoxon test, after 8, 16, 32 ... questions, finds worse than the best; "
-            "not with --against or a grid.",
+            "End trials early that a Wilcoxon test, after 8, 16, 32 ... questions, finds worse than the best, which "
+            "is the default; not with --against or a grid.",
             "--prune/--no-prune",
             decides=True,
         ),

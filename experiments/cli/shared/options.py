@@ -311,7 +311,7 @@ def parsed_value(text: str) -> Any:
 
 def _panel(group: Any, name: str) -> str | None:
     declaring = next(base for base in group.__mro__ if name in inspect.get_annotations(base))
-    return getattr(declaring, "PANEL", getattr(group, "PANEL", None))
+    return vars(group).get("PANEL") or getattr(declaring, "PANEL", getattr(group, "PANEL", None))
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]

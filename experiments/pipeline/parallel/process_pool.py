@@ -451,7 +451,7 @@ def processes_for(
     if wanted is not None:
         if wanted > 1 and not can_fork():
             raise UserError(f"processes must be 1 on this system, got {wanted}: use threads, or several machines.")
-        if wanted > threads:
+        if wanted > threads >= 1:
             raise UserError(f"threads ({threads}) must be at least processes ({wanted}): each process has one or more.")
         return wanted
     lms = [connection, *([judge] if judge else [])]

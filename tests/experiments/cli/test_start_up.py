@@ -41,6 +41,11 @@ def test_help_has_a_section_for_each_group_of_options(verihop):
     assert [line.split()[0] for line in section.splitlines() if line.startswith("  --")] == ["--budget"]
 
 
+def test_the_options_of_a_teacher_stand_in_one_section(verihop):
+    section = verihop("distill", "synthesize", "--help")[1].partition("\nTeacher:\n")[2].partition("\n\n")[0]
+    assert {"--teacher", "--timeout", "--cache"} <= set(section.split())
+
+
 def test_the_help_of_a_command_is_listed_in_full(verihop):
     listed = " ".join(verihop("--help")[1].split())
     whole = "Add metrics to a run, or score predictions of another system, without asking the answering LM again."

@@ -82,6 +82,7 @@ def test_a_shard_and_a_note_may_be_texts(ask):
         ({"metrics": "acc[judge]", "judge": 3}, r"judge must be a connection \(verihop.connect\) or the id of an LM"),
         ({"shard": (1, 2)}, "shard must be i/n"),
         ({"shard": "2"}, "A shard is written i/n"),
+        ({"threads": 0}, "threads must be at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_evaluated_is_said_on_one_line(ask, arguments, reason):
