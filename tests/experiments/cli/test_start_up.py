@@ -29,6 +29,11 @@ def test_nothing_heavy_is_imported(arguments):
     assert done.stderr.splitlines()[-1] == "exit 0, imported: []"
 
 
+def test_the_commands_are_listed_without_pydantic():
+    code = "import sys; import experiments.cli.main; sys.exit('pydantic' in sys.modules)"  # Typer loads it for options
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_help_has_a_section_for_each_group_of_options(verihop):
     _, out, _ = verihop("eval", "--help")
     headings = [line for line in out.splitlines() if line.endswith(":") and not line.startswith(" ")]
