@@ -239,6 +239,7 @@ def test_what_is_no_question_costs_no_call(connected, retriever, question):
     assert meter.counts()["calls"] == 0
 
 
+@pytest.mark.slow
 def test_inference_imports_neither_optuna_nor_corpora_nor_experiments(tmp_path):
     freeze(build("rag", None, k=3), tmp_path / "artifact")
     command = [sys.executable, "-c", THREE_LINES, str(tmp_path / "artifact")]

@@ -126,6 +126,7 @@ def test_the_definition_of_the_paper_is_its_sentence_alone():
     assert not any(map(states_refusal, ANSWERED))
 
 
+@pytest.mark.slow
 def test_real_answers_are_no_refusals(shared_data):
     """Of experts' questions to LMs, and gold answers; none of them declines."""
     lines = (shared_data / "citations" / "expertqa_rand_val.jsonl").read_text().splitlines()

@@ -49,6 +49,7 @@ def test_the_default_model_runs_in_openvino_and_gives_the_vectors_of_torch(embed
         np.testing.assert_allclose(vectors, torch_vectors, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 3])
 def test_batches_threads_and_gathered_calls_change_no_vector(embedder, threads):
     queries = [f"{'what ' * (number % 9)}is number {number}?" for number in range(70)]
@@ -138,6 +139,7 @@ def test_a_damaged_conversion_is_made_anew(converted, embedder, monkeypatch, tmp
     assert os.listdir(tmp_path / "cache" / "embedders") == [folder.name]  # nothing temporary is left
 
 
+@pytest.mark.slow
 def test_a_cache_folder_that_cannot_be_written_and_older_versions_are_no_obstacle(
     converted, embedder, monkeypatch, tmp_path
 ):
@@ -224,6 +226,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_after_models_were_closed_does_not_crash_the_process(embedder):
     """Each `openvino.Core` brings a stack for signal handlers; the one in use must never be freed."""
     assert embedder.backend == "openvino"  # the conversion is there

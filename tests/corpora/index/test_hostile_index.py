@@ -70,6 +70,7 @@ def field(value):
     return value.to_bytes(8, "little")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rabitq", "ivf_rabitq"])
 @pytest.mark.parametrize("seed", range(60))
 def test_a_damaged_faiss_file_with_fitting_digests_never_ends_the_process(kind, seed, copied, fake_embedder):
@@ -90,6 +91,7 @@ def test_a_damaged_faiss_file_with_fitting_digests_never_ends_the_process(kind, 
     assert all(len(found) <= 60 for found in retrieve.many(["amber", "cedar lagoon"], 60))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bm25", "bm25s", "flat"])
 @pytest.mark.parametrize("seed", range(40))
 def test_any_damaged_file_with_fitting_digests_is_refused_or_answers(kind, seed, copied, fake_embedder):

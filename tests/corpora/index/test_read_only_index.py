@@ -56,6 +56,7 @@ def test_opening_and_searching_write_nothing_into_the_folder(folder, fake_embedd
     assert state() == before  # a lock file that came and went would change its folder
 
 
+@pytest.mark.slow
 def test_a_read_only_index_opens_and_answers_for_another_user(folder):
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)

@@ -57,6 +57,7 @@ def kind(folder: Path) -> str:
     return index.fingerprint.split("-")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["resume", "overwrite"])
 def test_wherever_it_is_killed_the_old_or_the_new_index_opens_and_the_next_call_finishes(
     tmp_path: Path, corpus: Path, kill_at, flag: str

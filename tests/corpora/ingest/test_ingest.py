@@ -43,6 +43,7 @@ def test_every_kind_is_read_with_source_and_title(folder, tmp_path):
     assert (report.passages, report.left_out, report.errors) == (5, {".png": 1}, [])
 
 
+@pytest.mark.slow
 def test_a_document_that_cannot_be_read_is_named_and_the_others_go_on(folder, tmp_path):
     (folder / "bad.pdf").write_bytes(b"no pdf")
     (folder / "empty.md").write_text("\n")
@@ -55,6 +56,7 @@ def test_a_document_that_cannot_be_read_is_named_and_the_others_go_on(folder, tm
     assert not (tmp_path / "none.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_file(folder, tmp_path):
     for number in range(12):
         (folder / f"more{number}.md").write_text(
@@ -68,6 +70,7 @@ def test_processes_give_the_same_file(folder, tmp_path):
     assert len(two.errors) == 1
 
 
+@pytest.mark.slow
 def test_equal_passages_are_written_once(folder, tmp_path):
     (folder / "copy.md").write_text("# Bees\n\nBees make wax.\n")
     report = ingest([folder], tmp_path / "p.jsonl")
@@ -107,6 +110,7 @@ def test_what_is_not_there_or_no_document_is_an_error(folder, tmp_path):
         find_documents([tmp_path / "void"])
 
 
+@pytest.mark.slow
 def test_readers_that_fail_in_other_ways_cost_their_document_only(folder, tmp_path, make_pdf):
     (folder / "odd.pdf").write_bytes(make_pdf([["Text of it."]], title="Odd").replace(b"(Odd)", b"<FEFFD8000041>"))
     (folder / "s.md").write_text('---\ntitle: "\\ud800 x"\nkey: "\\ud800"\n---\nLamp.\n')
@@ -117,6 +121,7 @@ def test_readers_that_fail_in_other_ways_cost_their_document_only(folder, tmp_pa
     assert passages["s.md"].title.endswith(" x")
 
 
+@pytest.mark.slow
 def test_names_that_are_no_unicode_and_guesses_are_told(folder, tmp_path):
     (folder / "caf\udce9.txt").write_bytes("Ein Café am Fluß.".encode("cp1252"))
     report = ingest([folder], tmp_path / "p.jsonl")
@@ -125,6 +130,7 @@ def test_names_that_are_no_unicode_and_guesses_are_told(folder, tmp_path):
     assert [note.rpartition(": ")[2] for note in report.notes] == ["its encoding was guessed to be cp1252."]
 
 
+@pytest.mark.slow
 def test_a_file_given_with_its_folder_is_read_once(folder, tmp_path):
     assert ingest([folder, folder / "b.md"], tmp_path / "p.jsonl").documents.total() == 5
 
@@ -140,6 +146,7 @@ def _unfolding_pdf(make_pdf, size):
     return start + b"<< /Length" + stream + b"\nendstream" + rest.partition(b"endstream")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the memory of a process")
 def test_a_document_that_unfolds_to_gigabytes_is_refused_in_a_line_and_the_others_go_on(folder, tmp_path, make_pdf):
     (folder / "unfolds.pdf").write_bytes(_unfolding_pdf(make_pdf, 80 << 20))

@@ -33,6 +33,7 @@ def work(task: int) -> int:
     return task * task
 
 
+@pytest.mark.slow
 def test_results_come_in_order_and_a_crash_costs_one_task():
     tasks = [*range(12), 13, *range(14, 22)]
     found = list(run_in_processes(work, tasks, 2))
@@ -42,6 +43,7 @@ def test_results_come_in_order_and_a_crash_costs_one_task():
     assert "its reader crashed" in str(found[12])
 
 
+@pytest.mark.slow
 def test_a_task_that_takes_too_long_costs_itself_only():
     found = list(run_in_processes(work, [1, 77, 3], 2, seconds=6.0))  # a busy machine takes seconds to start a process
     assert (found[0], found[2]) == (1, 9)
@@ -64,6 +66,7 @@ def test_no_task_needs_no_process():
     assert list(run_in_processes(work, [], 2)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the memory of a process")
 def test_a_task_that_takes_too_much_memory_costs_itself_only():
     found = list(run_in_processes(work, [1, 99, 3, 99, 4], 1, memory=300))

@@ -60,6 +60,7 @@ def test_a_difference_is_paired() -> None:
     assert auc_difference(labels, noisy, pairs, RESAMPLES)["low"] > 0
 
 
+@pytest.mark.slow
 def test_offline_figures_come_from_the_features_of_each_half() -> None:
     pairs = judged(400)
     labels = np.array([pair.entailed for pair in pairs]).astype(float)
@@ -120,6 +121,7 @@ def test_what_the_slower_oracle_gains_over_the_default_is_recorded_for_each_set_
         assert result["lines"][DEFAULT][data]["auc"]["value"] > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "fewest"), [("lexical", 6), ("calibrated", 9)])
 def test_contradictions_pass_as_entailed_and_the_record_says_so(name: str, fewest: int) -> None:
     oracle = open_oracle(name, cache=False)

@@ -1,3 +1,5 @@
+import pytest
+
 from experiments.benchmarks.quotes import by_hand, counted, judged, measured
 
 
@@ -10,6 +12,7 @@ def test_contradictions_written_by_hand_do_not_count():
     }
 
 
+@pytest.mark.slow
 def test_changed_quotes_do_not_count_and_honest_ones_do(shared_data):
     found = measured(shared_data, 160, judged, seed=7)
     changed = {kind: counts for kind, counts in found["changed"].items() if "same passage" not in kind}

@@ -79,6 +79,7 @@ def test_knobs_that_are_not_fitted_are_kept_and_tokens_limited(fit, scripted_lm,
     assert (cascade.before, cascade.k, cascade.threshold) == (True, 2, 1.0)
 
 
+@pytest.mark.slow
 def test_questions_left_out_are_said_and_stored(fit, scripted_lm, tmp_path):
     scripted_lm(reply)
     train = [question(number) for number in range(20)]

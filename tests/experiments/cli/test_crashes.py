@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 KEY = "sk-live-5f9a8b7c6d5e4f3c"
 PROGRAM = """

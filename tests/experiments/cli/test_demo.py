@@ -7,6 +7,8 @@ import pytest
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_quiet_demo_shows_no_progress(verihop, tmp_path):
     code, out, err = verihop("demo", "--lm", "simulated", "--quiet", "--json", "--out", tmp_path / "demo")

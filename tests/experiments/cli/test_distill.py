@@ -75,6 +75,7 @@ def test_ctrl_c_is_code_130_and_says_how_to_resume(synthesize, tmp_path, monkeyp
     assert (code, "Resume with the same command and --resume" in err, "Traceback" in err) == (130, True, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

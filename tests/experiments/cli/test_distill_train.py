@@ -59,6 +59,7 @@ def test_the_estimate_trains_nothing(verihop, tiny, examples, tmp_path):
     assert "18 examples, 2 steps, " in verihop(*arguments)[1]
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_checkpoint_that_is_resumed(verihop, tiny, examples, tmp_path, monkeypatch):
     arguments = ("distill", "train", examples, "--base", tiny, "-o", tmp_path / "out", "--json", "--quiet")
 
@@ -162,6 +163,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MISTAKES))
 def test_a_mistake_is_one_line_and_code_2(name, verihop, tiny, examples, tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # the variable is read at import

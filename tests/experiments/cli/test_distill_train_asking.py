@@ -53,6 +53,7 @@ def train(verihop: Any, servable: Path, examples: Path, tmp_path: Path) -> Calla
     return run
 
 
+@pytest.mark.slow
 def test_a_program_is_asked_at_each_measurement(train, world, tmp_path):
     asked = ("--program", "rag", "--questions", world / "questions.jsonl", "--index", world / "index", "--limit", 2)
     code, shown, err = train(*asked, "--set", "k=1", "--evaluate-every", 1, "--keep-best", "program_f1")
@@ -69,6 +70,7 @@ def test_a_program_is_asked_at_each_measurement(train, world, tmp_path):
     assert list((tmp_path / "out").glob(".measured-*")) == []
 
 
+@pytest.mark.slow
 def test_the_answers_are_those_of_the_weights(world, monkeypatch, tmp_path):
     questions = read_questions(world / "questions.jsonl")[:4]
     gold = {question.question: question.answers[0] for question in questions[:3]}
@@ -104,6 +106,7 @@ def test_questions_without_answers_are_refused():
         scores.open()
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_with_the_program_and_questions_it_was_started_with(train, world, tmp_path, monkeypatch):
     asked = ("--program", "standard", "--questions", world / "questions.jsonl", "--evaluate-every", 1, "--quiet")
 
@@ -125,6 +128,7 @@ def test_a_run_is_resumed_with_the_program_and_questions_it_was_started_with(tra
     assert [one["step"] for one in made["validation"]] == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_questions_that_end_in_an_error_are_told(world, tmp_path):
     write_servable_llama(tmp_path / "weights", positions=16)
     scores = ProgramScores(ProgramSpec(program="standard"), read_questions(world / "questions.jsonl")[:2])
@@ -132,6 +136,7 @@ def test_questions_that_end_in_an_error_are_told(world, tmp_path):
         assert scores(tmp_path / "weights") == {"program_em": 0.0, "program_f1": 0.0, "program_errors": 1.0}
 
 
+@pytest.mark.slow
 def test_weights_that_were_measured_can_be_measured_and_connected_again(world, tmp_path):
     write_servable_llama(tmp_path / "weights")
     before = sorted(path.name for path in (tmp_path / "weights").iterdir())

@@ -141,6 +141,7 @@ def test_reviews_are_resumed_exported_imported_and_their_agreement_shown(followi
     assert rated[2:] == ["export", str(folder), "--out", str(spaced / "rated by two.csv")]
 
 
+@pytest.mark.slow
 def test_from_benchmarks_to_an_evaluation(following, data, scripted_lm, monkeypatch):
     scripted_lm(lambda system, user: "[[ ## reasoning ## ]]\nShe keeps it.\n\n[[ ## answer ## ]]\nAnsa")
     record = {
@@ -167,6 +168,7 @@ def test_from_benchmarks_to_an_evaluation(following, data, scripted_lm, monkeypa
     assert following("data", "subset", "halluqa-knowledge", data / "h.jsonl", "--out", data / "s.jsonl")[0][1] == "eval"
 
 
+@pytest.mark.slow
 def test_the_demo_goes_on_with_its_lm(following, data):
     ask, *others = following("demo", "--lm", "simulated", "-q", "--out", data / "demo")
     assert "--lm simulated" in " ".join(ask)

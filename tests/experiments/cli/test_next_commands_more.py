@@ -29,6 +29,7 @@ def test_lists_need_no_files(following, here):
     assert following("programs") == [["verihop", "programs", "genground"]]
 
 
+@pytest.mark.slow
 def test_a_program_is_asked_on_an_index_that_is_there(verihop, here, world):
     def line(*words: object) -> list[str]:
         return next_lines(verihop(*words)[2])[0]
@@ -82,6 +83,7 @@ def test_a_question_leads_to_its_calls(following, here, world, verihop):
     assert "Next: " not in verihop(*traced[1:])[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", [[], ["--split", "dev"], ["--limit", "3"], ["--split", "dev", "--limit", "2"]])
 def test_a_replay_leads_to_a_study_of_the_same_questions(changed, following, verihop, here, world):
     words = ("--set", "gate=threshold", "--metrics", "em", "--index", world / "index", "--lm", "simulated", "-q")
@@ -122,6 +124,7 @@ def test_shards_lead_to_the_next_one_and_to_the_merged_run(following, verihop, h
     assert following(*merge[1:])[0][1] in ("compare", "metrics")
 
 
+@pytest.mark.slow
 def test_a_study_leads_to_a_question(following, here, world):
     words = ("--limit", 4, "--program", "rag", "--index", world / "index", "--lm", "simulated", "-q")
     lines = following("tune", world / "questions.jsonl", *words, "--trials", 2, "--folds", 0, "--out", "Ann's study")

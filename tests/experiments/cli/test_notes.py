@@ -166,6 +166,7 @@ def test_commands_without_progress_have_no_quiet(verihop, tmp_path):
         assert "--quiet" not in verihop("data", command, "--help")[1]
 
 
+@pytest.mark.slow
 def test_questions_that_were_demonstrations_are_a_note(verihop, world, tmp_path):
     questions, made = (world / "questions.jsonl", "--split", "train", "--limit", 12), tmp_path / "made"
     index = ("--index", world / "index")

@@ -132,6 +132,7 @@ def test_the_extra_is_named_where_it_is_missing(verihop, scripted_lm, monkeypatc
     assert (code, "pip install 'verihop[otel]'" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_nothing_of_it_is_imported_without_being_asked(world):
     code = (
         "import sys; from experiments.cli.main import main\n"

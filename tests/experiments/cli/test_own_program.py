@@ -120,6 +120,7 @@ def test_an_own_retriever_needs_no_index(verihop, guide, world):
     assert (code, "An own retriever has no reranker of ours" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_compiled_tuned_frozen_and_asked(verihop, guide, world):
     index = ("--index", world / "index")
     train = (world / "questions.jsonl", "--split", "train", "--limit", 6)

@@ -67,6 +67,7 @@ def test_a_compilation_stopped_by_its_budget_goes_on(verihop, world, tmp_path):
     assert not list(tmp_path.glob(".artifact*"))
 
 
+@pytest.mark.slow
 def test_after_kill_9_a_compilation_goes_on_and_makes_the_same_artifact(verihop, world, tmp_path):
     arguments = ["compile", world / "questions.jsonl", "--program", "genground", "--split", "train", "--threads", "1",
                  "--accept", "1", "--max-demos", "64", "--lm", "simulated", "--index", world / "index"]  # fmt: skip
@@ -105,6 +106,7 @@ KILLED = (
 )
 
 
+@pytest.mark.slow
 def test_a_killed_search_keeps_its_candidates_and_its_cost(verihop, world, tmp_path):
     arguments = ["compile", world / "questions.jsonl", "--program", "genground", "--split", "train", "--limit", "16",
                  "--set", "k=4", "--set", "max_hops=2", "--threads", "1", "--no-cache", "--optimizer", "random_search",

@@ -23,6 +23,7 @@ def test_a_server_that_is_down_leaves_no_compilation_in_the_way(verihop, world, 
     assert verihop(*command)[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The LM server limits the rate")
 @pytest.mark.parametrize("status", [429, 500, "garbage", "closed"])
 def test_a_server_that_does_not_answer_well_is_one_line(status, verihop, world, tmp_path, no_waiting):

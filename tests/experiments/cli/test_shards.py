@@ -22,6 +22,7 @@ def timeless(text: str) -> object:
     return {name: value for name, value in row.items() if "seconds" not in name and name != "folder"}
 
 
+@pytest.mark.slow
 def test_the_commands_printed_run_all_shards_and_merge_them(evaluate, verihop, tmp_path):
     _, _, err = evaluate("shard-1", "--shard", "1/3", "--no-cache")
     commands = []

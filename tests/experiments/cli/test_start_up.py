@@ -18,6 +18,7 @@ sys.stderr.write(f"\\nexit {{code}}, imported: {{[name for name in {HEAVY} if na
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [["--help"], ["eval", "--help"], ["distill", "--help"], ["programs"], ["programs", "--json"]],

@@ -56,6 +56,7 @@ def safe(verihop):
     return run
 
 
+@pytest.mark.slow
 def test_every_command_shows_escapes_instead_of_sending_them(safe, corpus, tmp_path):
     questions, rag = corpus / "questions.jsonl", ("--program", "rag", "--index", corpus / "index")
     runs = [tmp_path / name for name in ("one", "two [bold]")]
@@ -102,6 +103,7 @@ def test_the_errors_of_a_server_are_shown_and_not_sent(status, safe, corpus, tmp
     assert r"\x1b]0;pwned" in text
 
 
+@pytest.mark.slow
 def test_names_of_files_and_fields_are_shown_and_not_sent(safe, corpus, tmp_path):
     named = tmp_path / f"file{EVIL.replace('/', '')}.jsonl"
     named.write_text('{"id": "1"}\n{"id": 5, "question"\n', encoding="utf-8")

@@ -35,6 +35,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MISTAKES))
 def test_a_mistake_is_one_line_and_code_2_and_writes_nothing(name, verihop, world, tmp_path):
     arguments, message = MISTAKES[name]

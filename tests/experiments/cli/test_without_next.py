@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
+import pytest
 import typer
 
 from experiments.cli.main import app
+
+pytestmark = pytest.mark.slow
 
 WITHOUT = {
     "serve": "runs until it is stopped, and prints its address",

@@ -7,6 +7,7 @@ import pytest
 SIMULATED = ("--lm", "simulated", "--quiet", "--index")
 
 
+@pytest.mark.slow
 def test_the_complete_workflow(verihop, world, tmp_path):
     questions, index = world / "questions.jsonl", world / "index"
     knobs = ("--set", "k=4", "--set", "max_hops=3")

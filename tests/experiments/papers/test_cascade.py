@@ -59,6 +59,7 @@ def connection():
     return Connection("scripted", lm, JsonForm(), None, "samples")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [False, True])
 @pytest.mark.parametrize(("name", "knobs", "shown"), [("rag", {"k": 2}, 2), ("standard", {}, 3)])
 def test_rows_say_exactly_what_running_the_cascade_does(name, knobs, shown, before, tmp_path):
@@ -161,6 +162,7 @@ def test_a_majority_pays_for_all_its_members():
         assert score == recorded[("two", "one", "three")[answers.index(winner)]].score(id)
 
 
+@pytest.mark.slow
 def test_a_result_is_json_with_a_table_and_a_plot(tmp_path):
     found = evaluated(made(60))
     record = json.loads(json.dumps(found))

@@ -120,6 +120,7 @@ def test_without_the_default_nothing_is_drawn_as_no_gain(tmp_path):
     assert axes.texts[0].get_text() == "default not measured yet"
 
 
+@pytest.mark.slow
 def test_the_committed_table_is_that_of_the_committed_records(tmp_path):
     write_table(Records(RESULTS / ROWS_FILE), tmp_path)
     assert (tmp_path / FILE).read_text() == (RESULTS / FILE).read_text()

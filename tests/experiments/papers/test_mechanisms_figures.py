@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from experiments.papers import mechanisms
@@ -14,6 +15,7 @@ def test_every_variant_is_built_by_knobs_of_its_program():
             build(name, **knobs)
 
 
+@pytest.mark.slow
 def test_variants_are_paired_with_the_full_program(tmp_path, monkeypatch):
     monkeypatch.setattr(mechanisms, "VARIANTS", {"genground": {"w/o grounding": {"ground": False}}})
     result = CliRunner().invoke(

@@ -111,6 +111,7 @@ def test_every_answer_metric_scores_every_real_answer(trajectories: list[Traject
     assert 0 < means["acc[yes_no]"].n < len(trajectories) / 4
 
 
+@pytest.mark.slow
 def test_repeated_trajectories_of_a_question_are_alike_and_those_of_others_are_not(
     trajectories: list[Trajectory],
 ) -> None:

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.questions import read_questions, select
@@ -11,6 +13,8 @@ from experiments.runs.config import RunConfig
 from experiments.runs.files import read_rows
 from programs.catalog import build
 from programs.lms.connect import connect
+
+pytestmark = pytest.mark.slow
 
 DEMO = Path(__file__).parents[3] / "corpora" / "demo"
 

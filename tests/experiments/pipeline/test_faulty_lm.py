@@ -56,6 +56,7 @@ def failing(share: float, seed: int) -> Any:
     return before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_faults_at_the_start_do_not_end_a_run_whose_lm_answers(toy, tmp_path, seed):
     summary = run(toy, tmp_path / "run", failing(0.3, seed))

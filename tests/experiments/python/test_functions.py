@@ -89,6 +89,7 @@ def test_an_artifact_can_have_another_retriever_and_lm(rag, world, tmp_path):
         verihop.load(tmp_path / "a" / "artifact", index=opened, lm=lm, rerank="own")
 
 
+@pytest.mark.slow
 def test_the_best_trial_of_a_study_is_loaded(world, tmp_path):
     program = verihop.load(program="rag", index=world / "index", lm="simulated", knobs={"k": 1})
     goal = Goal(at_most={"calls": 2})

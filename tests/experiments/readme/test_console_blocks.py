@@ -180,6 +180,7 @@ def prepare_commands(world: Path) -> None:
         shutil.copytree("artifacts/rag", f"artifacts/{name}")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default::signatures.common.errors.UserNotice")
 @pytest.mark.parametrize("page", RUN)
 def test_the_commands_of_a_page_run_one_after_the_other(page, stage, small_world, verihop):

@@ -103,6 +103,7 @@ def run(code: str, page: str, names: dict[str, Any]) -> None:
         asyncio.run(ended)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default::signatures.common.errors.UserNotice")  # e.g. of the LM in place of another
 @pytest.mark.parametrize("page", RUN)
 def test_the_blocks_of_a_page_run_one_after_the_other(page, stage):

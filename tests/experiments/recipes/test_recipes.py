@@ -53,6 +53,7 @@ def test_a_script_is_valid_bash(path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_task_of_a_slurm_array_runs_its_shard(bash: Any, questions: Path, tmp_path: Path) -> None:
     array = {"SLURM_ARRAY_TASK_ID": "2", "SLURM_ARRAY_TASK_COUNT": "1", "SHARDS": "3"}  # task 2 of 3, started again
     done = bash("slurm.sh", questions, "runs", *WORDS, **array)
@@ -76,6 +77,7 @@ def stand_in(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_ssh_runs_a_shard_on_each_machine_and_merges_them(
     bash: Any, stand_in: str, questions: Path, tmp_path: Path
 ) -> None:

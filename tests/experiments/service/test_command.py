@@ -31,6 +31,7 @@ def started(small_world, started_command):
     return start
 
 
+@pytest.mark.slow
 def test_it_answers_and_stops_with_grace(started):
     process, url = started(VERIHOP_TOKEN="lantern")
     assert httpx.get(f"{url}health").json()["token_required"] is True

@@ -149,6 +149,7 @@ def test_connections_that_are_answered_stay_and_one_more_is_told_why_it_is_refus
     assert [client.status() for client in asking] == [200] * MOST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [70_000, 60_000, 4096, 1000, 7])
 @pytest.mark.parametrize("line", [1000, 60_000])
 def test_a_head_of_70_000_bytes_is_refused_however_it_is_cut(serving, connect, cut, line):
@@ -198,6 +199,7 @@ def test_what_follows_a_body_is_no_header(serving, connect):
     assert connect(serving().url).send(repeated).status() == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", ["h2c", "websocket"])
 @pytest.mark.parametrize("step", [1, 7, 100_000])
 def test_who_asks_for_another_protocol_is_answered_in_this_one(serving, connect, other, step, caplog):
@@ -250,6 +252,7 @@ def test_a_client_that_does_not_read_is_closed(connect, serving, monkeypatch):
     assert client.status() is None or len(client.body) < 30_000_000
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_slowly_has_time(serving, connect, monkeypatch):
     monkeypatch.setattr(run, "READ_SECONDS", 0.01)
     monkeypatch.setattr(run, "READ_BYTES", -(1 << 30))  # whatever it reads is enough

@@ -17,6 +17,7 @@ STARTED, FIRST, SECOND, ANSWER = scripted.STARTED, scripted.FIRST, scripted.SECO
 PAUSE, FOUND, QUESTION = scripted.PAUSE, scripted.FOUND, scripted.QUESTION
 
 
+@pytest.mark.slow
 def test_hops_arrive_one_at_a_time_and_then_the_answer(page, server):
     assert page.run("document.activeElement.id") == "question"
     waiting = ("started", {"id": "ans-1", "waiting": 3})
@@ -118,6 +119,7 @@ def test_a_paraphrase_stands_beside_its_passage_and_is_no_quotation(page, server
     assert (texts(page, "blockquote"), texts(page, "mark.quote"), page.problems) == ([], [], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -215,6 +217,7 @@ def test_the_files_of_the_page_hold_no_inline_code_and_set_no_html():
     assert not re.search(r"<style|style=|\son\w+=|<script>", (scripted.PAGE / "page.html").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_the_service_itself_answers_the_page_and_stops_with_it(browser, serving, lm):
     about = {"program": "two_hops", "title": "asks twice", "lm": "scripted", "corpus": {"passages": 2}, "max_calls": 2}
     service = serving(about=about, token="sesame")

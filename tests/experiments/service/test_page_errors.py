@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import load_module
 
 driver = load_module(Path(__file__).with_name("page_driver.py"))
 page, server, scripted = driver.page, driver.server, driver.scripted
 
 
+@pytest.mark.slow
 def test_after_an_error_while_drawing_the_next_question_can_be_asked(page, server):
     wrong = {**scripted.HOPS[1], "candidates": [{"text": "x", "kept": True, "gates": {"g": "high"}}]}
     server.plan(scripted.STARTED, ("answer", {**scripted.FOUND, "hops": [wrong]}))

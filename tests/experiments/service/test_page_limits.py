@@ -33,6 +33,7 @@ def hostile(value):
     return f"{EVIL}{BELL}{ESCAPE}{BACKWARDS}{value}" if isinstance(value, str) else value
 
 
+@pytest.mark.slow
 def test_hostile_text_stays_text(page, server):
     page.size(320, 700)
     huge = "w" * 200_000
@@ -218,6 +219,7 @@ def test_everything_by_keyboard_alone(page, server):
     assert page.problems == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [320, 360, 640, 832, 1280])
 def test_no_width_needs_scrolling_sideways(page, server, width):
     page.size(width, 740)
@@ -263,6 +265,7 @@ CONTRAST = """(() => {
 })()"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_contrast_is_enough_in_both_colour_schemes(page, server, scheme):
     calm = [{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}]

@@ -37,6 +37,7 @@ def counts(url):
     return [httpx.get(f"{url}v1/info", timeout=PATIENCE).json() for _ in range(CONNECTIONS)]
 
 
+@pytest.mark.slow
 def test_both_processes_answer_and_stop_with_grace(started):
     process, url = started("--width", "5", "--queue", "3")
     about = counts(url)
@@ -53,6 +54,7 @@ def test_both_processes_answer_and_stop_with_grace(started):
         httpx.get(f"{url}health")
 
 
+@pytest.mark.slow
 def test_a_budget_is_that_of_all_processes(started):
     _, url = started("--program", "rag", "--budget", "calls=6")
     statuses = [
@@ -169,6 +171,7 @@ def test_two_services_do_not_share_a_port(holder):
         serve_in_processes(2, holder, work, another)
 
 
+@pytest.mark.slow
 def test_processes_end_with_the_first_one(started):
     process, url = started()
     address = ("127.0.0.1", int(url.rsplit(":", 1)[1].strip("/")))

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 PATIENCE = 60  # seconds; only what is broken waits so long
 PRINTING = """

@@ -219,6 +219,7 @@ def test_the_command_speaks_over_stdio(command, tmp_path):
     assert not answer.is_error
 
 
+@pytest.mark.slow
 def test_the_command_speaks_over_http_to_those_with_the_token(command, started_command, tmp_path):
     url = started_command([*command, "--http", "--port", "0"], VERIHOP_TOKEN="lantern")
 
@@ -241,6 +242,7 @@ def test_the_token_of_http_may_be_an_option(command, started_command):
         assert httpx.post(url, json={}, headers={"Accept": "text/plain", **headers}).status_code == status
 
 
+@pytest.mark.slow
 def test_every_loopback_address_is_answered_and_foreign_names_are_refused(command, started_command):
     url = started_command([*command, "--http", "--port", "0", "--host", "127.0.0.2"])
 

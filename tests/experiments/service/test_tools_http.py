@@ -60,6 +60,7 @@ def test_a_question_is_answered(offering, version):
     assert found["result"]["structuredContent"]["answer"] == "Veld"
 
 
+@pytest.mark.slow
 def test_a_client_that_closes_its_connection_stops_its_question(offering, lm, version):
     service = offering(Limits(width=1))
     client = Client(service.url, version)
@@ -73,6 +74,7 @@ def test_a_client_that_closes_its_connection_stops_its_question(offering, lm, ve
     assert len(lm.engine.requests) == 3  # one of the first question, two of the second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [("ask", {"question": LONE}), ("search", {"query": LONE}), ("read_passage", {"id": LONE}), (LONE, {})],

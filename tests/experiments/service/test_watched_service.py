@@ -8,6 +8,8 @@ import pytest
 
 from tests.collector import check_tree
 
+pytestmark = pytest.mark.slow
+
 QUESTION = "Who founded it?"
 
 

@@ -18,6 +18,8 @@ from programs.parts.prediction import try_predict
 from signatures.text import normalize_answer
 from signatures.types import Passage, Retriever
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = 120
 
 

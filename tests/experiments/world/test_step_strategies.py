@@ -11,6 +11,8 @@ from programs.catalog import build
 from signatures.text import normalize_answer
 from signatures.types import Retriever
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = 60
 
 

@@ -73,6 +73,7 @@ def test_the_reading_of_search_o1_is_written_from_memory(running, faultless, wor
     assert other not in told
 
 
+@pytest.mark.slow
 def test_so_the_reading_step_of_search_o1_loses_here_what_the_paper_says_it_gains(running, bench, bridges):
     """With passages shown as they are all questions are answered; the loop itself is claimed by `test_agents_...`."""
     with running(adapter=claims.PROBABILITIES):

@@ -133,6 +133,7 @@ def judged_right(running, dials, signature, asked) -> float:
     return sum(right) / len(right)
 
 
+@pytest.mark.slow
 def test_scores_in_writing_make_the_judgement_better(running, faultless, asked):
     dials = faultless(judging_error=0.12, judging_unwritten=0.15)
     assert judged_right(running, faultless(), VerifyAnswer, asked) == 1
@@ -142,6 +143,7 @@ def test_scores_in_writing_make_the_judgement_better(running, faultless, asked):
     assert judged_right(running, dials, VerifyAnswer, asked) > direct + 0.1
 
 
+@pytest.mark.slow
 def test_an_examiner_with_a_wrong_memory_judges_worse(running, faultless, asked):
     for signature in (VerifyAnswer, ReviseQuestion):
         rights = [judged_right(running, faultless(memory_wrong=wrong), signature, asked) for wrong in (0.0, 0.3, 0.6)]

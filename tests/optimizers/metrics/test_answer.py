@@ -162,6 +162,7 @@ def test_scores_stay_in_range_and_more_golds_never_hurt(
         assert 0.0 <= few <= many <= 1.0
 
 
+@pytest.mark.slow
 @EVERY
 @given(text=st.text(max_size=40))
 def test_an_answer_equal_to_its_gold_is_perfect(definition: Definition, text: str) -> None:

@@ -240,6 +240,7 @@ def slow_token_run(prediction: str, gold: str) -> float:
     return float(any(said[start : start + len(meant)] == meant for start in range(len(said) - len(meant) + 1)))
 
 
+@pytest.mark.slow
 @given(prediction=st.text(max_size=30), gold=st.text(min_size=1, max_size=4))
 def test_cover_by_tokens_equals_an_independent_computation(prediction: str, gold: str) -> None:
     if normalize_answer(gold) in ("", "yes", "no") or all(unicodedata.category(one)[0] in "ZC" for one in gold):

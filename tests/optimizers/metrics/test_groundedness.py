@@ -111,6 +111,7 @@ def test_bad_input_has_defined_values(response: str) -> None:
         assert METRICS[name](EXAMPLE, said) in (0.0, 1 / 3, 0.5, 1.0)
 
 
+@pytest.mark.slow
 def test_real_answers_with_real_marks_are_all_scored(shared_data) -> None:
     rows, cited = [], 0
     for line in (shared_data / "citations" / "expertqa_rand_val.jsonl").read_text().splitlines():

@@ -40,6 +40,7 @@ def in_range(name, program):
     return st.sampled_from([low, high]) | drawn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GATED)
 def test_replay_equals_running_the_program(oracle, name):
     questions, trials = (2, 8) if name == "retro_rag" else (4, 20)  # of 15 and 3 calls or so

@@ -59,6 +59,7 @@ def test_no_call_is_sent_twice(oracle):
     assert alone == first[0].costs["calls"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_no_more_branches_than_asked_for(oracle, most):
     runner, found, kept, _ = explored(oracle, "retro_rag", most=most, number=1)

@@ -134,6 +134,7 @@ STEP = {"gate": "rounds", "values": {"done": 0}, "decision": False}
 LEAF = {"path": [STEP], "scores": {"luck": 0.5, "fog": 0.0}, "costs": {"calls": 1.0}, "answer": "a", "abstained": False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -160,6 +160,7 @@ def test_nothing_goes_to_standard_output(scripted, retriever, capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_another_process_draws_the_same_demonstrations():
     """DSPy hashes the trace to choose among several calls of one predictor; no set may take part in that hash."""
     import os

@@ -85,6 +85,7 @@ def test_the_uncompiled_program_is_returned_if_no_candidate_beats_it(scripted, r
     assert found.program.dump_state() == student.dump_state()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["bootstrap", "random_search", "ensemble", "knn", "labeled"])
 def test_the_same_seed_gives_the_same_program_and_another_seed_another(optimizer, metered_engine, retriever):
     def state(seed, threads=8):

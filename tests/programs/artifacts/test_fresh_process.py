@@ -145,6 +145,7 @@ def test_the_prompts_are_the_same_byte_for_byte(label, compared):
     assert after == before
 
 
+@pytest.mark.slow
 def test_what_is_compared_contains_what_optimizers_change(compared):
     for name in PROGRAMS:
         plain, shown, told, both, chosen = (

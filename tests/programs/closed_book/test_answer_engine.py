@@ -81,6 +81,7 @@ def json_of(response):
     return json.dumps({"response": response}, ensure_ascii=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("route", "text"), [("server", json_of(TEXT)), ("litellm", f"[[ ## response ## ]]\n{TEXT}")])
 def test_what_the_engine_cites_are_passages_and_citations(start, route, text):
     engine = start(route, text=text)

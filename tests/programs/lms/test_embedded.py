@@ -44,6 +44,7 @@ def ask(connection: Connection, text: str, **config) -> str:
     return connection.lm(request).message.text
 
 
+@pytest.mark.slow
 def test_a_program_gets_its_fields_and_the_tokens_are_counted(connection: Connection) -> None:
     with connection.use(), metered() as meter:
         prediction = dspy.Predict(Read)(question="What is the capital of France?")
@@ -93,6 +94,7 @@ def test_a_prompt_too_long_is_refused_by_its_length(connection: Connection) -> N
         connection.lm("word " * 9000)
 
 
+@pytest.mark.slow
 def test_a_closed_model_loads_again_and_copies_are_the_same_model(connection: Connection) -> None:
     engine = connection.lm.engine
     assert copy.deepcopy(connection.lm).engine is engine

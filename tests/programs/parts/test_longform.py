@@ -7,6 +7,7 @@ from programs.parts.longform import cited_passages, gives_answer, short_answer
 from signatures.reading import ReadAnswer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("response", "cited"),
     [

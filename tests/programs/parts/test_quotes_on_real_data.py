@@ -64,6 +64,7 @@ def test_gold_answers_that_stand_in_their_paragraph_are_evidence(shared_data):
     assert accepted(quoted) > 0.99  # the rest are parts of words with a hyphen
 
 
+@pytest.mark.slow
 def test_chinese_sentences_are_found_with_additions_and_others_refused(shared_data):
     records = json.loads((shared_data / "halluqa" / "HalluQA.json").read_text(encoding="utf-8"))
     texts = [text for text in (record["Best Answer1"] for record in records) if len(text) >= 10]

@@ -8,6 +8,8 @@ from programs.lms.adapter import JsonForm
 from programs.parts.meter import metered
 from programs.retro_rag import RetroRAG
 
+pytestmark = pytest.mark.slow
+
 
 def test_rounds_per_iteration_do_not_grow_with_the_evidence(scripted, script):
     for size, rounds in itertools.product((1, 5, 10), (1, 2, 5)):

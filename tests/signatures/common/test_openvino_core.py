@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("signatures", "corpora", "programs", "optimizers", "experiments")
 GUARD = "openvino_telemetry"
@@ -30,6 +32,7 @@ def run(code: str, **variables: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_every_module_that_imports_openvino_switches_its_telemetry_off():
     modules = importers()
     assert "programs.lms.embedded" in modules

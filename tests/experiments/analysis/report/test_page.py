@@ -68,6 +68,7 @@ def count(browser: Any) -> str:
     return str(browser.run("document.getElementById('count').textContent"))
 
 
+@pytest.mark.slow
 def test_a_question_is_opened_and_shows_the_traces_of_both_runs(shown: Any) -> None:
     assert shown.run("document.querySelectorAll('.answer').length") == 0
     shown.click(f"{LISTED}[3]")

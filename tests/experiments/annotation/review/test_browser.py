@@ -36,6 +36,7 @@ def values(folder: Path) -> list[tuple[str | None, str | None]]:
     return [(one.value, one.text) for one in read_decisions(folder)]
 
 
+@pytest.mark.slow
 def test_accept_edit_and_reject_by_mouse_and_keyboard_survive_a_reload(shown, keyfacts):
     shown.click(button(0, "Accept"))
     shown.wait(decided(0, "Accept"))

@@ -94,6 +94,7 @@ def test_bad_lines_of_a_csv_are_named_and_the_exit_code_says_so(review, keyfacts
     assert f"{path}, line 3: there is no item 'nope'" in noted
 
 
+@pytest.mark.slow
 def test_the_page_is_served_until_ctrl_c_and_says_how_to_go_on(questions, tmp_path):
     folder = tmp_path / "review"
     command = [sys.executable, "-m", "experiments.cli.main", "review", "keyfacts", str(questions), "--out", str(folder)]

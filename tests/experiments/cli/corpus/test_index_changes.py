@@ -49,6 +49,7 @@ def test_ids_are_read_from_standard_input(index, verihop, monkeypatch):
     assert found["corpus_hash"].startswith("passages:")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

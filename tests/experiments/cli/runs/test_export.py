@@ -89,6 +89,7 @@ def test_mlflow_has_numbers_files_and_traces(run, verihop, store, monkeypatch):
     assert by_state["ERROR"].data.spans[0].attributes["verihop.error"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # notices of the server are errors elsewhere
 def test_no_key_is_in_a_store(hostile_run, verihop, store, monkeypatch):
     address, folder = store
@@ -99,6 +100,7 @@ def test_no_key_is_in_a_store(hostile_run, verihop, store, monkeypatch):
     assert files_with(folder, KEY) == []
 
 
+@pytest.mark.slow
 def test_dspys_own_tracing_of_mlflow_works_with_our_programs(store, scripted, retriever, monkeypatch):
     import mlflow
 
@@ -242,6 +244,7 @@ def test_a_file_that_can_be_no_store_is_told_at_once(place, run, verihop, tmp_pa
     assert time.monotonic() - begun < 20
 
 
+@pytest.mark.slow
 def test_what_is_said_after_an_export_to_mlflow_says_how_to_look_at_it(run, verihop, store, monkeypatch):
     address, folder = store
     monkeypatch.chdir(folder)
@@ -253,6 +256,7 @@ def test_what_is_said_after_an_export_to_mlflow_says_how_to_look_at_it(run, veri
     assert err == f"Open: mlflow ui --backend-store-uri {address} (pip install mlflow)\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "message"),
     [

@@ -48,6 +48,7 @@ def cloned(verihop, tmp_path, monkeypatch, own_cache, world):
     return write
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("below", [False, True])
 def test_a_found_file_sends_no_secret_anywhere(cloned, verihop, world, listener, monkeypatch, below):
     base, seen = listener

@@ -31,6 +31,7 @@ def recorded(world, run, verihop):
     return run, verihop(*arguments, *(["--resume"] if run.exists() else []))
 
 
+@pytest.mark.slow
 def test_a_run_is_recorded_and_leads_to_a_study(recorded, verihop):
     _, (code, out, err) = recorded
     assert code == 0
@@ -105,6 +106,7 @@ def test_a_knob_that_no_branch_can_answer_is_refused(recorded, verihop, knob):
     assert "only bias_above, combine, correctness_below" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

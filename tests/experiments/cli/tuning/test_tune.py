@@ -18,6 +18,7 @@ def tune(verihop, world, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_study_is_printed_and_names_what_to_do_next(tune, verihop, tmp_path, world):
     code, out, err = tune("--folds", "2")
     assert code == 0, err
@@ -52,6 +53,7 @@ def test_an_estimate_asks_nothing(tune, tmp_path):
     assert json.loads(out)["calls"] == 24
 
 
+@pytest.mark.slow
 def test_a_budget_stops_with_code_3_and_a_larger_one_goes_on(tune):
     code, out, err = tune("--budget", "calls=10", "--quiet")
     assert code == 3
@@ -78,6 +80,7 @@ def test_quality_against_cost_is_a_front(tune):
     assert "front.png" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -4,6 +4,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from corpora.datasets.heldback import HELD_BACK
 from corpora.passages import PassageRecord, read_passages
 from corpora.questions import read_questions
@@ -63,6 +65,7 @@ def test_statements_become_passages(tmp_path):
     assert [corpus[gold].text for gold in made.gold_ids] == ["Ann did.", "Bob did not."]
 
 
+@pytest.mark.slow
 def test_no_source_trains_on_what_any_evaluation_asks_or_needs(shared_data, tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "_index", lambda name, work: (None, _passages(name, work)))
     prepared = {name: next(iter(sources.prepare(shared_data, tmp_path, [name]))) for name in SOURCES}

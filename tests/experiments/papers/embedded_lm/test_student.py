@@ -60,6 +60,7 @@ def test_targets_are_paired(start):
     assert "genground against rag" in output
 
 
+@pytest.mark.slow
 def test_tables_and_sets_are_merged_and_share_runs(start):
     start("--sets", "hotpotqa", "--rows", "cov_rag")
     _, first = start("--sets", "2wikimultihopqa", "--rows", "table3")

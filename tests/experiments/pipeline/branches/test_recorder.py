@@ -89,6 +89,7 @@ def test_a_spent_budget_keeps_what_was_recorded_and_a_resumed_run_goes_on(setup,
             assert by_id(replay(found, knobs, metric=metric)) == by_id(replay(expected, knobs, metric=metric))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [4, 25, 50])
 def test_the_summary_has_what_all_sessions_paid_for_answers_and_for_branches(setup, tmp_path, first):
     _, answers = run(setup, tmp_path / "plain", branches=0)

@@ -86,6 +86,7 @@ def test_the_result_is_a_run_that_can_be_compared_and_scored_again(questions, tm
     assert report.coverage["hop_hit@5"].lacking == {"hops": 3}
 
 
+@pytest.mark.slow
 def test_hotpots_file_is_scored_as_the_official_script_does(shared_data, tmp_path):
     """The script's formulas on the official records, by title; the predictions are damaged gold, a tenth is missing."""
     official = shared_data / "hotpotqa" / "hotpot_train_100.json"

@@ -56,6 +56,7 @@ def rows(folder: Path) -> list[dict]:
     return [json.loads(line) for line in (folder / "questions" / "rows.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["rag", "cov_rag", "retro_rag", "self_completion", "multihop"])
 def test_any_program_can_be_distilled(request_for, program, world, tmp_path):
     made = open_synthesis(request_for(program, limit=8, metric="f1[hotpot]", accept=0.3)).run(

@@ -61,6 +61,7 @@ def recorded(small_world, tmp_path_factory):
     return run, program, questions, connect
 
 
+@pytest.mark.slow
 def test_a_replay_searches_the_knobs_of_gates_and_scores_as_the_program_does(recorded, tune, tmp_path):
     run, program, questions, connect = recorded
     run = shutil.copytree(run, tmp_path / "run")

@@ -54,6 +54,7 @@ def test_the_folder_holds_all_trials_and_plots(tune, plots, tmp_path):
         assert "<svg" in path.with_suffix(".svg").read_text()
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_where_it_stopped(tune, engine):
     first = tune(trials=4)
     asked = len(engine.requests)
@@ -127,6 +128,7 @@ def test_what_is_there_is_not_overwritten_unasked(tune):
         tune(trials=1)
 
 
+@pytest.mark.slow
 def test_a_front_is_drawn_and_any_of_its_trials_can_be_frozen(tune, plots, tmp_path):
     found = tune(trials=8, goal=Goal("tokens"), sampler="random")
     front = found.record["front"]

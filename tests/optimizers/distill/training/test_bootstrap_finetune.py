@@ -109,6 +109,7 @@ def test_bootstrap_finetune_returns_a_program_on_the_trained_lm(
     assert lm.model == "tiny/llama"
 
 
+@pytest.mark.slow
 def test_better_together_trains_twice_from_the_same_weights_on(
     connection: Connection, tiny_bytes: Path, tmp_path: Path
 ) -> None:
@@ -132,6 +133,7 @@ def test_better_together_trains_twice_from_the_same_weights_on(
     assert '"resume_adapter": "' + str(tmp_path / "out" / "01") in (tmp_path / "out/02/training.json").read_text()
 
 
+@pytest.mark.slow
 def test_compiling_trains_weights_as_a_step(connection: Connection, tiny_bytes: Path, tmp_path: Path) -> None:
     settings = make_settings(base=str(tiny_bytes), learning_rate=1e-2, epochs=60, precision="float32")
     lm = trainable_lm(

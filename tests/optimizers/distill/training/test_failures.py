@@ -20,6 +20,7 @@ from tests.tiny_llama import make_examples
 ADAPTER = "adapter_model.safetensors"
 
 
+@pytest.mark.slow
 def test_a_run_that_an_error_ended_is_resumed(tiny: Path, folder: Path, tmp_path: Path) -> None:
     whole = make_training(tiny, folder, tmp_path / "whole", epochs=2).run()
 
@@ -174,6 +175,7 @@ def test_without_validation_examples_nothing_is_the_best(tiny: Path, folder: Pat
         make_training(tiny, folder, tmp_path / "out", evaluate_every=2, keep_best="loss").run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_signal_while_weights_change_is_obeyed_after_the_step_is_logged(
     name: str, tiny: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ from signatures.common.errors import UserError
 from tests.optimizers.distill.training.runs import interrupt, make_training, read_log
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["lora", "full"])
 def test_training_lowers_the_loss_of_both_splits(tiny: Path, folder: Path, tmp_path: Path, method: str) -> None:
     training = make_training(tiny, folder, tmp_path / "out", method=method, epochs=8)

@@ -66,6 +66,7 @@ def test_the_committed_oracles_state_their_measured_agreement(name: str) -> None
     assert sum(measured.n for measured in agreement.sets.values()) >= 300
 
 
+@pytest.mark.slow
 def test_the_likelihood_of_a_statement_rises_with_a_premise_that_states_it() -> None:
     statement = "Ansa Merrow became its harbour master."
     said, unsaid = measure_features(

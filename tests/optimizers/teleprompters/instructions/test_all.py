@@ -30,6 +30,7 @@ def test_an_instruction_that_helps_is_found_and_kept(optimizer, world, retriever
     assert compiled.stopped is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_nothing_is_changed_but_the_copy_that_is_returned(optimizer, world, retriever):
     here = world()
@@ -56,6 +57,7 @@ def test_the_estimate_is_the_most_that_is_asked_for(optimizer, world, retriever,
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_the_same_seed_gives_the_same_program_at_any_width_and_from_the_cache(optimizer, world, retriever):
     states = []
@@ -110,6 +112,7 @@ def test_a_prompt_lm_that_cannot_write_leaves_the_program_as_it_was(optimizer, w
         assert predictor.signature.instructions == dict(student.named_predictors())[name].signature.instructions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_demonstrations_have_all_outputs(optimizer, world, retriever):
     here = world()
@@ -131,6 +134,7 @@ def test_the_prompt_lm_is_the_task_lm_by_default(optimizer, world, writer, retri
     assert here.prompt_engine.requests == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_the_calls_of_a_candidate_are_those_of_an_uninterrupted_compilation(optimizer, world, retriever):
     def candidates(here, **fields):

@@ -20,6 +20,7 @@ def counted(world, retriever, optimizer, student=None, *, made=None, **fields):
     return estimate, runs, len(here.prompt_engine.requests)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("breadth", "depth"), [(2, 1), (3, 2), (4, 3)])
 def test_copro_takes_exactly_what_it_says(breadth, depth, world, retriever):
     options = {"breadth": breadth, "depth": depth}

@@ -34,6 +34,7 @@ def raced(make_examples, score, seed):
     return compile(Lottery(seed), Task(**sets, score=score, seed=seed, threads=1, options=options), optimizer="race")
 
 
+@pytest.mark.slow
 def test_a_program_that_is_worth_the_same_replaces_in_at_most_about_a_tenth(make_examples, score):
     races = [raced(make_examples, score, seed).details["race"] for seed in range(SEEDS)]
     finals = [row for race in races for row in race["rows"] if "p" in row]

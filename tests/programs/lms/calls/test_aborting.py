@@ -32,6 +32,7 @@ def test_a_check_that_raises_ends_the_call_with_its_error():
         Blocked()()
 
 
+@pytest.mark.slow
 def test_stopped_work_ends_all_its_calls_and_no_others(monkeypatch):
     monkeypatch.setattr(control, "GRACE", 0.0)
     ended, lock, other = [], threading.Lock(), Blocked()

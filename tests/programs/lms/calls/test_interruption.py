@@ -46,6 +46,7 @@ def test_the_end_of_the_work_stops_its_threads(echo) -> None:
     assert lm("hello") == ["yes"]
 
 
+@pytest.mark.slow
 def test_a_call_in_flight_is_abandoned_after_the_grace_period(hanging, monkeypatch) -> None:
     monkeypatch.setattr("programs.lms.calls.control.GRACE", 0.0)
     budget = Budget(tokens=100_000)

@@ -4,6 +4,8 @@ import gc
 import math
 import threading
 
+import pytest
+
 from programs.lms.calls.budget import Budget, BudgetExceeded, Ledger
 from tests.programs.fakes import forks, in_forks
 
@@ -73,6 +75,7 @@ def test_forks_never_make_more_calls_than_the_budget_allows():
     assert (budget.spent["calls"], budget.spent["tokens"]) == (50, 250)
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_ledger_that_nobody_holds_is_closed():
     ledger = Ledger()
     ledger.share()

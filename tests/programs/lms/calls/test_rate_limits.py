@@ -65,6 +65,7 @@ def ask(lm, clock, questions: int, threads: int = 64) -> list[str]:
     return outcomes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hint", [None, 1.0])
 @pytest.mark.parametrize("seconds", [0.01, 0.05, 2.0])
 def test_nothing_is_lost_at_a_rate_limit_and_most_requests_are_accepted(echo, clock, hint, seconds) -> None:
@@ -75,6 +76,7 @@ def test_nothing_is_lost_at_a_rate_limit_and_most_requests_are_accepted(echo, cl
     assert clock.now() < 90
 
 
+@pytest.mark.slow
 def test_the_concurrency_limit_falls_at_refusals_and_recovers(echo, clock) -> None:
     server = Limited(clock, seconds=2.0)
     lm = limited_lm(echo, server, clock)

@@ -111,6 +111,7 @@ print(sum(store.put(f"{sys.argv[2]}-{n}", {"text": str(n)}) for n in range(100))
 """
 
 
+@pytest.mark.slow
 def test_several_processes_create_and_fill_one_file(path: Path) -> None:
     root = Path(__file__).parents[4]
     command = [sys.executable, "-W", "error", "-c", WRITER, str(path)]

@@ -50,6 +50,7 @@ def test_every_program_answers_on_every_server(name: str, connected) -> None:
         assert "passages say" not in repr(prediction), "thinking is in the prediction"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", quirks.SERVERS)
 def test_the_probability_of_yes_is_that_of_the_model_or_says_why_not(name: str, connected) -> None:
     dialect, expected = quirks.SERVERS[name]

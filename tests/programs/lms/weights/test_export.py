@@ -87,6 +87,7 @@ def test_the_untrained_model_with_8_bits_says_the_same_in_all_runtimes(own_cache
     assert len(set(agree("base-8bit", tmp_path))) > 1
 
 
+@pytest.mark.slow
 def test_bfloat16_is_rounded_to_the_nearest(tmp_path) -> None:
     from safetensors.torch import load_file
 
@@ -157,6 +158,7 @@ def test_the_description_of_the_training_goes_along(place, tmp_path) -> None:
         assert not (tmp_path / f"hf{number}" / "README.md").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["embedded", "embedded:exact", "embedded:FOLDER", "FOLDER"])
 def test_the_command_takes_what_is_served_by_its_id(name, tmp_path, monkeypatch) -> None:
     model = make_model(tmp_path / "model", SHAPE)
