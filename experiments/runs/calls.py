@@ -13,12 +13,11 @@ A line has the `id` of the question, its `repeat` and what `programs.lms.tracing
 number of the call, predictor, messages as sent, replies, tokens, price, seconds, whether a cache answered, retries,
 error. Questions without a row (of a run that was stopped) have no calls here; `costs.jsonl` has what they took.
 
-What a run has cost in all its sessions, including questions that failed and those that ended without a row.
-
-The rows of `rows.jsonl` contain the cost of each answer, failed ones included, and a question that is asked again keeps
-its earlier row in the file. `costs.jsonl` has one line per session that was stopped, with the summed cost of the
-questions that were in progress; only a killed process loses the cost of these. Of a recorded run it also has lines with
-what branches cost beside the answers, which name them as `branches`.
+The cost of a run is that of all its sessions, including questions that failed and those without a row. The rows of
+`rows.jsonl` contain the cost of each answer, failed ones included, and a question that is asked again keeps its earlier
+row in the file. `costs.jsonl` has one line per session that was stopped, with the summed cost of the questions that
+were in progress; only a killed process loses the cost of these. Of a recorded run it also has lines with what branches
+cost beside the answers, which name them as `branches`.
 """
 
 import contextlib

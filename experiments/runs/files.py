@@ -1,8 +1,7 @@
 """The files of a run: `run.json` (what was run), `rows.jsonl` (a line per question), `costs.jsonl`, `summary.json`.
 
-`costs.jsonl` has what `rows.jsonl` lacks (`experiments/runs/calls.py`), `calls.jsonl.zst` every LM call
-(`experiments/runs/calls.py`). A recorded run has `branches.jsonl.gz` and
-`replies.jsonl.gz`, too (`optimizers/replay/record.py`).
+`costs.jsonl` has what `rows.jsonl` lacks and `calls.jsonl.zst` every LM call (`experiments/runs/calls.py`). A recorded
+run has `branches.jsonl.gz` and `replies.jsonl.gz`, too (`optimizers/replay/record.py`).
 
 A row contains:
 

@@ -1,8 +1,6 @@
-"""The routes of the service.
+"""The routes of the service, of which one answers in the form of OpenAI's chat completions.
 
-Answers in the form of OpenAI's chat completions.
-
-The content of the message is the long answer with its marks, if the program writes one, else the short answer; hops are
+The content of its message is the long answer with its marks, if the program writes one, else the short answer; hops are
 sent as reasoning (`reasoning_content`, as vLLM and others call it); cited passages with a URL are annotations of the
 kind `url_citation`; and `verihop` has everything that `/v1/answers` returns.
 """

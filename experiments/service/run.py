@@ -1,10 +1,8 @@
-"""Open a program, warm it up, and serve it until a signal comes.
+"""Open a program, warm it up, and serve it until a signal comes, also in several processes.
 
-A service in several processes, since Python code of one process uses one core.
-
-Each process is a fork with a socket of its own at the same port: the system deals the connections among them. They are
-started before models are loaded, which forks badly, so each loads its own. The first process, which answers nothing,
-passes signals on, and ends the service when one of the others ends by itself.
+Python code of one process uses one core. Each process is a fork with a socket of its own at the same port: the system
+deals the connections among them. They are started before models are loaded, which forks badly, so each loads its own.
+The first process, which answers nothing, passes signals on, and ends the service when one of the others ends by itself.
 """
 
 import asyncio

@@ -1,13 +1,12 @@
 """A pool of processes with threads each: Python runs one thread of a process at a time, so that one core would do.
 
-The processes are forks, so that programs and connections need no serialised form. They are started before anything
-that forks badly is: models, the progress bar's thread. Where there is no fork (Windows), or where it is unsafe (macOS),
-there are threads only (`experiments.pipeline.parallel.process_pool`).
+The processes are forks, so that programs and connections need no serialised form. They are started before anything that
+forks badly is: models, the progress bar's thread. Where there is no fork (Windows), or where it is unsafe (macOS),
+there are threads only.
 
-A worker process: answers the items that its parent names by number, in threads.
-
-It is a fork of its parent and has the items, the program and the connection from it. Ctrl-C is the parent's business:
-a terminal sends it to all processes, and the parent tells its workers when to stop. A worker ends with its parent.
+A worker answers the items that its parent names by number, in threads; it has items, program and connection from the
+fork. Ctrl-C is the parent's business: a terminal sends it to all processes, and the parent tells its workers when to
+stop. A worker ends with its parent.
 """
 
 import contextlib

@@ -1,11 +1,10 @@
 """Score the predictions of another system; the result is a run, so that it can be compared with other runs.
 
-Reads predictions of other systems: JSON lines, and the official files of HotpotQA, 2WikiMultihopQA and MuSiQue.
-
-JSON lines have `id` or `question`, `answer`, and optionally `response`, `passages` (ids, texts, or objects with `id`,
-`title`, `text`), `citations` (ids, or numbers from 1 into `passages`), `hops`, `supporting_facts` and `abstained`.
-MuSiQue's lines have `predicted_answer`, `predicted_support_idxs` and `predicted_answerable`. HotpotQA's and
-2WikiMultihopQA's file is one JSON object, `{"answer": {id: text}, "sp": {id: [[title, sentence number], ...]}}`.
+It reads JSON lines, and the official files of HotpotQA, 2WikiMultihopQA and MuSiQue. JSON lines have `id` or
+`question`, `answer`, and optionally `response`, `passages` (ids, texts, or objects with `id`, `title`, `text`),
+`citations` (ids, or numbers from 1 into `passages`), `hops`, `supporting_facts` and `abstained`. MuSiQue's lines have
+`predicted_answer`, `predicted_support_idxs` and `predicted_answerable`. HotpotQA's and 2WikiMultihopQA's file is one
+JSON object, `{"answer": {id: text}, "sp": {id: [[title, sentence number], ...]}}`.
 """
 
 import math

@@ -1,9 +1,7 @@
-"""Which settings there are: every option that names a variable `VERIHOP_...`, and two of the cache without an option.
+"""The settings: every option that names a variable `VERIHOP_...`, two of the cache, and the file `verihop.toml`.
 
 The name of a setting is that of its variable: `VERIHOP_MAX_TOKENS` is `max_tokens` in the file. Type, range and help
 are those of the option.
-
-The settings file `verihop.toml`: where it is looked for, what it may contain, and what of it is trusted.
 
 A file that is merely found may come with a cloned repository. It sets what can do no harm (threads, budgets, limits);
 an LM, its address and key, and the cache apply only from a file that the user named, approved or wrote into the
