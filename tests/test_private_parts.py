@@ -147,6 +147,7 @@ def test_what_has_private_parts_in_use_has_an_upper_bound() -> None:
     assert wanted <= {line.partition(">")[0] for line in stated if "<" in line}
 
 
+@pytest.mark.slow
 def test_private_names_are_imported_and_spelt_by_the_private_modules_alone() -> None:
     found = []
     for package in ("signatures", "corpora", "programs", "optimizers", "experiments"):

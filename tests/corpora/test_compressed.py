@@ -117,6 +117,7 @@ def test_a_link_to_itself_is_refused(tmp_path):
         list(read_lines(tmp_path / "p.jsonl"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", PACK)
 def test_a_bomb_is_refused_in_little_memory(suffix, tmp_path):
     path = tmp_path / f"p.jsonl{suffix}"

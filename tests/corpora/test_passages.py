@@ -32,6 +32,7 @@ records = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(records, min_size=1, max_size=5, unique_by=lambda record: record.id), st.sampled_from(SUFFIXES))
 def test_every_record_survives_a_round_trip_with_its_unknown_keys(tmp_path: Path, written, name):

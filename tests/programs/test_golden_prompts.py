@@ -72,6 +72,7 @@ def predictors():
             yield pytest.param(predictor, id=f"{name}.{predictor_name.removesuffix('.predict')}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("predictor", list(predictors()))
 @pytest.mark.parametrize("form", [ChatForm, JsonForm])
 def test_the_prompt_is_the_one_that_was_reviewed(predictor, form, request):

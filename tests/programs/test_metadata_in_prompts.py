@@ -15,6 +15,7 @@ def sourced(passages):
     return [SourcedPassage(**each.model_dump(), source=MARK, note={MARK: [MARK]}) for each in passages]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_prompts_are_the_same_with_other_keys(name, scripted, retriever):
     requests = []

@@ -137,6 +137,7 @@ def shards(tmp_path: Path, rows: int) -> Path:
     return archive(tmp_path / f"{rows}.tar.bz2", {f"{n}/wiki_00.bz2": part for n, part in enumerate(records)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "make", "rows"), [("psgs_w100", table, 3000), ("hotpotqa_abstracts", shards, 1500)])
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, name, make, rows):
     convert(name, make(tmp_path, 100), tmp_path / "first")  # what is imported on the way does not count

@@ -41,6 +41,7 @@ def torch_vectors():
     return TorchEncoder(load_model("default", default_folder(), "cpu"), 1)(TEXTS)
 
 
+@pytest.mark.slow
 def test_the_default_model_runs_in_openvino_and_gives_the_vectors_of_torch(embedder, torch_vectors):
     assert embedder.backend == "openvino"
     together, alone = embedder(TEXTS), np.concatenate([embedder([text]) for text in TEXTS])
@@ -171,6 +172,7 @@ def test_without_openvino_torch_gives_the_same_vectors(embedder, monkeypatch, tm
         Embedder(precision="bf16")(["a"])
 
 
+@pytest.mark.slow
 def test_a_conversion_that_differs_from_torch_is_not_used(converted, embedder, monkeypatch, tmp_path):
     monkeypatch.setattr(openvino_model, "_least_cosine", lambda *_: 0.9999)
     monkeypatch.setattr(openvino_model, "cache_dir", lambda: tmp_path)

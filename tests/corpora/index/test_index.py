@@ -200,6 +200,7 @@ def run_build(tmp_path: Path, corpus: Path, *, fatal: int, resume: bool) -> subp
     return subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)
 
 
+@pytest.mark.slow
 def test_after_kill_minus_nine_resume_finishes_without_embedding_again(tmp_path, corpus, fake_embedder, hybrid_folder):
     assert run_build(tmp_path, corpus, fatal=35, resume=False).returncode == -signal.SIGKILL
     with pytest.raises(UserError, match=r"unfinished index: build it again with resume"):

@@ -44,6 +44,7 @@ def meanwhile(monkeypatch):
     return happen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["complete_index", "read_info", "PassageStore", "_fingerprint"])
 @pytest.mark.parametrize(("removed", "added"), [(["a"], ["a"]), (["a", "b"], []), ([], ["e"])])
 def test_rankings_and_texts_are_of_one_state(step, removed, added, index, tmp_path, meanwhile, fake_embedder):

@@ -28,6 +28,7 @@ def folder(tmp_path, make_pdf, make_docx):
     return docs
 
 
+@pytest.mark.slow
 def test_every_kind_is_read_with_source_and_title(folder, tmp_path):
     report = ingest([folder], tmp_path / "p.jsonl")
     passages = list(read_passages(tmp_path / "p.jsonl"))

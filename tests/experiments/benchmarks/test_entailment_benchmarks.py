@@ -36,6 +36,7 @@ def test_perfect_and_useless_scores_have_the_known_figures() -> None:
     assert [useless[name]["value"] for name in ("auc", "balanced_accuracy", "kappa")] == [0.5, 0.5, 0.0]
 
 
+@pytest.mark.slow
 def test_intervals_are_wider_if_pairs_of_one_item_are_correlated() -> None:
     generator = np.random.default_rng(2)
     apart = [JudgedPair(str(number), "h", bool(number // 8 % 2), "wice", str(number)) for number in range(160)]

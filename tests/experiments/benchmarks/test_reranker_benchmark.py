@@ -75,6 +75,7 @@ def test_gold_of_the_evaluation_is_left_out_of_training():
     assert labels(question, ["p1", "p2", "p3", "p4"], titles, hidden) == [None, 1, None, 0]
 
 
+@pytest.mark.slow
 def test_real_files_have_no_question_on_both_sides(shared_data, tmp_path):
     sets = []
     for name, files in SOURCES.items():

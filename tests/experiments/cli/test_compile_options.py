@@ -62,6 +62,7 @@ def test_candidates_are_shown_as_they_are_scored_and_in_a_table(verihop, world, 
     assert "* frozen" in out
 
 
+@pytest.mark.slow
 def test_what_votes_or_chooses_demonstrations_is_frozen_and_asked(compiling, verihop, world, tmp_path):
     for optimizer, words in (("ensemble", ("--option", "candidates=2", "--option", "size=2")), ("knn", ())):
         code, _, err = compiling("--optimizer", optimizer, "--accept", "0.001", *words, out=optimizer, limit=30)

@@ -41,6 +41,7 @@ def test_a_machine_gets_the_manifest(synthesize, tmp_path):
     assert made["folder"] == str(tmp_path / "ex")
 
 
+@pytest.mark.slow
 def test_a_compiled_program_is_distilled_with_its_own_prompts_if_wanted(synthesize, verihop, world, tmp_path):
     index = ("--index", world / "index")
     made = verihop("compile", world / "questions.jsonl", "--program", "genground", "--set", "k=4", "--limit", 6, "--lm",
@@ -190,6 +191,7 @@ def test_a_mixture_says_how_many_examples_are_held_back(synthesize, verihop, tmp
     assert f"{len(examples)} examples (train {len(examples) - held}, validation {held}).\nBy skill: deduction " in out
 
 
+@pytest.mark.slow
 def test_the_recipes_of_the_papers_and_gold(verihop, world, tmp_path):
     asked = ("distill", "synthesize", f"world={world / 'questions.jsonl'}", "--index", world / "index", "--passages",
              world / "passages.jsonl", "--student", "json", "--limit", 12, "--quiet")  # fmt: skip

@@ -31,6 +31,7 @@ def examples(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+@pytest.mark.slow
 def test_train_writes_an_adapter_and_says_what_it_does(verihop, tiny, examples, tmp_path):
     out = tmp_path / "out"
     code, shown, err = verihop(
@@ -108,6 +109,7 @@ def test_what_can_be_served_is_asked_next(verihop, examples, tmp_path, monkeypat
     assert load(out).shape.layers == 1
 
 
+@pytest.mark.slow
 def test_the_best_weights_are_asked_next(verihop, examples, tmp_path, monkeypatch):
     base, out = tmp_path / "base", tmp_path / "out"
     write_servable_llama(base)

@@ -165,6 +165,7 @@ def test_a_reply_is_quoted_only_if_asked_for(form, evaluate):
     assert ("Ansa says" in json.dumps(lines)) == (form == "json:debug")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("form", ["json", "json:debug"])
 @pytest.mark.parametrize("status", [401, 500])

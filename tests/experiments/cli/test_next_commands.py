@@ -55,6 +55,7 @@ def test_from_a_world_to_an_index_to_a_question(following, data, scripted_lm):
     assert following("programs", "cot")[0][1] == "ask"
 
 
+@pytest.mark.slow
 def test_from_a_compilation_to_a_question_and_an_evaluation_on_other_questions(following, spaced):
     asked = ("compile", spaced / "questions.jsonl", "--program", "rag", "--limit", 2, "-q", "--index")
     lm = ("--lm", "simulated:0", "--max-tokens", "99", "--budget", "calls=1000", "seconds=900", "--retriever", "bm25",

@@ -36,6 +36,7 @@ def test_lists_and_programs_fit_80_columns(verihop):
         assert [line for line in lines if len(line) > 80] == [], words
 
 
+@pytest.mark.slow
 def test_every_knob_is_shown_with_default_range_and_meaning(verihop):
     listed = json.loads(verihop("programs", "--json")[1])
     for name, row in listed.items():

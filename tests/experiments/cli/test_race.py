@@ -21,6 +21,7 @@ def racing(verihop, world, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_its_table_is_printed_and_kept_in_the_artifact(racing, verihop, tmp_path):
     code, out, _ = racing("--budget", "calls=150")
     assert code == 0

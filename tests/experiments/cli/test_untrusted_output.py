@@ -146,6 +146,7 @@ def calls(path: Path):
             yield ast.unparse(node.func)
 
 
+@pytest.mark.slow
 def test_nothing_prints_past_the_common_place():
     """Whoever prints in another way could forget the escapes and the keys."""
     direct = {"print", "typer.echo", "typer.secho", "click.echo", "sys.stdout.write", "sys.stderr.write", "Console",

@@ -163,6 +163,7 @@ def test_what_the_user_can_cure_is_a_user_error(tmp_path, words, says):
     assert says in str(ended.exception)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (RESULTS / ROWS_FILE).exists(), reason="no leaderboard was measured yet")
 def test_the_committed_tables_are_those_of_the_records(tmp_path):
     records = Records(RESULTS / ROWS_FILE)

@@ -20,6 +20,7 @@ def evaluated(program, world, run) -> dict:
     return json.loads((run / "run.json").read_text())
 
 
+@pytest.mark.slow
 def test_it_does_not_matter_where_the_process_is_later(rag, world, tmp_path, monkeypatch):
     compiled(rag, world, tmp_path / "made")
     monkeypatch.chdir(tmp_path)

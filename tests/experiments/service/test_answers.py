@@ -82,6 +82,7 @@ def test_hops_are_sent_as_they_settle_with_what_they_cost(serving, lm):
         assert list(events) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [True, False])
 def test_the_work_stops_when_the_client_leaves(serving, lm, stream):
     service = serving()

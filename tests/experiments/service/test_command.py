@@ -48,6 +48,7 @@ def test_it_answers_and_stops_with_grace(started):
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_one_line(started, verihop, small_world):
     _, url = started()
     port = url.rsplit(":", 1)[1].strip("/")

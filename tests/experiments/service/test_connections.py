@@ -107,6 +107,7 @@ def test_connections_are_limited_well_below_the_files_that_a_process_may_open(mo
     assert [run.connections_of(Limits(width, 300)) for width in (1, 300)] == [1024, 1200]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [HALF, b"", ASK[:-5]], ids=["half heads", "nothing", "half bodies"])
 def test_half_requests_keep_no_one_out(few, serving, connect, sent):
     service = serving(few)

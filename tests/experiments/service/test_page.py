@@ -54,6 +54,7 @@ def test_hops_arrive_one_at_a_time_and_then_the_answer(page, server):
     assert page.problems == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["button", "Escape"])
 def test_stopping_closes_the_connection_and_keeps_the_hops(page, server, how):
     server.plan(STARTED, FIRST, PAUSE, ANSWER)
@@ -142,6 +143,7 @@ def test_what_an_answer_can_be(page, server, changes, said):
     assert page.problems == []
 
 
+@pytest.mark.slow
 def test_earlier_answers_stay_and_fold(page, server):
     answered(page, server)
     server.plan(STARTED, FIRST, PAUSE, ANSWER)
@@ -188,6 +190,7 @@ def test_without_https_copying_works_by_a_selection(page, server):
     assert driver.focused(page).startswith("Copy answer")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scrolled", [False, True])
 def test_the_page_follows_hops_below_the_window_and_returns_to_the_answer(page, server, scrolled):
     page.size(360, 740)

@@ -46,6 +46,7 @@ def test_listed_facts_are_read_like_passages_and_join_them(running, faultless, f
         assert answer(question=question, passages=[], inferences=both).answer == "Zadel"
 
 
+@pytest.mark.slow
 def test_a_listed_fact_is_found_among_distractors_more_safely(running, faultless, world, films, about):
     dials = faultless(reading_distraction=0.1, reading_listed_care=0.3)
 
@@ -115,6 +116,7 @@ def test_inferences_are_what_the_passages_say_of_the_entities_and_of_those_reach
         assert draw(question=question, entities=[films[1]], passages=told).inferences == []
 
 
+@pytest.mark.slow
 def test_inferences_are_wrong_as_often_as_the_dial_says(running, faultless, world, films, about):
     def drawn(dials, rival: bool) -> list[list[str]]:
         with running(dials):

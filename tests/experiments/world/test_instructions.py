@@ -56,6 +56,7 @@ def test_words_that_are_negated_or_speak_of_something_else_change_nothing(runnin
             assert values(worded, names, some) == usual, words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("signature", "words"),
     [

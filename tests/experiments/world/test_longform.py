@@ -101,6 +101,7 @@ def test_marks_point_elsewhere_as_often_as_the_dial_says(running, faultless, ask
     assert wrong(faultless(citing_wrong_mark=0.3)) == pytest.approx(0.3, abs=0.08)
 
 
+@pytest.mark.slow
 def test_long_answers_are_right_without_errors_and_less_so_with_errors_of_reading(running, faultless, asked):
     def right(**dials: float) -> float:
         found = []

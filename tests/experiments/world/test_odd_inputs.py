@@ -50,6 +50,7 @@ OUTPUTS = {
 INSTRUCTIONS = ("Do it.", "Is retrieval needed?", "Do the passages suffice?", "Is the claim wrong?")
 
 
+@pytest.mark.slow
 def test_inputs_of_any_shape_are_answered(running):
     rng = random.Random(0)
     adapters = (ChatForm(), JsonForm(), dspy.ChatAdapter(use_json_adapter_fallback=False))

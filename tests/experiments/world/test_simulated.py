@@ -85,6 +85,7 @@ def questions(films) -> list[str]:
     return [f"Who directed {film}?" for film in films]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapter", [ChatForm(), JsonForm()])
 def test_malformed_replies_cannot_be_parsed(running, faultless, films, adapter):
     asked = questions(films)

@@ -209,6 +209,7 @@ class Relevant(dspy.Signature):
     relevant: bool = dspy.OutputField()
 
 
+@pytest.mark.slow
 def test_judgements_are_wrong_as_often_as_the_dial_says(running, faultless, world, films):
     def right(dials) -> list[bool]:
         verdicts = []

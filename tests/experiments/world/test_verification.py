@@ -150,6 +150,7 @@ def test_an_examiner_with_a_wrong_memory_judges_worse(running, faultless, asked)
         assert rights[0] == 1 > rights[1] > rights[2]
 
 
+@pytest.mark.slow
 def test_an_examiner_with_a_wrong_memory_rarely_finds_a_right_response_true(running, faultless, asked):
     def found_true(**dials: float) -> float:
         with running(faultless(memory_wrong=1.0, memory_lookalike=0.0, **dials)):

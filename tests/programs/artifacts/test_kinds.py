@@ -189,6 +189,7 @@ POOLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", POOLS)
 def test_a_pool_that_is_not_exactly_ours_is_refused_with_the_place_named(fault, knn):
     pool = json.loads((knn / "pool.json").read_text())

@@ -69,6 +69,7 @@ def parsed(monkeypatch):
     assert max(lengths, default=0) <= REPAIRABLE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEGENERATE)
 @pytest.mark.parametrize("signature", [Everything, OneWord])
 @pytest.mark.parametrize("form", [ChatForm, JsonForm])

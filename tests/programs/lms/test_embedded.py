@@ -77,6 +77,7 @@ def test_a_belief_lies_between_and_stays(connection: Connection) -> None:
     assert meter.completion_tokens == 2  # one token each
 
 
+@pytest.mark.slow
 def test_samples_with_a_seed_can_be_repeated(connection: Connection) -> None:
     ask(connection, "Invent a name.", temperature=1.5)  # from here on the prompt is in the prefix cache
     one = [ask(connection, "Invent a name.", temperature=1.5, seed=seed) for seed in (1, 2, 3, 4)]

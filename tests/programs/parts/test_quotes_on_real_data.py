@@ -49,6 +49,7 @@ def hotpotqa(shared_data):
     return cases
 
 
+@pytest.mark.slow
 def test_sentences_of_other_passages_are_refused(hotpotqa):
     assert accepted((sentence, far) for sentence, _, _, far in hotpotqa) < 0.02  # measured: 0.00
     assert accepted((sentence, near) for sentence, _, near, _ in hotpotqa) < 0.15  # measured: 0.12, of the same topic

@@ -122,6 +122,7 @@ def test_dspys_own_tracing_of_mlflow_works_with_our_programs(store, scripted, re
     assert [span.name for span in trace.data.spans].count("MeteredLM.__call__") == 3
 
 
+@pytest.mark.slow
 def test_inspect_reads_the_log(run, verihop, tmp_path):
     from inspect_ai.log import read_eval_log
 
@@ -278,6 +279,8 @@ def test_a_store_that_is_no_file_is_opened_otherwise(address, message, run, veri
     assert (code, err) == (0, message)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the libraries, which Python hides from users
 def test_an_export_of_a_run_without_calls_says_so(run, verihop, store, tmp_path, monkeypatch):
     address, folder = store
     monkeypatch.chdir(folder)

@@ -61,6 +61,7 @@ def test_a_question_is_named_by_a_part_of_its_text(run, verihop):
     assert chosen["calls"] == found["calls"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

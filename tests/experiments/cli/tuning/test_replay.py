@@ -45,6 +45,7 @@ def test_a_run_is_recorded_and_leads_to_a_study(recorded, verihop):
     assert (code, "LM calls sent: 0" in out + err) == (0, True), err
 
 
+@pytest.mark.slow
 def test_the_study_maximizes_a_metric_that_was_recorded(verihop, world, tmp_path):
     words = ("--program", "cov_rag", "--limit", 3, "--index", world / "index", "--lm", "simulated", "--metrics", "em")
     run = ("--set", "gate=threshold", "--record-branches", "--branches", 2, "-q", "--out", tmp_path / "Ann's run")

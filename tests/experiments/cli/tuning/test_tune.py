@@ -73,6 +73,7 @@ def test_knobs_are_narrowed_fixed_and_chosen(tune):
     assert {trial["setting"]["k"] for trial in record["trials"]} <= {2, 3}
 
 
+@pytest.mark.slow
 def test_quality_against_cost_is_a_front(tune):
     code, out, err = tune("--against", "tokens", "--sampler", "nsga2", "--at-most", "tokens=100000", "--quiet")
     assert code == 0, err

@@ -45,6 +45,7 @@ def outcomes(folder, knobs):
     return {each.id: each for each in replay(load_record(folder), knobs, metric="em")}
 
 
+@pytest.mark.slow
 def test_the_merged_run_replays_as_one_made_in_one_piece(record, parts, tmp_path):
     one, paid = record("one")
     report = merge(parts, tmp_path / "whole")
@@ -90,6 +91,7 @@ def rewrite(path, change):
             log.append(change(value))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -74,6 +74,7 @@ def test_nothing_is_asked_twice(setup, tmp_path):
     assert again == 0
 
 
+@pytest.mark.slow
 def test_a_spent_budget_keeps_what_was_recorded_and_a_resumed_run_goes_on(setup, tmp_path):
     _, whole = run(setup, tmp_path / "whole")
     plain, asked = run(setup, tmp_path / "plain", branches=0)

@@ -175,6 +175,7 @@ def test_notices_of_workers_reach_the_user(toy, tmp_path, capsys):
     assert "The LM server limits the rate." in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_questions_are_prefetched_ahead_of_their_retrieval(toy, tmp_path):
     seen, lock, log = [], threading.Lock(), tmp_path / "log"
 

@@ -203,6 +203,7 @@ def test_the_recipe_of_a_paper_keeps_its_program(request_for, world):
     assert (wanted.opened_program.program, wanted.opened_program.preset, wanted.note) == ("genground", None, None)
 
 
+@pytest.mark.slow
 def test_gold_that_lacks_what_the_program_needs_says_what(request_for, world, tmp_path):
     plain = [q.model_copy(update={"sub_questions": []}) for q in read_questions(world / "questions.jsonl")]
     write_questions(tmp_path / "q.jsonl", plain)

@@ -164,6 +164,7 @@ def test_a_study_that_cannot_be_is_refused(asked, said, tune):
         tune(**asked)
 
 
+@pytest.mark.slow
 def test_a_trial_that_cannot_be_is_not_frozen_and_nothing_is_asked(tune, engine, tmp_path):
     with pytest.raises(UserError, match="The study of 2 trials has no trial 77: choose a lower number"):
         tune(trials=2, chosen=77)

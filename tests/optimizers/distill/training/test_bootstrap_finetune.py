@@ -84,6 +84,7 @@ def right(example: Any, prediction: Any, trace: Any = None) -> bool:
     return bool(example.answer == prediction.answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["lora", "full"])
 def test_bootstrap_finetune_returns_a_program_on_the_trained_lm(
     connection: Connection, tiny_bytes: Path, tmp_path: Path, method: str

@@ -124,6 +124,7 @@ def test_a_run_killed_before_its_first_checkpoint_is_started_anew(tiny: Path, fo
         make_training(tiny, folder, out).run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["lora", "full"])
 def test_the_best_weights_of_a_killed_run_are_known(method: str, tiny: Path, folder: Path, tmp_path: Path) -> None:
     settings = {"method": method, "evaluate_every": 3, "keep_best": "loss"}

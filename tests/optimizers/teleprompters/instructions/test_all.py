@@ -100,6 +100,7 @@ def test_an_lm_that_is_gone_ends_the_work(optimizer, gone, world, retriever):
         compile(RAG(retriever), here.task(optimizer), optimizer=optimizer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_prompt_lm_that_cannot_write_leaves_the_program_as_it_was(optimizer, world, retriever):
     here = world(writer=lambda system, user: "no JSON at all")

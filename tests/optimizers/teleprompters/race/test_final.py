@@ -70,6 +70,7 @@ def test_how_many_questions_the_final_test_needs(limit, number):
     assert least_questions(limit) == number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", range(20, 120, 20))
 def test_a_race_that_is_stopped_hands_back_a_program_that_was_scored_completely(stop, world, retriever, make_examples):
     here = world(budget=Budget(calls=400), cache=False)

@@ -7,6 +7,8 @@ from programs.lms.calls.budget import Budget
 from programs.lms.calls.control import Stopped, controlled
 from programs.single_step.rag import RAG
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = {"arms": "bootstrap,infer_rules", "keep_one_in": 2, "fewest": 4}
 PAID = ("calls", "tokens", "usd")
 LIMITS = ({"calls": 50}, {"tokens": 9_000})

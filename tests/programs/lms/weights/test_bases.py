@@ -130,6 +130,7 @@ def test_the_embedded_lms_file_may_lie_elsewhere(tmp_path) -> None:
     assert choice.weights(str(folder)).hash == choice.weights(str(make_adapter(tmp_path / "other", SHAPE))).hash
 
 
+@pytest.mark.slow
 def test_a_gguf_file_is_a_base(gguf, tmp_path) -> None:
     folder = make_adapter(tmp_path / "adapter", SHAPE, base_model_name_or_path=f"gguf:{gguf}")
     describe(folder, f"gguf:{gguf}", sha256_file(gguf))
@@ -152,6 +153,7 @@ def test_a_gguf_file_must_have_the_vocabulary(tmp_path) -> None:
         choice.load(make_adapter(tmp_path / "a", base_model_name_or_path=f"gguf:{tmp_path / 'x.gguf'}"))
 
 
+@pytest.mark.slow
 def test_a_damaged_gguf_file_is_one_line(tmp_path) -> None:
     source = folder_source(make_model(tmp_path / "source", SMALL))
     path = tmp_path / "x.gguf"
