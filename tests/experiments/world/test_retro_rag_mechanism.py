@@ -20,6 +20,7 @@ import pytest
 from experiments.world.grammar import Name, facts_of, key, parse_question
 from experiments.world.passage_text import parse_passage, parse_sentences
 from programs import retro_rag
+from programs.parts.evidence import candidate_records
 from programs.parts.passages import deduplicate
 from programs.retro_rag import RetroRAG, State
 from signatures.reading import AnswerFromMemory
@@ -104,6 +105,7 @@ class Late:
 
 NO_PASSAGES = {"nothing is ever retrieved": claims.replaced(RetroRAG, "_collate", nothing_found)}
 NO_INFERENCES = claims.replaced(RetroRAG, "_discover", lambda program, state: (state, []))
+EVERYTHING_PASSES = claims.replaced(candidate_records, "passing", lambda keys, *_: list(keys))
 SAME_QUERY = claims.replaced(RetroRAG, "_next_query", lambda *_: "")
 OFFERS_UNKNOWN = AnswerFromMemory.with_instructions(
     f'{AnswerFromMemory.instructions} Where the evidence does not decide the question, answer "unknown".'
@@ -180,7 +182,9 @@ CLAIMS = {
         better=Arm("retro_rag", score=not_misled),
         worse=Arm("retro_rag", {"evaluate_evidence": False}, score=not_misled),
         n=SOME,
-        mutations={"the gates let everything pass": claims.replaced(retro_rag, "passing", lambda keys, *_: list(keys))},
+        mutations={
+            "the gates let everything pass": claims.replaced(candidate_records, "passing", lambda keys, *_: list(keys))
+        },
         slow=True,
     ),
     "iterations": claims.Claim(
