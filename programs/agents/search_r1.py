@@ -67,6 +67,9 @@ class SearchR1(dspy.Module):
             LM continues one text with `<think>`, `<search>`, `<information>` and `<answer>`, which its server must be
             able to do (`programs/lms/continuing.py`). Give it 500 tokens a reply, as the paper does (`--max-tokens`).
             "guided" (preset `small`) is for small LMs.
+        template: The instruction of the form "tags", word for word, without "Question:" and what follows it. Departure:
+            ours says the same in other words; checkpoints saw the one of their public code only, so give them that,
+            from a file (`--set template=@FILE`).
         reader: "own", the paper's, takes the answer that the agent finishes with, and none where the turns run out;
             "extract" asks for it at the end of every question; "passages" reads all that was found with the reader that
             all programs share. Where these give no answer, it is the agent's own. The guided form has no transcript to
@@ -91,13 +94,15 @@ class SearchR1(dspy.Module):
         result_words: Annotated[int, Range(50, 2000, log=True)] = 375,
         transcript_words: Annotated[int, Range(100, 20_000, log=True)] = 3000,
         form: Annotated[str, Choice(FIELDS, TAGS, GUIDED)] = FIELDS,
+        template: str = "",
         reader: Annotated[str, Choice(OWN, EXTRACT, PASSAGES)] = OWN,
     ):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve = retrieve
         if form == TAGS:
-            self.continuing = dspy.Predict(ContinueWithTags, stop=list(STOP))
+            signature = ContinueWithTags.with_instructions(template) if template else ContinueWithTags
+            self.continuing = dspy.Predict(signature, stop=list(STOP))
         elif form == FIELDS:
             self.reasoning = dspy.Predict(SearchOrAnswer)
         for name, predictor in (guided_predictors() if form == GUIDED else ending_predictors(reader)).items():

@@ -10,7 +10,8 @@ retrieval, implicit queries by masking). https://arxiv.org/abs/2305.06983
 4. If it says "the answer is", that is the answer; else go to 2, up to `max_sentences`.
 
 Departure: an instruction takes the place of the paper's demonstrations, which compiling adds. Explicit queries, which
-the paper asks an LM for, are not built.
+the paper asks an LM for, are not built. There is no preset `code`: the public configuration for 2WikiMultihopQA has the
+values of the paper.
 """
 
 from collections.abc import Sequence
@@ -77,7 +78,7 @@ class FLARE(dspy.Module):
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
-        "code": {"k": 3, "confidence": 0.8, "mask_below": 0.4, "max_sentences": 10},
+        "strategyqa": {"k": 3, "confidence": 0.4},
         "shared_reader": {"reader": DIRECT},
         "small": {"max_sentences": 5, "reader": DIRECT},
     }
