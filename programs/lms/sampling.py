@@ -2,24 +2,20 @@
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+
+from signatures.common.context import set_within
 
 _STEP = 1_000_000  # far above the rollout ids that programs use
 
 _repeat: contextvars.ContextVar[int] = contextvars.ContextVar("verihop_repeat", default=1)
 
 
-@contextlib.contextmanager
-def fresh_samples(repeat: int) -> Iterator[None]:
+def fresh_samples(repeat: int) -> contextlib.AbstractContextManager[object]:
     """Use new samples in this repeat, counted from 1, for every LM call in the block.
 
     The samples of the first repeat are those of a run without repeats. Calls at temperature 0 do not change.
     """
-    token = _repeat.set(repeat)
-    try:
-        yield
-    finally:
-        _repeat.reset(token)
+    return set_within(_repeat, repeat)
 
 
 def rollout_in_repeat(own: int | None, temperature: float | None) -> int | None:

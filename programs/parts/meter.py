@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any
 
+from signatures.common.context import set_within
+
 MOST_THOUGHTS = 50
 LONGEST_THOUGHT = 4000  # characters
 
@@ -139,11 +141,8 @@ _current: contextvars.ContextVar[Meter | None] = contextvars.ContextVar("verihop
 def metered(meter: Meter | None = None) -> Iterator[Meter]:
     """Count the calls inside the block in `meter`, by default a new one; an outer meter does not count them."""
     meter = meter or Meter()
-    token = _current.set(meter)
-    try:
+    with set_within(_current, meter):
         yield meter
-    finally:
-        _current.reset(token)
 
 
 def inner_meter() -> Meter:

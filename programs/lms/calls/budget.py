@@ -23,6 +23,7 @@ from dspy.clients.execution import PreparedCall
 
 from programs.lms.calls.control import SLICE, current_control
 from programs.lms.requests import system_text
+from signatures.common.context import set_within
 from signatures.common.errors import UserError
 
 SUMS = ("calls", "tokens", "usd", "reserved_tokens", "reserved_usd", "in_flight", "start", "highest_price")
@@ -465,18 +466,13 @@ def _tokens(text: str) -> int:
 _current: contextvars.ContextVar[Budget | None] = contextvars.ContextVar("verihop_question_budget", default=None)
 
 
-@contextlib.contextmanager
-def limited_by(budget: Budget) -> Iterator[None]:
+def limited_by(budget: Budget) -> contextlib.AbstractContextManager[object]:
     """Let LM calls of the block count in `budget`, too, in threads that copy its context as well.
 
     Questions that are answered in parallel can each have one; `Budget.within` counts whatever runs during its block.
     What does not fit raises BudgetExceeded.
     """
-    token = _current.set(budget)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return set_within(_current, budget)
 
 
 @contextlib.contextmanager

@@ -51,6 +51,7 @@ from programs.lms.sampling import rollout_in_repeat
 from programs.lms.tracing.calls import heard
 from programs.parts.meter import Meter, record
 from programs.parts.replies.sources import sources_of, tell_sources
+from signatures.common.context import set_within
 from signatures.common.errors import UserError, one_line, with_causes
 from signatures.common.secrets import redact, redacted
 
@@ -95,11 +96,8 @@ def calls_recorded(record: CallRecord | None, *, as_sent: bool = True) -> Iterat
             depend on what was asked before; else as one from the cache.
     """
     known = Meter()
-    token = _recording.set(None if record is None else _Recording(record, as_sent, known))
-    try:
+    with set_within(_recording, None if record is None else _Recording(record, as_sent, known)):
         yield known
-    finally:
-        _recording.reset(token)
 
 
 class Recorded:
