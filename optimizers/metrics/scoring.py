@@ -26,6 +26,7 @@ from optimizers.metrics.fields import (
 )
 from programs.parts.meter import record
 from signatures.citation_marks import strip_citations
+from signatures.common.costs import asked, paid
 
 Score = Callable[[Any, Any], float | None]
 OracleScore = Callable[[Any, Any, Entails], float | None]
@@ -185,7 +186,7 @@ def _cost(name: str, definition: str, count: Callable[[Mapping[str, Any]], float
 
 def tokens_of(row: Mapping[str, Any]) -> float:
     """Return the prompt and completion tokens of a row, those that the cache saved included."""
-    return float(row["prompt_tokens"] + row["completion_tokens"] + row["cached_tokens"])
+    return float(asked(row, "tokens"))
 
 
 COSTS = {
@@ -197,7 +198,7 @@ COSTS = {
     "paid_tokens": _cost(
         "paid_tokens",
         "Prompt and completion tokens of the LM calls that the cache did not answer.",
-        lambda row: float(row["prompt_tokens"] + row["completion_tokens"]),
+        lambda row: float(paid(row)["tokens"]),
     ),
     "rounds": _cost("rounds", "LM calls in sequence: parallel calls count once.", lambda row: float(row["rounds"])),
     "seconds": _cost(

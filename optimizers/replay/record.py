@@ -170,7 +170,7 @@ class Record:
         _, outcomes = self._outcomes.setdefault(id_of(leaf), (leaf, {}))
         outcome = outcomes.get(metric)
         if outcome is None:
-            outcome = outcomes[metric] = Outcome(id, leaf.scores[metric], {**_NONE, **leaf.costs}, 0.0)
+            outcome = outcomes[metric] = Outcome(id, leaf.scores[metric], _NONE + leaf.costs, 0.0)
         return outcome
 
     def check(self, run: Mapping[str, Any], examples: Sequence[dspy.Example] = ()) -> None:

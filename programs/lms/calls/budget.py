@@ -24,6 +24,7 @@ from dspy.clients.execution import PreparedCall
 from programs.lms.calls.control import SLICE, current_control
 from programs.lms.requests import system_text
 from signatures.common.context import set_within
+from signatures.common.costs import Costs
 from signatures.common.errors import UserError
 
 SUMS = ("calls", "tokens", "usd", "reserved_tokens", "reserved_usd", "in_flight", "start", "highest_price")
@@ -111,27 +112,22 @@ class Share:
         name: What messages call it.
     """
 
-    def __init__(self, limits: dict[str, float | None], sums: Callable[[], dict[str, float]], name: str):
+    def __init__(self, limits: dict[str, float | None], sums: Callable[[], Costs], name: str):
         self.limits, self.name = limits, name
         self._sums, self._before = sums, sums()
 
     @property
-    def spent(self) -> dict[str, float]:
+    def spent(self) -> Costs:
         """Calls, tokens, usd and seconds since the share was opened."""
-        return {name: value - self._before[name] for name, value in self._sums().items()}
+        return self._sums() - self._before
 
 
 class Earlier:
     """Calls, tokens and usd that were spent before and are not taken over yet; not safe under threads."""
 
     def __init__(self) -> None:
-        self.left = dict.fromkeys(PAID, 0.0)
+        self.left = Costs()
         self.known: set[str] = set()  # keys of the calls that this session has sent or taken over
-
-    def add(self, spent: dict[str, float]) -> None:
-        """Add what was spent."""
-        for name, value in spent.items():
-            self.left[name] += value
 
     def may_have_paid(self, key: str, calls: int) -> bool:
         """Return whether a reply from the cache is to be taken over: it is then new here, and its calls are left."""
@@ -220,7 +216,7 @@ class Budget:
             sums.notify()
 
     @property
-    def spent(self) -> dict[str, float]:
+    def spent(self) -> Costs:
         """Calls, tokens, usd and seconds used so far; of calls in flight, only their number."""
         with self._sums:
             return self._spent()
@@ -240,9 +236,8 @@ class Budget:
             found: dict[str, float] = {}
             for share in (None, *self._shares):
                 spent = share.spent if share else self._in_one_session() if uninterrupted else self._spent()
-                for name, limit in (share or self).limits.items():
-                    if limit is not None:
-                        found[name] = min(found.get(name, math.inf), max(0.0, limit - spent[name]))
+                for name, left in spent.left_of((share or self).limits).items():
+                    found[name] = min(found.get(name, math.inf), left)
             return found
 
     def carry(self, *, calls: float = 0, tokens: float = 0, usd: float = 0) -> None:
@@ -254,7 +249,7 @@ class Budget:
         with self._sums as sums:
             for name, value in added.items():
                 sums[name] += value
-            self._earlier.add(added)
+            self._earlier.left += added
 
     @property
     def resumed(self) -> bool:
@@ -307,7 +302,7 @@ class Budget:
         """
         limits = {"calls": calls, "tokens": tokens, "usd": usd, "seconds": seconds}
         _check_limits(limits)
-        share = Share(limits, lambda: {**self._in_one_session(), "seconds": self._clock()}, name)
+        share = Share(limits, lambda: Costs(self._in_one_session(), seconds=self._clock()), name)
         with self._sums:
             self._shares.append(share)
         try:
@@ -364,14 +359,14 @@ class Budget:
                 "This LM states no price, so a budget in usd cannot be enforced: limit calls or tokens instead."
             )
 
-    def _spent(self) -> dict[str, float]:
+    def _spent(self) -> Costs:
         sums = self._sums
-        whole: dict[str, float] = {"calls": int(sums["calls"]), "tokens": int(sums["tokens"])}
-        return {**whole, "usd": sums["usd"], "seconds": self._seconds()}
+        calls, tokens = int(sums["calls"]), int(sums["tokens"])
+        return Costs(calls=calls, tokens=tokens, usd=sums["usd"], seconds=self._seconds())
 
-    def _in_one_session(self) -> dict[str, float]:
+    def _in_one_session(self) -> Costs:
         """Return what was spent, less what earlier sessions have spent and this one has not taken over yet."""
-        return {name: value - self._earlier.left.get(name, 0) for name, value in self._spent().items()}
+        return self._spent() - self._earlier.left
 
     def _price(self) -> float:
         """Return the highest price so far; 0 if none is known."""

@@ -60,10 +60,10 @@ def test_the_record_replays_the_run_and_other_settings(setup, tmp_path):
     rows = rows_of(tmp_path / "run")
     natural = replay(record, {}, metric="em")
     assert {each.id: each.score for each in natural} == {id: row["scores"]["em"] for id, row in rows.items()}
-    assert {each.id: each.calls for each in natural} == {id: row["calls"] for id, row in rows.items()}
+    assert {each.id: each.cost("calls") for each in natural} == {id: row["calls"] for id, row in rows.items()}
     never = replay(record, {"truthfulness_below": 0.0, "bias_above": 1.0, "combine": "all"}, metric="em")
     assert count_unseen(never) == 0
-    assert sum(each.calls for each in never) < sum(each.calls for each in natural)
+    assert sum(each.cost("calls") for each in never) < sum(each.cost("calls") for each in natural)
 
 
 def test_nothing_is_asked_twice(setup, tmp_path):
