@@ -13,7 +13,6 @@ import ipaddress
 import json
 import logging
 import math
-import multiprocessing
 import os
 import signal
 import socket
@@ -25,10 +24,12 @@ from multiprocessing.connection import wait
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
-from experiments.pipeline.parallel.process_pool import (
+from experiments.pipeline.parallel.processes import (
+    Child,
     can_fork,
-    end_processes,
+    end_all,
     exit_reason,
+    forking,
     packed_error,
     receive,
     send,
@@ -39,6 +40,7 @@ from experiments.service.guards import LOOPBACK
 from experiments.service.waiting import Waiting
 from programs.parts.threads import daemon
 from signatures.common.errors import UserError, user_error_within
+from signatures.common.interrupts import handled
 from signatures.common.logs import event
 from signatures.common.secrets import register
 
@@ -290,12 +292,6 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LAST_WORDS = 5.0  # seconds for a process to end after it was told to
 
 
-@dataclass(frozen=True)
-class _Member:
-    process: Any
-    link: Pipe
-
-
 def check_processes(processes: int, width: int) -> None:
     """Raise UserError if a service cannot be divided so."""
     if processes > 1 and not (can_fork() and hasattr(socket, "SO_REUSEPORT")):
@@ -331,7 +327,7 @@ def serve_in_processes(
         KeyboardInterrupt: SIGINT came, and all processes have ended.
     """
     signals = _Signals()
-    with contextlib.closing(_alone_at(holder)), signals.passed_on():
+    with contextlib.closing(_alone_at(holder)), handled(dict.fromkeys(_SIGNALS, signals.pass_on)):
         # Only now, since sockets with this option share a port, also with those of another service.
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         try:
@@ -341,7 +337,7 @@ def serve_in_processes(
                 ready(facts[0])
             _until_ended(signals)
         finally:
-            _end(signals.members)
+            end_all(signals.members, _LAST_WORDS)
     if signals.came:  # with the handlers of before
         signal.raise_signal(signals.came[0])
 
@@ -369,26 +365,17 @@ class _Signals:
 
     def __init__(self) -> None:
         self.came: list[int] = []
-        self.members: list[_Member] = []
+        self.members: list[Child] = []
         self._kept: list[int] = []  # came while processes were being started
 
-    @contextlib.contextmanager
-    def passed_on(self) -> Iterator[None]:
-        """Pass signals on in the block."""
-        before = {number: signal.signal(number, self._pass_on) for number in _SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def started(self, members: list[_Member]) -> None:
+    def started(self, members: list[Child]) -> None:
         """Take the processes, and send them what came in the meantime."""
         self.members += members
         while self._kept:
             self._send(self._kept.pop(0))
 
-    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+    def pass_on(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
         self.came.append(number)
         if self.members:
             self._send(number)
@@ -403,31 +390,20 @@ class _Signals:
 
 
 def _start(signals: _Signals, processes: int, holder: socket.socket, work: Work) -> None:
-    context = multiprocessing.get_context("fork")
-    sys.stdout.flush()
-    sys.stderr.flush()
-    members: list[_Member] = []
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # in a process until it can end in order
-    try:
-        for number in range(processes):
-            if signals.came:  # another thread of this process may get a signal that is blocked here
-                break
-            ours, theirs = context.Pipe()
-            inherited = [ours, *(member.link for member in members)]
-            process = context.Process(target=_run_process, args=(number, theirs, inherited, holder, work), daemon=True)
-            process.start()
-            theirs.close()
-            members.append(_Member(process, ours))
-    finally:
-        signals.started(members)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    members: list[Child] = []
+    with forking(members, _SIGNALS) as start:
+        try:
+            for number in range(processes):
+                if signals.came:  # another thread of this process may get a signal that is blocked here
+                    break
+                start(_run_process, number, holder, work)
+        finally:
+            signals.started(members)
 
 
-def _run_process(number: int, link: Pipe, inherited: list[Pipe], holder: socket.socket, work: Work) -> None:
+def _run_process(link: Pipe, number: int, holder: socket.socket, work: Work) -> None:
     try:
         os.setpgid(0, 0)  # the first process passes on what a terminal sends; it must not come twice
-        for other in inherited:  # else no process would notice that the first one has ended
-            other.close()
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # else a terminal may stop a process that writes to it
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -494,19 +470,12 @@ def _until_ended(signals: _Signals) -> None:
                 raise _died(member)
 
 
-def _died(member: _Member) -> BaseException:
+def _died(member: Child) -> BaseException:
     with contextlib.suppress(EOFError, OSError):
         return unpacked_error(receive(member.link)["failed"])
-    member.process.join(_LAST_WORDS)
-    code = member.process.exitcode
-    cure = " Start fewer." if code == -9 else ""
-    return UserError(f"A process of the service ended unexpectedly: {exit_reason(code)}.{cure}")
-
-
-def _end(members: list[_Member]) -> None:
-    end_processes([member.process for member in members], _LAST_WORDS)
-    for member in members:
-        member.link.close()
+    reason = exit_reason(member.process, _LAST_WORDS)
+    cure = " Start fewer." if member.process.exitcode == -signal.SIGKILL else ""
+    return UserError(f"A process of the service ended unexpectedly: {reason}.{cure}")
 
 
 HEAD_BYTES = 1 << 16

@@ -1,9 +1,5 @@
 """A pool of processes with threads each: Python runs one thread of a process at a time, so that one core would do.
 
-The processes are forks, so that programs and connections need no serialised form. They are started before anything that
-forks badly is: models, the progress bar's thread. Where there is no fork (Windows), or where it is unsafe (macOS),
-there are threads only.
-
 A worker answers the items that its parent names by number, in threads; it has items, program and connection from the
 fork. Ctrl-C is the parent's business: a terminal sends it to all processes, and the parent tells its workers when to
 stop. A worker ends with its parent.
@@ -11,15 +7,11 @@ stop. A worker ends with its parent.
 
 import contextlib
 import contextvars
-import json
-import multiprocessing
 import os
 import queue
 import signal
-import sys
 import threading
 import time
-import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,10 +20,19 @@ from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from experiments.pipeline.parallel.processes import (
+    Child,
+    can_fork,
+    end_all,
+    exit_reason,
+    forking,
+    packed_error,
+    receive,
+    send,
+    unpacked_error,
+)
 from experiments.pipeline.parallel.thread_pool import Outcome, deferred_interrupt
-from programs.lms.calls.budget import BudgetExceeded
-from programs.lms.calls.control import Stopped, controlled
-from programs.lms.calls.metered import LMUnavailable
+from programs.lms.calls.control import controlled
 from programs.parts.threads import daemon
 from signatures.common.errors import UserError, UserNotice
 
@@ -39,73 +40,8 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 
-Message = dict[str, Any]
-
-_STOPS: dict[str, type[BaseException]] = {kind.__name__: kind for kind in (BudgetExceeded, Stopped)}
-
-
-class WorkerError(RuntimeError):
-    """The work of a worker process failed unexpectedly; the message contains its traceback."""
-
-
 class WorkerDied(UserError):
     """A worker process has ended unexpectedly."""
-
-
-def exit_reason(code: int | None) -> str:
-    """Return why a process ended that was not told to, by its exit code, which is negative for a signal."""
-    reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-    return f"{reason} (9 is what the system sends when memory runs out)" if code == -9 else reason
-
-
-def end_processes(processes: Sequence[Any], seconds: float) -> None:
-    """Send SIGTERM to all processes, and SIGKILL to those that have not ended within `seconds`, all together."""
-    for process in processes:
-        process.terminate()
-    until = time.monotonic() + seconds
-    for process in processes:
-        process.join(max(0.0, until - time.monotonic()))
-        if process.is_alive():
-            process.kill()
-            process.join()
-
-
-def send(link: Pipe, message: Message) -> None:
-    """Send a message.
-
-    Raises:
-        TypeError: A value in it is not JSON.
-        OSError: The other process has ended.
-    """
-    # LMs can write lone surrogates, which stay as they are in escaped JSON.
-    link.send_bytes(json.dumps(message).encode())
-
-
-def receive(link: Pipe) -> Message:
-    """Wait for a message and return it.
-
-    Raises:
-        EOFError: The other process has ended.
-    """
-    message: Message = json.loads(link.recv_bytes())
-    return message
-
-
-def packed_error(error: BaseException) -> Message:
-    """Return an error as JSON: what its handlers look at, and its traceback if it is a fault of ours."""
-    if isinstance(error, UserError):
-        return {"kind": "user", "text": str(error), "model": getattr(error, "model", None)}
-    if type(error).__name__ in _STOPS:
-        return {"kind": type(error).__name__, "text": str(error)}
-    return {"kind": "other", "text": "".join(traceback.format_exception(error))}
-
-
-def unpacked_error(packed: Message) -> BaseException:
-    """Return the error that `packed_error` made JSON of; a `WorkerError` in place of an unexpected one."""
-    kind, text = packed["kind"], packed["text"]
-    if kind == "user":
-        return LMUnavailable(text, packed["model"]) if packed.get("model") else UserError(text)
-    return _STOPS[kind](text) if kind in _STOPS else WorkerError(text)
 
 
 Item = TypeVar("Item")
@@ -270,7 +206,7 @@ class ProcessPool(Generic[Item, Result]):
         self._outcomes: deque[Outcome[Item, Result]] = deque()
         self._costs: list[Mapping[str, float]] = []
         self._members: list[_Member] = []
-        self._opened: list[tuple[Any, Pipe]] = []
+        self._children: list[Child] = []
         try:
             self._start(threads, max(1, min(processes, threads, len(self._items))))
         except BaseException:  # Ctrl-C, or the system starts no further process
@@ -280,24 +216,11 @@ class ProcessPool(Generic[Item, Result]):
             self._assign(member)
 
     def _start(self, threads: int, processes: int) -> None:
-        context = multiprocessing.get_context("fork")
-        sys.stdout.flush()
-        sys.stderr.flush()
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the worker ignores it
-        try:
+        with forking(self._children, [signal.SIGINT]) as start:
             for number in range(processes):
                 share = threads // processes + (number < threads % processes)
-                ours, theirs = context.Pipe()
-                others = [ours, *(member.link for member in self._members)]
-                process = context.Process(
-                    target=_run, args=(theirs, others, self._job, self._items, share, number), daemon=True
-                )
-                process.start()
-                theirs.close()
-                self._opened.append((process, ours))
-                self._members.append(_Member(process, ours, set(), share + AHEAD))
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                child = start(_run, self._job, self._items, share, number)
+                self._members.append(_Member(*child, set(), share + AHEAD))
 
     def _assign(self, member: _Member) -> None:
         left = self._last - self._next
@@ -361,9 +284,7 @@ class ProcessPool(Generic[Item, Result]):
 
     def close(self) -> None:
         """End the processes, with SIGKILL those that SIGTERM does not end."""
-        end_processes([process for process, _ in self._opened], _ENDING)
-        for _, link in self._opened:
-            link.close()
+        end_all(self._children, _ENDING)
         self._members = []
 
     def _pending(self) -> bool:
@@ -376,8 +297,10 @@ class ProcessPool(Generic[Item, Result]):
                 message = receive(member.link)
             except (EOFError, OSError):
                 self._members.remove(member)
-                member.process.join(_LAST_WORDS)
-                raise WorkerDied(_ended(member.process.exitcode)) from None
+                reason = exit_reason(member.process, _LAST_WORDS)
+                raise WorkerDied(
+                    f"A worker process ended unexpectedly: {reason}. Rows are kept: resume, with fewer processes."
+                ) from None
             self._take(member, message)
 
     def _take(self, member: _Member, message: dict[str, Any]) -> None:
@@ -406,24 +329,11 @@ class ProcessPool(Generic[Item, Result]):
             warnings.warn(message["warning"], RuntimeWarning, stacklevel=2)
 
 
-def _run(
-    link: Pipe, others: Sequence[Pipe], job: Job[Any, Any], items: Sequence[Any], threads: int, number: int
-) -> None:
-    for other in others:  # of the parent: as long as one process has them open, no worker would notice the parent's end
-        other.close()
+def _run(link: Pipe, job: Job[Any, Any], items: Sequence[Any], threads: int, number: int) -> None:
     Worker(link, job, items, threads).run(number)
 
 
-def _ended(code: int | None) -> str:
-    return f"A worker process ended unexpectedly: {exit_reason(code)}. Rows are kept: resume, with fewer processes."
-
-
 _THREADS, _QUESTIONS = 8, 50  # of each process at least, or it costs more than it gains
-
-
-def can_fork() -> bool:
-    """Return whether this system starts processes as copies; on macOS its own libraries forbid it."""
-    return "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
 
 
 def processes_for(

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from programs.parts.threads import daemon
+from signatures.common.interrupts import handled
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -124,10 +125,7 @@ def deferred_interrupt() -> Iterator[list[int]]:
     is waited for at the end. Outside of the main thread, which signals interrupt, the list stays empty.
     """
     pressed: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield pressed
-        return
+    before: Any = signal.getsignal(signal.SIGINT)
 
     def press(number: int, frame: FrameType | None) -> None:
         pressed.append(number)
@@ -137,11 +135,8 @@ def deferred_interrupt() -> Iterator[list[int]]:
             if len(pressed) > 1:
                 raise
 
-    signal.signal(signal.SIGINT, press)
-    try:
+    with handled({signal.SIGINT: press} if callable(before) else {}):
         yield pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 BATCH = 32  # questions in one pass
