@@ -124,15 +124,14 @@ def threshold_of_share(samples: Sequence[CascadeSample], weights: str, share: fl
 
 
 @dataclass(frozen=True)
-class ReplayedCascade:
-    """What a cascade does on questions that both programs answered: scores and costs in order, and who was asked."""
+class Outcomes:
+    """Score and cost of each question, in order."""
 
     scores: list[float]
     costs: list[float]
-    asked: list[bool]
 
     @property
-    def mean(self) -> float:
+    def score(self) -> float:
         """The mean score."""
         return float(np.mean(self.scores))
 
@@ -140,6 +139,13 @@ class ReplayedCascade:
     def cost(self) -> float:
         """The mean cost."""
         return float(np.mean(self.costs))
+
+
+@dataclass(frozen=True)
+class ReplayedCascade(Outcomes):
+    """What a cascade does on questions that both programs answered, and on which the expensive one was asked."""
+
+    asked: list[bool]
 
 
 def replayed(samples: Sequence[CascadeSample], weights: str, threshold: float) -> ReplayedCascade:

@@ -37,6 +37,10 @@ class Costs(dict[str, float]):
         """Return the amounts with six decimals, as they are stored."""
         return Costs({name: round(amount, 6) for name, amount in self.items()})
 
+    def whole(self) -> "Costs":
+        """Return the amounts as limits: calls and tokens are whole numbers."""
+        return Costs({name: int(each) if name in ("calls", "tokens") else each for name, each in self.items()})
+
     def left_of(self, limits: Mapping[str, float | None]) -> "Costs":
         """Return what is left of each limit, at least 0; None is no limit."""
         return Costs({name: max(0.0, limit - self[name]) for name, limit in limits.items() if limit is not None})

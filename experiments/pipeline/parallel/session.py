@@ -8,8 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.pipeline.parallel.process_pool import Job, ProcessPool, WorkerDied
-from experiments.pipeline.parallel.processes import packed_error, unpacked_error
+from experiments.pipeline.parallel.process_pool import Job, ProcessPool, WorkerDied, packed_error, unpacked_error
 from experiments.pipeline.parallel.thread_pool import Outcome, Prefetch, ThreadPool
 from experiments.pipeline.run_question import run_question
 from experiments.runs.calls import packed_calls

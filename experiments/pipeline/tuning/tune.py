@@ -315,8 +315,7 @@ def _run(
     budget: Budget | None = getattr(connection.lm, "budget", None)
     limits = {name: limit for name, limit in (budget.limits if budget else {}).items() if limit and name in PAID}
     already = _spent(opened)
-    left: dict[str, Any] = already.left_of(limits)
-    left |= {name: int(left[name]) for name in ("calls", "tokens") if name in left}
+    left: dict[str, Any] = already.left_of(limits).whole()
     for_trials = Costs(opened.spent).left_of(limits)  # what preparing the study has left
     study = opened.study
     study.sampler = open_sampler(config.sampler, space, seed=config.seed, points=config.points)

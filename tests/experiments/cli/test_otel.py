@@ -10,7 +10,7 @@ from pathlib import Path
 import dspy
 import pytest
 
-from experiments.pipeline.parallel.processes import can_fork
+from experiments.pipeline.parallel.process_pool import can_fork
 from tests.collector import HEADER, check_tree
 from tests.conftest import load_module
 from tests.loopback import JsonHandler, Loopback

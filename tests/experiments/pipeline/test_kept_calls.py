@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from experiments.pipeline.merging.merge import merge
-from experiments.pipeline.parallel.processes import can_fork
+from experiments.pipeline.parallel.process_pool import can_fork
 from experiments.runs.calls import last_frames, read_calls
 from experiments.runs.files import CALLS, key_of, read_rows
 from experiments.runs.shards import Shard

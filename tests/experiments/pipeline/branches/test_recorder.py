@@ -7,7 +7,7 @@ from experiments.pipeline.evaluate import evaluate
 from experiments.runs.config import RunConfig
 from experiments.runs.files import read_rows
 from optimizers.metrics.scoring import COSTS
-from optimizers.replay.record import BRANCHES, REPLIES, load_memories, load_record
+from optimizers.replay.record import BRANCHES, REPLIES, RecordLog, load_record
 from optimizers.replay.replaying import count_unseen, replay
 from programs.catalog import build
 from programs.lms.calls.budget import Budget
@@ -68,7 +68,8 @@ def test_the_record_replays_the_run_and_other_settings(setup, tmp_path):
 
 def test_nothing_is_asked_twice(setup, tmp_path):
     _, calls = run(setup, tmp_path / "run")
-    kept = sum(len(memory) for memory in load_memories(tmp_path / "run").values())
+    with RecordLog(tmp_path / "run") as log:
+        kept = sum(len(log.memory(id)) for id in rows_of(tmp_path / "run"))
     assert calls < kept  # a call each, and the searches
     _, again = run(setup, tmp_path / "run", resume=True)
     assert again == 0

@@ -9,8 +9,7 @@ from typing import Any
 import dspy
 import pytest
 
-from experiments.pipeline.parallel.process_pool import Job, Worker, processes_for
-from experiments.pipeline.parallel.processes import WorkerError, can_fork
+from experiments.pipeline.parallel.process_pool import Job, Worker, WorkerError, can_fork, processes_for
 from experiments.runs.calls import spent
 from experiments.runs.files import read_json, read_rows
 from optimizers.metrics.catalog import Metric

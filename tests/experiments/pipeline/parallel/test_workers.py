@@ -16,8 +16,10 @@ from experiments.pipeline.parallel.process_pool import (
     Worker,
     WorkerDied,
     _Member,
+    can_fork,
+    receive,
+    send,
 )
-from experiments.pipeline.parallel.processes import can_fork, receive, send
 from experiments.pipeline.parallel.session import Answered, Asked, Collector, collect
 from experiments.pipeline.parallel.thread_pool import Outcome
 from experiments.runs.files import read_rows
