@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.analysis.statistics import Mean, Paired, mean_of, paired
 from experiments.pipeline.map_rows import progress_bar
-from experiments.pipeline.parallel.thread_pool import ThreadPool
+from experiments.pipeline.parallel.thread_pool import ThreadPool, take_all
 from experiments.pipeline.run_question import scored
 from experiments.runs.calls import log_branches
 from experiments.runs.config import RunConfig, describe_lm, describe_program
@@ -27,7 +27,7 @@ from optimizers.replay.record import Record, RecordLog, has_record, load_record
 from optimizers.replay.replaying import Buyer, ReplayEvaluator, Runner, Unseen, replay, scores_by
 from optimizers.replay.trees import Leaf
 from programs.lms.calls.budget import BudgetExceeded
-from programs.lms.calls.control import GRACE, controlled
+from programs.lms.calls.control import controlled
 from programs.parts.knobs import knob_values
 from signatures.common.costs import Costs, paid
 from signatures.common.errors import UserError, one_line
@@ -120,25 +120,18 @@ class Recorder:
             controlled(say) as control,
             progress_bar("branches", len(examples), 0, shown=shown) as advance,
         ):
-            pool = ThreadPool(work, examples, threads=self._config.threads)
+
+            def take(explored: Explored) -> None:
+                done.append(explored)
+                self._book()
+                advance()
+
             try:
-                for outcome in pool:
-                    if outcome.result is None:
-                        raise outcome.error or RuntimeError("A question ended with neither branches nor error.")
-                    done.append(outcome.result)
-                    self._book()
-                    advance()
-            except BaseException as end:
-                pool.stop()
-                if isinstance(end, KeyboardInterrupt):
-                    control.stop()
-                for _ in pool.within(GRACE):  # what is in progress is still written
-                    pass
-                if isinstance(end, KeyboardInterrupt):
-                    return Ended("interrupted by Ctrl-C", interrupted=True)
-                if isinstance(end, BudgetExceeded):
-                    return Ended(str(end))
-                raise
+                take_all(ThreadPool(work, examples, threads=self._config.threads), take, control)
+            except KeyboardInterrupt:
+                return Ended("interrupted by Ctrl-C", interrupted=True)
+            except BudgetExceeded as end:
+                return Ended(str(end))
             finally:
                 self._book()
         self._tell(done, say)

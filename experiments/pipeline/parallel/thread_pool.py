@@ -11,6 +11,7 @@ from itertools import islice
 from types import FrameType
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from programs.lms.calls.control import GRACE, Control
 from programs.parts.threads import daemon
 from signatures.common.interrupts import handled
 
@@ -115,6 +116,23 @@ class ThreadPool(Generic[Item, Result]):
             while not self._changed.wait_for(self._may_yield, _SLICE) and not pressed:
                 pass
             return self._take() if self._outcomes and not pressed else None
+
+
+def take_all(pool: ThreadPool[Any, Result], take: Callable[[Result], None], control: Control) -> None:
+    """Hand over each result; after an error or Ctrl-C, which are raised, those that are complete within `GRACE`."""
+    try:
+        for outcome in pool:
+            if outcome.result is None:
+                raise outcome.error or RuntimeError("An item ended with neither result nor error.")
+            take(outcome.result)
+    except BaseException as error:
+        pool.stop()
+        if isinstance(error, KeyboardInterrupt):
+            control.stop()
+        for outcome in pool.within(GRACE):
+            if outcome.result is not None:
+                take(outcome.result)
+        raise
 
 
 @contextlib.contextmanager

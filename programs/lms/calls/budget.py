@@ -122,24 +122,6 @@ class Share:
         return self._sums() - self._before
 
 
-class Earlier:
-    """Calls, tokens and usd that were spent before and are not taken over yet; not safe under threads."""
-
-    def __init__(self) -> None:
-        self.left = Costs()
-        self.known: set[str] = set()  # keys of the calls that this session has sent or taken over
-
-    def may_have_paid(self, key: str, calls: int) -> bool:
-        """Return whether a reply from the cache is to be taken over: it is then new here, and its calls are left."""
-        return key not in self.known and self.left["calls"] >= calls
-
-    def take_over(self, key: str, **cost: float) -> None:
-        """Take a reply over with what it has cost."""
-        self.known.add(key)
-        for name, value in cost.items():
-            self.left[name] = max(0.0, self.left[name] - value)
-
-
 class BudgetExceeded(BaseException):  # not an Exception: optimizers catch those and continue
     """The next LM call would exceed the budget and was not sent.
 
@@ -200,7 +182,8 @@ class Budget:
         self._clock = clock
         self._sums = Ledger()
         self._shares: list[Share] = []
-        self._earlier = Earlier()
+        self._earlier = Costs()  # what was spent before and is not taken over yet
+        self._known: set[str] = set()  # keys of the calls that this session has sent or taken over
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Budget":
         return self  # optimizers copy programs and their LMs, and all copies share one budget
@@ -249,17 +232,17 @@ class Budget:
         with self._sums as sums:
             for name, value in added.items():
                 sums[name] += value
-            self._earlier.left += added
+            self._earlier += added
 
     @property
     def resumed(self) -> bool:
         """Whether an earlier session has spent what this one has not taken over yet."""
-        return any(self._earlier.left.values())
+        return any(self._earlier.values())
 
     def sent(self, key: str) -> None:
         """Note that this session has sent a call, so that its reply is not one of an earlier session."""
         with self._sums:
-            self._earlier.known.add(key)
+            self._known.add(key)
 
     def take_over(self, key: str, booking: Reservation, *, calls: int, at_most: int) -> None:
         """Count a reply from the cache in shares, if an earlier session may have paid for it.
@@ -274,10 +257,12 @@ class Budget:
             BudgetExceeded: In one session, a share would have had no room for the call.
         """
         with self._sums as sums:
-            if self._earlier.may_have_paid(key, calls):
+            if key not in self._known and self._earlier["calls"] >= calls:
                 if exceeded := self._exceeded(calls, at_most, self._price(), only_shares=True):
                     raise self._used_up(*exceeded)
-                self._earlier.take_over(key, calls=calls, tokens=booking.tokens, usd=booking.usd or 0.0)
+                self._known.add(key)
+                cost = Costs(calls=calls, tokens=booking.tokens, usd=booking.usd or 0.0)
+                self._earlier = cost.left_of(self._earlier)
                 if booking.usd is not None:
                     sums["highest_price"] = max(self._price(), booking.usd)
 
@@ -366,7 +351,7 @@ class Budget:
 
     def _in_one_session(self) -> Costs:
         """Return what was spent, less what earlier sessions have spent and this one has not taken over yet."""
-        return self._spent() - self._earlier.left
+        return self._spent() - self._earlier
 
     def _price(self) -> float:
         """Return the highest price so far; 0 if none is known."""
