@@ -34,6 +34,8 @@ from experiments.papers.embedded_lm import student
 from experiments.papers.embedded_lm.student_sets import SETS, Runs, open_lms, open_set
 from optimizers.cascade import fitting
 from optimizers.cascade.fitting import (
+    GAIN,
+    LOGISTIC,
     SHARES,
     CascadeSample,
     as_record,
@@ -42,7 +44,6 @@ from optimizers.cascade.fitting import (
     threshold_for,
     threshold_of_share,
 )
-from optimizers.cascade.rules import GAIN, LOGISTIC
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -27,8 +27,7 @@ from experiments.pipeline.compiling.checkpoint import (
 from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.compiling.estimate import CompileEstimate, compile_estimate
 from experiments.pipeline.compiling.frozen import freeze_compiled, relative_path
-from experiments.pipeline.compiling.questions import divided
-from experiments.pipeline.compiling.request import describe, request_of, task_of
+from experiments.pipeline.compiling.request import describe, divided, request_of, task_of
 from experiments.pipeline.corpus_notes import gold_note, retrieves, simulated_note
 from experiments.runs.config import RunConfig
 from experiments.runs.files import read_rows

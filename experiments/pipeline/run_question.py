@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.runs.config import RunConfig
 from experiments.runs.files import Row
 from optimizers.metrics.metric import Metric
-from programs.lms.calls.metered import LMUnavailable
-from programs.lms.sampling import fresh_samples
+from programs.lms.calls.metered import LMUnavailable, fresh_samples
 from programs.lms.tracing.calls import LMCall, asked_by, calls_heard_by
 from programs.parts.meter import Meter, metered
 from programs.parts.prediction import completed, original_of

@@ -9,13 +9,14 @@ import pytest
 from optimizers.cascade.compile import ask_both, fit_cascade
 from optimizers.cascade.fitting import (
     FEWEST,
+    GAIN,
+    LOGISTIC,
     CascadeSample,
     fit,
     replayed,
     threshold_for,
     threshold_of_share,
 )
-from optimizers.cascade.rules import GAIN, LOGISTIC
 from programs.cascade import Cascade, parse_weights
 from programs.catalog import build
 from signatures.common.errors import UserError, UserNotice

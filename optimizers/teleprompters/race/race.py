@@ -56,7 +56,7 @@ from optimizers.teleprompters.task import (
 )
 from programs.lms.calls.budget import Budget, BudgetExceeded, Share
 from programs.parts.meter import Meter, metered, record_parallel
-from signatures.common.costs import Costs
+from signatures.common.costs import Costs, paid
 from signatures.common.errors import UserError, one_line, user_error_within
 
 
@@ -420,13 +420,13 @@ def report(
 
 
 def _row(arm: Arm, uncompiled: Arm, seed: int) -> dict[str, Any]:
-    counts = arm.meter.counts()
+    spent = paid(arm.meter.counts())
     row: dict[str, Any] = {
         "optimizer": arm.name,
-        "calls": int(counts["calls"]),
-        "sent": int(counts["calls"] - counts["cached_calls"]),
-        "usd": round(counts["usd"], 6),
-        "tokens": int(counts["prompt_tokens"] + counts["completion_tokens"]),
+        "calls": int(arm.meter.calls),
+        "sent": int(spent["calls"]),
+        "usd": round(spent["usd"], 6),
+        "tokens": int(spent["tokens"]),
         "outcome": "; ".join(filter(None, [arm.dropped, _table_note(arm)])),
     }
     if arm.scores:
