@@ -181,9 +181,18 @@ def _measured() -> dict[str, Agreement]:
     }
 
 
-def agreement_of(fingerprint: str) -> Agreement | None:
-    """Return the measured agreement of the oracle with that fingerprint; None if it was not measured."""
-    return _measured().get(fingerprint)
+class Measured:
+    """An oracle whose agreement with human judgements stands in `agreement.json`, if it was measured."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What it was measured as."""
+        raise NotImplementedError
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """Return the agreement measured on pairs that the oracle was not fitted on."""
+        return _measured().get(self.fingerprint)
 
 
 class CachedOracle:
