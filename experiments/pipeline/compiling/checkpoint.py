@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from programs.lms.calls.budget import Budget
 
 
-Spent = dict[str, float]
 # What a budget of this process has counted of each compilation, so that sessions with one budget count once.
-_COUNTED: "WeakKeyDictionary[Budget, dict[str, Spent]]" = WeakKeyDictionary()
+_COUNTED: "WeakKeyDictionary[Budget, dict[str, Costs]]" = WeakKeyDictionary()
 
 
 class Spending:
@@ -43,23 +42,23 @@ class Spending:
         earlier: What `spent` returned at the end of the session before.
     """
 
-    def __init__(self, lms: Mapping[str, Any], folder: Path, earlier: Mapping[str, Spent]):
-        self._folder, self._earlier = str(folder.resolve()), earlier
+    def __init__(self, lms: Mapping[str, Any], folder: Path, earlier: Mapping[str, Mapping[str, float]]):
+        self._folder, self._earlier = str(folder.resolve()), {name: Costs(spent) for name, spent in earlier.items()}
         self._budgets: dict[str, Budget] = {}
         for name, lm in lms.items():
             budget = getattr(lm, "budget", None)
             if budget is not None and all(budget is not other for other in self._budgets.values()):
                 self._budgets[name] = budget
         for name, budget in self._budgets.items():
-            known = Costs(_COUNTED.get(budget, {}).get(self._folder, {}))
-            budget.carry(**known.left_of(Costs(earlier.get(name, {})).of(PAID)))
+            known = _COUNTED.get(budget, {}).get(self._folder, Costs())
+            budget.carry(**known.left_of(self._earlier.get(name, Costs()).of(PAID)))
         self._start = {name: budget.spent for name, budget in self._budgets.items()}
 
-    def spent(self) -> dict[str, Spent]:
+    def spent(self) -> dict[str, Costs]:
         """Return calls, tokens and usd of all sessions, for each budget."""
         found = dict(self._earlier)
         for name, budget in self._budgets.items():
-            found[name] = (Costs(self._earlier.get(name, {})) + budget.spent - self._start[name]).of(PAID)
+            found[name] = (self._earlier.get(name, Costs()) + budget.spent - self._start[name]).of(PAID)
             _COUNTED.setdefault(budget, {})[self._folder] = found[name]
         return found
 

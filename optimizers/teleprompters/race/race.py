@@ -363,7 +363,7 @@ def _not_shared(task: Task, reason: str) -> UserError:
     )
 
 
-def left_of(budget: Budget) -> dict[str, float]:
+def left_of(budget: Budget) -> Costs:
     """Return what is left, as if the race had never been interrupted."""
     return budget.left(uninterrupted=True)
 
@@ -380,7 +380,7 @@ def parts(
     """
     limits: list[dict[str, float]] = []
     for index, budget in enumerate(budgets):
-        rest = {name: left - (kept[index].get(name, 0.0) if kept else 0.0) for name, left in left_of(budget).items()}
+        rest = left_of(budget) - (kept[index] if kept else {})
         limits.append(Costs({name: max(0.0, left / number) for name, left in rest.items()}).whole())
     return limits
 

@@ -209,14 +209,14 @@ class Budget:
         """Whether there is any limit."""
         return any(limit is not None for limit in self.limits.values())
 
-    def left(self, *, uninterrupted: bool = False) -> dict[str, float]:
+    def left(self, *, uninterrupted: bool = False) -> Costs:
         """Return what is left of the limits by name, the tightest of budget and open shares; calls in flight count.
 
         Args:
             uninterrupted: Count what earlier sessions have spent only as far as this one has taken it over.
         """
         with self._sums:
-            found: dict[str, float] = {}
+            found = Costs()
             for share in (None, *self._shares):
                 spent = share.spent if share else self._in_one_session() if uninterrupted else self._spent()
                 for name, left in spent.left_of((share or self).limits).items():
