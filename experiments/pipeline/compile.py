@@ -27,7 +27,7 @@ from experiments.pipeline.compiling.estimate import CompileEstimate, compile_est
 from experiments.pipeline.compiling.frozen import freeze_compiled, relative_path
 from experiments.pipeline.compiling.progress import CompileProgress
 from experiments.pipeline.compiling.questions import divided
-from experiments.pipeline.compiling.request import describe, request_of, task_of
+from experiments.pipeline.compiling.request import compile_request, describe, task_of
 from experiments.pipeline.corpus_notes import gold_note, retrieves, simulated_note
 from experiments.runs.config import RunConfig
 from experiments.runs.files import read_rows
@@ -92,7 +92,7 @@ def compile_program(
     task = task_of(student, questions, config, connection)
     estimate = _estimated(student, task, config, connection)
     data = {"train": describe(questions.train), "val": describe(questions.val)}
-    request = request_of(student, config, task, data, connection)
+    request = compile_request(student, config, task, data, connection)
     links = {"lm": connection, "teacher": config.teacher, "prompt": config.prompt}
     lms = {name: link.lm for name, link in links.items() if link is not None}
     with compile_checkpoint(out, request, resume=resume, overwrite=overwrite, lms=lms) as checkpoint:
@@ -121,7 +121,7 @@ def compile_program(
                 "cost": cost,
                 "request_sha256": request_hash(request),
             },
-            metric={"name": config.metric.name, "definition": config.metric.definition, **scores},
+            metric={**config.metric.described, **scores},
         )
 
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 from experiments.analysis.statistics import mean_of
-from experiments.runs.files import difference, read_json, read_rows, write_json
+from experiments.runs.files import read_json, read_rows, write_json
 from programs.lms.calls.budget import PAID
 from programs.lms.calls.control import controlled
 from programs.parts.meter import Meter, metered
 from signatures.common.errors import UserError
 from signatures.common.files import exclusive_lock, refuse_links, sha256_file, sha256_text
 from signatures.common.strict_json import parse_strict_json
-from signatures.common.work import AppendedFile, complete_lines
+from signatures.common.work import AppendedFile, complete_lines, difference
 
 if TYPE_CHECKING:
     import dspy
