@@ -244,6 +244,8 @@ def _option(path: tuple[str, ...], field: SpecField, panel: str | None, *, setti
         autocompletion=program_names if field.name == "program" else None,
     )
     default = inspect.Parameter.empty if required else field.default
+    if isinstance(default, tuple) and field.type == tuple[str, ...]:
+        default = ",".join(default) or None  # as it is typed
     name = f"{field.label}_" if keyword.iskeyword(field.label) else field.label
     return Option(name, path, Annotated[typed, info], None if default in ({}, ()) else default, read)
 

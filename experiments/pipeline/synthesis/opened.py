@@ -19,11 +19,12 @@ from experiments.pipeline.synthesis.synthesize import (
 from experiments.runs.config import describe_program
 from experiments.runs.files import Json
 from experiments.runs.specs import ProgramSpec, SynthesisSpec
-from optimizers.distill.cov_rag import VerificationDistillation, VerificationSettings, answer_half
-from optimizers.distill.genground import GroundingDistillation, GroundingSettings
+from optimizers.distill.cov_rag import VerificationDistillation, answer_half
+from optimizers.distill.genground import GroundingDistillation
 from optimizers.distill.gold.catalog import GOLD
 from optimizers.distill.gold.wrong_answers import WrongAnswers
 from optimizers.distill.recipes import Distillation, GoldDistillation, Recipe, answer_is_right
+from optimizers.distill.specs import GroundingSettings, VerificationSettings
 from optimizers.distill.student import FORMS, StudentPrompts, form_adapter
 from optimizers.distill.trajectories import Prompts, prompts_of
 from programs.lms.spec import LMSpec
