@@ -168,19 +168,12 @@ class Compilation:
     config: CompileConfig
     estimate: "CompileEstimate"
 
-    def run(
-        self,
-        out: Path | str,
-        *,
-        resume: bool = False,
-        overwrite: bool = False,
-        progress: bool = True,
-        say: "Said" = lambda text: None,
-    ) -> "tuple[Artifact, list[str]]":
+    def run(self, out: Path | str, *, say: "Said" = lambda text: None, **how: bool) -> "tuple[Artifact, list[str]]":
         """Compile the program into `out` (see `compile_program`); return the artifact and notes on its questions.
 
         Args:
             say: Receives the notes, before the work begins.
+            how: Whether to `resume`, `overwrite` and show `progress`.
         """
         from experiments.pipeline.compile import compile_program, notes_on_questions
 
@@ -188,7 +181,6 @@ class Compilation:
         notes = notes_on_questions(program, self.trainset, self.valset, self.config, connection.id)
         for text in notes:
             say(text)
-        how: dict[str, Any] = {"resume": resume, "overwrite": overwrite, "progress": progress}
         questions = (self.trainset, self.valset)
         return compile_program(program, *questions, self.config, connection=connection, out=expanded(out), **how), notes
 
@@ -278,15 +270,7 @@ class Study:
 
         return estimate_study(self.program.program, self.questions, self.trainset, self.config)
 
-    def run(
-        self,
-        out: Path | str,
-        *,
-        resume: bool = False,
-        overwrite: bool = False,
-        progress: bool = True,
-        say: "Said" = lambda text: None,
-    ) -> "tuple[Found, list[str]]":
+    def run(self, out: Path | str, *, say: "Said" = lambda text: None, **how: bool) -> "tuple[Found, list[str]]":
         """Tune the program in `out`; return what the trials say, and notes on its questions, as `Compilation.run`."""
         from experiments.pipeline.tuning.tune import tune_program
 
@@ -294,9 +278,8 @@ class Study:
         notes = study_notes(program, self.questions, self.trainset, connection.id)
         for text in notes:
             say(text)
-        how: dict[str, Any] = {"resume": resume, "overwrite": overwrite, "progress": progress}
-        how |= {"connection": connection, "out": expanded(out), "trainset": self.trainset}
-        return tune_program(program, self.questions, self.config, **how), notes
+        where: dict[str, Any] = {"connection": connection, "out": expanded(out), "trainset": self.trainset}
+        return tune_program(program, self.questions, self.config, **where, **how), notes
 
 
 def study(program: "Answerer | AnswererSpec", questions: Any, spec: StudySpec) -> Study:

@@ -24,7 +24,7 @@ from signatures.common.work import AppendedFile, complete_lines, difference
 if TYPE_CHECKING:
     import dspy
 
-    from optimizers.teleprompters.task import Candidate
+    from optimizers.teleprompters.task import ScoredProgram
     from programs.lms.calls.budget import Budget
 
 
@@ -215,7 +215,7 @@ class CandidateLog:
         self._path = folder / _FILE
         self._student = student
 
-    def add(self, candidate: "Candidate") -> None:
+    def add(self, candidate: "ScoredProgram") -> None:
         """Write a candidate.
 
         Raises:
@@ -235,7 +235,7 @@ class CandidateLog:
         with AppendedFile(self._path) as file:
             file.append(line)
 
-    def read(self) -> "dict[str, Candidate]":
+    def read(self) -> "dict[str, ScoredProgram]":
         """Return the candidates of earlier sessions by label, the last of each; damaged lines are skipped."""
         found = {}
         for _, line in complete_lines(self._path):
@@ -247,8 +247,8 @@ class CandidateLog:
                 found[candidate.label] = candidate
         return found
 
-    def _parsed(self, line: Any) -> "Candidate | None":
-        from optimizers.teleprompters.task import Candidate
+    def _parsed(self, line: Any) -> "ScoredProgram | None":
+        from optimizers.teleprompters.task import ScoredProgram
         from programs.artifacts.state import apply_state
 
         if line["state"] is None:
@@ -257,10 +257,10 @@ class CandidateLog:
         apply_state(program, line["state"])
         scores = {str(name): float(score) for name, score in line["scores"].items()}
         calls, label = int(line["n_calls"]), str(line["label"])
-        return Candidate(program, scores, calls, label, bool(line["complete"]), errors=int(line["errors"]))
+        return ScoredProgram(program, scores, calls, label, bool(line["complete"]), errors=int(line["errors"]))
 
 
-def candidate_rows(candidates: "Sequence[Candidate]") -> list[dict[str, Any]]:
+def candidate_rows(candidates: "Sequence[ScoredProgram]") -> list[dict[str, Any]]:
     """Return label, mean with its 95 % interval, number of questions and LM calls until then, of each candidate."""
     rows = []
     for candidate in candidates:
@@ -271,7 +271,7 @@ def candidate_rows(candidates: "Sequence[Candidate]") -> list[dict[str, Any]]:
     return rows
 
 
-def scores_of(candidate: "Candidate | None", undefined: Collection[str] = ()) -> dict[str, Any]:
+def scores_of(candidate: "ScoredProgram | None", undefined: Collection[str] = ()) -> dict[str, Any]:
     """Return mean, interval and per-question scores of a candidate as an artifact records them; {} without one.
 
     Args:

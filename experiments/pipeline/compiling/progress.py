@@ -9,7 +9,7 @@ from signatures.common.progress import ProgressLine
 
 if TYPE_CHECKING:
     from experiments.pipeline.compiling.estimate import CompileEstimate
-    from optimizers.teleprompters.task import Candidate
+    from optimizers.teleprompters.task import ScoredProgram
 
 
 class CompileProgress(ProgressLine):
@@ -46,7 +46,7 @@ class CompileProgress(ProgressLine):
         self._accepted = accepted
         self._describe()
 
-    def scored(self, candidate: "Candidate") -> None:
+    def scored(self, candidate: "ScoredProgram") -> None:
         """Show a candidate that was scored."""
         self._count += 1
         if candidate.complete and (self._best_mean is None or candidate.mean > self._best_mean):
