@@ -111,7 +111,7 @@ class Execution:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scoring:
+class Metrics:
     """What is scored, and which models score it.
 
     Args:
@@ -140,6 +140,12 @@ class Scoring:
     judge_api_key_env: Annotated[
         str | None, Field("Environment variable that contains the judge server's API key.")
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring(Metrics):
+    """What is scored, of how many answers."""
+
     repeats: Annotated[
         int, Range(1), _OPTIONAL("Ask each question N times with fresh samples; needs --temperature above 0.")
     ] = 1

@@ -14,7 +14,7 @@ from experiments.cli.shared.options import options_of, with_option_groups
 from experiments.cli.shared.settings.known import OF_MODEL
 from experiments.runs.specs import Filters, ProgramSpec, SynthesisSpec
 from optimizers.distill.specs import GroundingSettings, VerificationSettings
-from programs.lms.spec import UNNAMED, LMSpec
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 from signatures.common.specs import Field
 
@@ -56,15 +56,27 @@ class Recipe:
             "cov_rag: answers with citations, and verification of right and wrong ones."
         ),
     ] = "program"
-    answers: Annotated[
-        LMSpec,
-        options.other_lm(
-            "answers_",
-            "LM whose answers are checked: GenGround's drafts, CoV-RAG's seed model; by default the teacher.",
-            "the server of --answers-lm",
-            "with the API key of --answers-api-base",
-        ),
-    ] = UNNAMED
+    answers_lm: Annotated[
+        str | None,
+        Field("LM whose answers are checked: GenGround's drafts, CoV-RAG's seed model; by default the teacher."),
+    ] = None
+    answers_api_base: Annotated[str | None, Field("Base URL of the server of --answers-lm.")] = None
+    answers_api_key_env: Annotated[
+        str | None, Field("Environment variable with the API key of --answers-api-base.")
+    ] = None
+
+    def answers(self, teacher: LMSpec) -> LMSpec | None:
+        """Return the LM whose answers are checked, called like the teacher; None if it is the teacher.
+
+        Raises:
+            UserError: It has a URL or a key, but no name.
+        """
+        if self.answers_lm is not None:
+            named = LMSpec(id=self.answers_lm, api_base=self.answers_api_base, api_key_env=self.answers_api_key_env)
+            return named.called_as(teacher)
+        if self.answers_api_base or self.answers_api_key_env:
+            raise UserError("A URL or key of another LM needs its name: add --answers-lm.")
+        return None
 
 
 @with_option_groups
@@ -94,7 +106,7 @@ def synthesize(
     program_config, teacher_config = with_artifact_defaults(program, teacher.for_threads(spec.threads))
     if teacher_config.id is None:
         raise UserError("Name the teacher: --teacher ID, any id that `verihop eval --lm` takes.")
-    checked = options.named_lm(recipe.answers, "--answers-lm")
+    checked = recipe.answers(teacher_config)
     named = bool(program_config.program or program_config.artifact)
     typed = options.typed_in(context)
     for name, why in _unused(recipe, verification, teacher_config.id, spec, program_is_named=named):
@@ -105,7 +117,7 @@ def synthesize(
         program=program_config,
         teacher=teacher_config,
         recipe=recipe.recipe,
-        answers=None if checked is None else checked.called_as(teacher_config),
+        answers=checked,
         grounding=grounding,
         verification=verification,
         **vars(spec),
