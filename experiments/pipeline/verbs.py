@@ -94,7 +94,7 @@ def evaluate(
     metrics, oracle = setup.open_metrics(spec.metrics, spec.oracle, cache=named.cache)
     asked, contexts = _with_contexts(setup.open_questions(questions, split=spec.split, limit=spec.limit), spec, say)
     answering = named.open(contexts=contexts is not None)
-    judge = judge_of(spec.judge, answering.connection, metrics, spec.judge_api_base, spec.judge_api_key_env)
+    judge = judge_of(spec, answering.connection, metrics)
     config = _with(
         RunConfig,
         spec,
@@ -209,8 +209,8 @@ def compilation(program: "Answerer | AnswererSpec", questions: Any, spec: Compil
         CompileConfig,
         spec,
         metric=metric,
-        teacher=lm_beside("teacher", spec.teacher, connection, spec.teacher_api_base, spec.teacher_api_key_env),
-        prompt=lm_beside("prompt", spec.prompt, connection, spec.prompt_api_base, spec.prompt_api_key_env),
+        teacher=lm_beside(spec, "teacher", connection),
+        prompt=lm_beside(spec, "prompt", connection),
         index=compiling.config.index,
         provenance=_provenance(compiling, train_path=questions, val_path=spec.val),
     )
@@ -303,13 +303,12 @@ def study(program: "Answerer | AnswererSpec", questions: Any, spec: StudySpec) -
     tried = spec.candidates or part_of(spec, CandidateSpec)
     for name in tried.optimizers:
         get_optimizer(name)
-    lm = (tried.prompt_lm, tuned.connection, tried.prompt_api_base, tried.prompt_api_key_env)
     config = _with(
         TuneConfig,
         spec,
         metric=metric,
         goal=goal,
-        candidates=_with(Candidates, tried, prompt_lm=lm_beside("prompt_lm", *lm)),
+        candidates=_with(Candidates, tried, prompt_lm=lm_beside(tried, "prompt_lm", tuned.connection)),
         searched=_searched(tuned.program, spec),
         index=tuned.config.index,
         provenance=_provenance(tuned, tuned_path=questions, train_path=spec.train),

@@ -201,7 +201,7 @@ def request_of(program: "dspy.Module", connection: "Connection", **parts: Any) -
         parts: What else decides them (`signatures.common.specs.deciding`), and hashes of questions.
     """
     described = {"program": describe_program(program), "lm": describe_lm(connection), "corpus": corpus_of(program)}
-    return as_stored({**described, **parts})
+    return as_read_back({**described, **parts})
 
 
 def corpus_of(program: "dspy.Module") -> str | None:
@@ -209,7 +209,7 @@ def corpus_of(program: "dspy.Module") -> str | None:
     return getattr(getattr(program, "retrieve", None), "fingerprint", None)
 
 
-def as_stored(request: Json) -> Json:
+def as_read_back(request: Json) -> Json:
     """Return a request as read back from its file, so that both can be compared."""
     return dict(json.loads(json.dumps(request, default=str)))
 
@@ -258,4 +258,4 @@ def describe_run(
         "machine": machine(),
         **describe_session(),
     }
-    return as_stored(description)
+    return as_read_back(description)

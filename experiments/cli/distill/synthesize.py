@@ -65,19 +65,6 @@ class Recipe:
         str | None, Field("Environment variable with the API key of --answers-api-base.")
     ] = None
 
-    def answers(self, teacher: LMSpec) -> LMSpec | None:
-        """Return the LM whose answers are checked, called like the teacher; None if it is the teacher.
-
-        Raises:
-            UserError: It has a URL or a key, but no name.
-        """
-        if self.answers_lm is not None:
-            named = LMSpec(id=self.answers_lm, api_base=self.answers_api_base, api_key_env=self.answers_api_key_env)
-            return named.called_as(teacher)
-        if self.answers_api_base or self.answers_api_key_env:
-            raise UserError("A URL or key of another LM needs its name: add --answers-lm.")
-        return None
-
 
 @with_option_groups
 def synthesize(
@@ -100,13 +87,13 @@ def synthesize(
     ],
 ) -> None:
     """Write training examples: a teacher runs a program, or a paper's recipe; what passes all filters is kept."""
-    from experiments.pipeline.setup import with_artifact_defaults
+    from experiments.pipeline.setup import other_lm, with_artifact_defaults
     from experiments.pipeline.synthesis.opened import SynthesisRequest, open_synthesis
 
     program_config, teacher_config = with_artifact_defaults(program, teacher.for_threads(spec.threads))
     if teacher_config.id is None:
         raise UserError("Name the teacher: --teacher ID, any id that `verihop eval --lm` takes.")
-    checked = recipe.answers(teacher_config)
+    checked = other_lm(recipe, "answers_lm")
     named = bool(program_config.program or program_config.artifact)
     typed = options.typed_in(context)
     for name, why in _unused(recipe, verification, teacher_config.id, spec, program_is_named=named):
@@ -117,7 +104,7 @@ def synthesize(
         program=program_config,
         teacher=teacher_config,
         recipe=recipe.recipe,
-        answers=checked,
+        answers=checked and checked.called_as(teacher_config),
         grounding=grounding,
         verification=verification,
         **vars(spec),

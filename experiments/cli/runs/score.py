@@ -93,7 +93,7 @@ def _judge(scoring: Scoring, limits: options.Limits, metrics: "list[Metric]", th
     transport = Transport(connections=connections_for(threads))
     lm = SimpleNamespace(budget=limits.budget(), transport=transport, cache=scoring.cache)
     nobody: Any = SimpleNamespace(lm=lm)  # no LM answers, but the judge is called like one
-    return setup.judge_of(scoring.judge, nobody, metrics, scoring.judge_api_base, scoring.judge_api_key_env)
+    return setup.judge_of(scoring, nobody, metrics)
 
 
 def _print(report: "ScoreReport", output: ScoreOutput, oracle: str | None) -> None:
