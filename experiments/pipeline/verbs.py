@@ -168,7 +168,7 @@ class Compilation:
     config: CompileConfig
     estimate: "CompileEstimate"
 
-    def run(self, out: Path | str, *, say: "Said" = lambda text: None, **how: bool) -> "tuple[Artifact, list[str]]":
+    def run(self, out: Path | str, *, say: "Said" = lambda text: None, **how: Any) -> "tuple[Artifact, list[str]]":
         """Compile the program into `out` (see `compile_program`); return the artifact and notes on its questions.
 
         Args:
@@ -270,7 +270,7 @@ class Study:
 
         return estimate_study(self.program.program, self.questions, self.trainset, self.config)
 
-    def run(self, out: Path | str, *, say: "Said" = lambda text: None, **how: bool) -> "tuple[Found, list[str]]":
+    def run(self, out: Path | str, *, say: "Said" = lambda text: None, **how: Any) -> "tuple[Found, list[str]]":
         """Tune the program in `out`; return what the trials say, and notes on its questions, as `Compilation.run`."""
         from experiments.pipeline.tuning.tune import tune_program
 

@@ -484,14 +484,16 @@ class Student:
         str,
         Field(
             "LM to train, whose prompts are rendered: embedded (which also decides the defaults of --program, "
-            "--preset and --rerank) or another id, or a form, json or chat."
+            "--preset and --rerank) or another id, or a form, json or chat.",
+            decides="student",
         ),
     ] = "embedded"
     prompts: Annotated[
         str,
         Field(
             "Prompts of the student: plain (no demonstrations, the instructions of the uncompiled program) or "
-            "compiled (those of --artifact)."
+            "compiled (those of --artifact).",
+            decides="student",
         ),
     ] = "plain"
 
@@ -500,17 +502,18 @@ class Student:
 class Asked(Selection):
     """Which questions examples are made of."""
 
-    limit: Annotated[int | None, Range(1), Field("Use N questions of each file, chosen at random.")] = None
+    split: Annotated[str | None, _DECIDES("Use only questions of this split, e.g. dev.")] = None
+    limit: Annotated[int | None, Range(1), _DECIDES("Use N questions of each file, chosen at random.")] = None
     exclude: Annotated[
         tuple[Path, ...],
-        Field(
+        _DECIDES(
             "questions.jsonl of an evaluation, repeatable: its questions, and questions with its gold passages, "
             "are not used. Texts are compared where passages.jsonl is beside it."
         ),
     ] = ()
     passages: Annotated[
         Path | None,
-        Field(
+        _DECIDES(
             "passages.jsonl of the questions: the gold of --teacher gold and --recipe genground; --exclude then "
             "compares texts, too, as it does where the file is beside the questions."
         ),
@@ -528,11 +531,12 @@ class Filters:
 
     PANEL: ClassVar[str] = "Filters"
     metric: Annotated[
-        str | None, Field("Metric of the answer: em by default; acc[substring] for --recipe genground.")
+        str | None, _DECIDES("Metric of the answer: em by default; acc[substring] for --recipe genground.")
     ] = None
-    accept: Annotated[float, Range(0.001, 1), Field("Lowest score of an answer that is right.")] = 1.0
+    accept: Annotated[float, Range(0.001, 1), _DECIDES("Lowest score of an answer that is right.")] = 1.0
     predictors: Annotated[
-        tuple[str, ...], Field("Only calls of these predictors, separated by commas; by default all.")
+        tuple[str, ...],
+        Field("Only calls of these predictors, separated by commas; by default all.", decides="recipe"),
     ] = ()
     validation: Annotated[float, Range(0, 0.9), Field("Share of the questions held back to measure the loss.")] = 0.1
 
