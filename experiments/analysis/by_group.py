@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.compare import Comparison, Line, Run, caption_against, score_lines, score_table
+from experiments.analysis.compare import Line, Run, RunComparison, caption_against, score_lines, score_table
 from experiments.analysis.statistics import SMALL
 from experiments.runs.files import Json, Row
 from optimizers.metrics.groundedness import oracles_of
@@ -123,7 +123,7 @@ def _order(group: str) -> tuple[bool, float, str]:
         return True, float(group in (NONE, UNKNOWN)), group
 
 
-def compare_by(comparison: Comparison, field: str) -> Groups:
+def compare_by(comparison: RunComparison, field: str) -> Groups:
     """Return the scores of a comparison for each value of `field`.
 
     Fields that a strategy records (`details.inferential_evidence`, `hops_taken`) differ between runs. The first
@@ -167,7 +167,7 @@ def _part(run: Run, places: Sequence[int]) -> Run:
     return Run(run.label, run.folder, run.description, [run.questions[place] for place in places])
 
 
-def _notices(field: str, chosen: Run, comparison: Comparison, small: Sequence[str]) -> list[str]:
+def _notices(field: str, chosen: Run, comparison: RunComparison, small: Sequence[str]) -> list[str]:
     what = f"{field} as recorded by {chosen.label}"
     if field == GOLD_HOPS:
         what = "the questions' gold hops (sub-questions, else gold passages; for the program's hops name hops_taken)"

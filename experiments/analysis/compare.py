@@ -239,7 +239,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """The scores and costs of several runs on the same questions.
 
     Args:
@@ -450,7 +450,7 @@ def score_and_cost_lines(
     return metrics, dict(zip(spent, found[len(scores) :], strict=True))
 
 
-def compare_runs(folders: Sequence[Path | str]) -> Comparison:
+def compare_runs(folders: Sequence[Path | str]) -> RunComparison:
     """Compare runs on the questions that all of them answered; differences are against the first.
 
     Args:
@@ -468,7 +468,7 @@ def compare_runs(folders: Sequence[Path | str]) -> Comparison:
         raise UserError("These runs share no metric. Evaluate them again with the same metrics.")
     differing = differences({run.label: run.description for run in runs})
     metrics, costs = score_and_cost_lines(runs, names)
-    return Comparison(
+    return RunComparison(
         runs=runs,
         questions=len(runs[0].questions),
         metrics=metrics,

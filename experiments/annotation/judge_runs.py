@@ -21,7 +21,7 @@ from experiments.runs.files import SCHEMA, Row, git_revision, read_rows
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
-    from optimizers.metrics.judges.listwise_judge import Comparison
+    from optimizers.metrics.judges.listwise_judge import ComparedAnswers
     from programs.lms.connect import Connection
     from signatures.types import Passage
 
@@ -158,12 +158,12 @@ def _judging(shared: SharedRows, corpus: "Mapping[str, Passage]", seed: int) -> 
     return judge_question
 
 
-def comparison_of(rows: Mapping[str, Row], corpus: "Mapping[str, Passage]") -> "Comparison":
+def comparison_of(rows: Mapping[str, Row], corpus: "Mapping[str, Passage]") -> "ComparedAnswers":
     """Return the answers of several runs to one question as the judge's input."""
-    from optimizers.metrics.judges.listwise_judge import Comparison
+    from optimizers.metrics.judges.listwise_judge import ComparedAnswers
 
     first = next(iter(rows.values()))
-    return Comparison(
+    return ComparedAnswers(
         id=first["id"],
         question=first["question"],
         golds=first["answers"],

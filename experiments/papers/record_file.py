@@ -11,12 +11,11 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from experiments.runs.config import portable
-from experiments.runs.files import difference
 from signatures.common.errors import UserError, first_problem
 from signatures.common.files import atomic_write, exclusive_lock, writing
 from signatures.common.secrets import redacted
 from signatures.common.strict_json import parse_strict_json
-from signatures.common.work import complete_lines
+from signatures.common.work import complete_lines, difference
 
 
 class Recorded(BaseModel):
@@ -123,7 +122,7 @@ def require_same(old: Mapping[str, Any], new: Mapping[str, Any], what: str) -> N
         new: What rows would be made with now.
         what: Names the row and where it is.
     """
-    if differs := difference(dict(old), dict(new)):
+    if differs := difference(old, new):
         raise UserError(
             f"{what} was made with other settings ({differs.field} was {differs.stored} and is now {differs.asked}): "
             "choose other folders for work and results, or remove the rows made so."

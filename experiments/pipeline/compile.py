@@ -27,7 +27,7 @@ from experiments.pipeline.compiling.checkpoint import (
 from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.compiling.estimate import CompileEstimate, compile_estimate
 from experiments.pipeline.compiling.frozen import freeze_compiled, relative_path
-from experiments.pipeline.compiling.request import describe, divided, request_of, task_of
+from experiments.pipeline.compiling.request import compile_request, describe, divided, task_of
 from experiments.pipeline.corpus_notes import gold_note, retrieves, simulated_note
 from experiments.runs.config import RunConfig
 from experiments.runs.files import read_rows
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from corpora.questions import Question
     from experiments.pipeline.compiling.estimate import CompileEstimate
     from optimizers.teleprompters.compile import Compiled
-    from optimizers.teleprompters.task import Candidate, Task
+    from optimizers.teleprompters.task import Task
     from programs.artifact import Artifact
     from programs.lms.connect import Connection
 
@@ -81,7 +81,7 @@ class CompileProgress(ProgressLine):
         self._accepted = accepted
         self._describe()
 
-    def scored(self, candidate: "Candidate") -> None:
+    def scored(self, candidate: "ScoredProgram") -> None:
         """Show a candidate that was scored."""
         self._count += 1
         if candidate.complete and (self._best_mean is None or candidate.mean > self._best_mean):
@@ -147,7 +147,7 @@ def compile_program(
     task = task_of(student, questions, config, connection)
     estimate = _estimated(student, task, config, connection)
     data = {"train": describe(questions.train), "val": describe(questions.val)}
-    request = request_of(student, config, task, data, connection)
+    request = compile_request(student, config, task, data, connection)
     links = {"lm": connection, "teacher": config.teacher, "prompt": config.prompt}
     lms = {name: link.lm for name, link in links.items() if link is not None}
     with compile_checkpoint(out, request, resume=resume, overwrite=overwrite, lms=lms) as checkpoint:
@@ -176,7 +176,7 @@ def compile_program(
                 "cost": cost,
                 "request_sha256": request_hash(request),
             },
-            metric={"name": config.metric.name, "definition": config.metric.definition, **scores},
+            metric={**config.metric.described, **scores},
         )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
-    from experiments.analysis.compare import Comparison
+    from experiments.analysis.compare import RunComparison
     from experiments.analysis.summary import RunSummary
     from experiments.pipeline.compiling.config import CompileConfig
     from experiments.runs.config import RunConfig
@@ -39,7 +39,7 @@ class DemoResult:
         artifact: Folder of the compiled program.
     """
 
-    comparison: "Comparison"
+    comparison: "RunComparison"
     question: str
     prediction: "dspy.Prediction"
     artifact: Path
@@ -144,7 +144,7 @@ class BeforeAfter:
 
     before: "RunSummary"
     after: "RunSummary"
-    comparison: "Comparison"
+    comparison: "RunComparison"
     artifact: "Artifact"
     loaded: "dspy.Module"
     folders: tuple[Path, Path]

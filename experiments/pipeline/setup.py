@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.runs.shards import Shard
-from experiments.runs.specs import ProgramSpec, Retrieval
+from experiments.runs.specs import Metrics, ProgramSpec, Retrieval
 from optimizers.metrics.metric import Metric
 from programs.lms.calls.transport import Transport, most_connections
 from programs.lms.spec import EMBEDDED, LMSpec, in_process, kind_of
@@ -377,54 +377,50 @@ def metric_of(metric: "str | Metric") -> Metric:
     return typed_metric(metric)
 
 
-def lm_beside(
-    role: str,
-    lm: "Connection | str | None",
-    connection: "Connection",
-    api_base: str | None = None,
-    api_key_env: str | None = None,
-) -> "Connection | None":
+def other_lm(spec: Any, name: str) -> LMSpec | None:
+    """Return another LM than that of the program, which a field of a spec names by its id; None without one.
+
+    Raises:
+        UserError: It has a URL or a key, but no name.
+    """
+    lm, of = getattr(spec, name), name.removesuffix("_lm")
+    server = {each: getattr(spec, f"{of}_{each}") for each in ("api_base", "api_key_env")}
+    if lm is None and any(server.values()):
+        raise UserError(f"A URL or key of another LM needs its name: add {fields_of(spec)[name].flags[0]}.")
+    return None if lm is None else LMSpec(id=lm, **server)
+
+
+def lm_beside(spec: Any, name: str, connection: "Connection") -> "Connection | None":
     """Return another LM than that of the program; one that is named by its id is called alike, in the same budget.
 
     Args:
-        role: Of the LM, for messages.
-        lm: A connection, an id, or None.
-        api_base, api_key_env: URL of its server, and the variable with the key of that.
+        spec: Has the LM, which is a connection, an id or None, with URL and key of its server.
+        name: Of that field.
 
     Raises:
         UserError: The id is unknown, it is neither, or a server is named without its model.
     """
-    if isinstance(lm, str):
-        return open_lm(_alike(lm, connection, api_base, api_key_env), connection.lm.budget)
-    if lm is None and (api_base or api_key_env):
-        raise UserError(
-            f"A URL or key of another LM needs its name: add --{role if role == 'teacher' else 'prompt-lm'}."
-        )
-    return connection_of(role, lm)
+    lm = getattr(spec, name)
+    if lm is not None and not isinstance(lm, str):
+        return connection_of(name, lm)
+    named = other_lm(spec, name)
+    return None if named is None else open_lm(_alike(named, connection), connection.lm.budget)
 
 
-def judge_of(
-    lm: "Connection | str | None",
-    connection: "Connection",
-    metrics: Sequence[Metric],
-    api_base: str | None = None,
-    api_key_env: str | None = None,
-) -> "Connection | None":
+def judge_of(spec: Metrics, connection: "Connection", metrics: Sequence[Metric]) -> "Connection | None":
     """Return the judge LM as `lm_beside` does.
 
     Raises:
         UserError: See `lm_beside`; or the simulated LM would have to judge hallucinations.
     """
-    if isinstance(lm, str) or (lm is None and (api_base or api_key_env)):
-        return open_judge(_alike(lm, connection, api_base, api_key_env), connection, metrics)
-    return connection_of("judge", lm)
+    if spec.judge is not None and not isinstance(spec.judge, str):
+        return connection_of("judge", spec.judge)
+    named = LMSpec(id=spec.judge, api_base=spec.judge_api_base, api_key_env=spec.judge_api_key_env)
+    return open_judge(_alike(named, connection), connection, metrics)
 
 
-def _alike(
-    lm: str | None, connection: "Connection", api_base: str | None = None, api_key_env: str | None = None
-) -> LMSpec:
-    called = {**asdict(connection.lm.transport), "cache": connection.lm.cache}
-    return LMSpec(id=lm, api_base=api_base, api_key_env=api_key_env, **called)
+def _alike(lm: LMSpec, connection: "Connection") -> LMSpec:
+    return replace(lm, **asdict(connection.lm.transport), cache=connection.lm.cache)
 
 
 def connection_of(role: str, lm: Any) -> "Connection | None":

@@ -94,7 +94,7 @@ def evaluate(
     metrics, oracle = setup.open_metrics(spec.metrics, spec.oracle, cache=named.cache)
     asked, contexts = _with_contexts(setup.open_questions(questions, split=spec.split, limit=spec.limit), spec, say)
     answering = named.open(contexts=contexts is not None)
-    judge = judge_of(spec.judge, answering.connection, metrics, spec.judge_api_base, spec.judge_api_key_env)
+    judge = judge_of(spec, answering.connection, metrics)
     config = _with(
         RunConfig,
         spec,
@@ -168,19 +168,12 @@ class Compilation:
     config: CompileConfig
     estimate: "CompileEstimate"
 
-    def run(
-        self,
-        out: Path | str,
-        *,
-        resume: bool = False,
-        overwrite: bool = False,
-        progress: bool = True,
-        say: "Said" = lambda text: None,
-    ) -> "tuple[Artifact, list[str]]":
+    def run(self, out: Path | str, *, say: "Said" = lambda text: None, **how: Any) -> "tuple[Artifact, list[str]]":
         """Compile the program into `out` (see `compile_program`); return the artifact and notes on its questions.
 
         Args:
             say: Receives the notes, before the work begins.
+            how: Whether to `resume`, `overwrite` and show `progress`.
         """
         from experiments.pipeline.compile import compile_program, notes_on_questions
 
@@ -188,7 +181,6 @@ class Compilation:
         notes = notes_on_questions(program, self.trainset, self.valset, self.config, connection.id)
         for text in notes:
             say(text)
-        how: dict[str, Any] = {"resume": resume, "overwrite": overwrite, "progress": progress}
         questions = (self.trainset, self.valset)
         return compile_program(program, *questions, self.config, connection=connection, out=expanded(out), **how), notes
 
@@ -217,8 +209,8 @@ def compilation(program: "Answerer | AnswererSpec", questions: Any, spec: Compil
         CompileConfig,
         spec,
         metric=metric,
-        teacher=lm_beside("teacher", spec.teacher, connection, spec.teacher_api_base, spec.teacher_api_key_env),
-        prompt=lm_beside("prompt", spec.prompt, connection, spec.prompt_api_base, spec.prompt_api_key_env),
+        teacher=lm_beside(spec, "teacher", connection),
+        prompt=lm_beside(spec, "prompt", connection),
         index=compiling.config.index,
         provenance=_provenance(compiling, train_path=questions, val_path=spec.val),
     )
@@ -278,15 +270,7 @@ class Study:
 
         return estimate_study(self.program.program, self.questions, self.trainset, self.config)
 
-    def run(
-        self,
-        out: Path | str,
-        *,
-        resume: bool = False,
-        overwrite: bool = False,
-        progress: bool = True,
-        say: "Said" = lambda text: None,
-    ) -> "tuple[Found, list[str]]":
+    def run(self, out: Path | str, *, say: "Said" = lambda text: None, **how: Any) -> "tuple[Found, list[str]]":
         """Tune the program in `out`; return what the trials say, and notes on its questions, as `Compilation.run`."""
         from experiments.pipeline.tuning.tune import tune_program
 
@@ -294,9 +278,8 @@ class Study:
         notes = study_notes(program, self.questions, self.trainset, connection.id)
         for text in notes:
             say(text)
-        how: dict[str, Any] = {"resume": resume, "overwrite": overwrite, "progress": progress}
-        how |= {"connection": connection, "out": expanded(out), "trainset": self.trainset}
-        return tune_program(program, self.questions, self.config, **how), notes
+        where: dict[str, Any] = {"connection": connection, "out": expanded(out), "trainset": self.trainset}
+        return tune_program(program, self.questions, self.config, **where, **how), notes
 
 
 def study(program: "Answerer | AnswererSpec", questions: Any, spec: StudySpec) -> Study:
@@ -320,13 +303,12 @@ def study(program: "Answerer | AnswererSpec", questions: Any, spec: StudySpec) -
     tried = spec.candidates or part_of(spec, CandidateSpec)
     for name in tried.optimizers:
         get_optimizer(name)
-    lm = (tried.prompt_lm, tuned.connection, tried.prompt_api_base, tried.prompt_api_key_env)
     config = _with(
         TuneConfig,
         spec,
         metric=metric,
         goal=goal,
-        candidates=_with(Candidates, tried, prompt_lm=lm_beside("prompt_lm", *lm)),
+        candidates=_with(Candidates, tried, prompt_lm=lm_beside(tried, "prompt_lm", tuned.connection)),
         searched=_searched(tuned.program, spec),
         index=tuned.config.index,
         provenance=_provenance(tuned, tuned_path=questions, train_path=spec.train),

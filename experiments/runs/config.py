@@ -19,6 +19,7 @@ from optimizers.metrics.metric import Metric
 from optimizers.metrics.typed.opened import typed_metric
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
+from signatures.common.specs import deciding
 from signatures.common.versions import ANSWERING, installed_versions
 
 if TYPE_CHECKING:
@@ -193,6 +194,26 @@ def describe_shard(questions: Sequence[Any], shard: Shard) -> Json:
     return {"index": shard.index, "of": shard.of, "ids": ids, "questions": describe_questions(questions)}
 
 
+def request_of(program: "dspy.Module", connection: "Connection", **parts: Any) -> Json:
+    """Return what decides the results of work with a program, which is stored, and compared when it is resumed.
+
+    Args:
+        parts: What else decides them (`signatures.common.specs.deciding`), and hashes of questions.
+    """
+    described = {"program": describe_program(program), "lm": describe_lm(connection), "corpus": corpus_of(program)}
+    return as_read_back({**described, **parts})
+
+
+def corpus_of(program: "dspy.Module") -> str | None:
+    """Return the fingerprint of the corpus that a program retrieves from; None without one."""
+    return getattr(getattr(program, "retrieve", None), "fingerprint", None)
+
+
+def as_read_back(request: Json) -> Json:
+    """Return a request as read back from its file, so that both can be compared."""
+    return dict(json.loads(json.dumps(request, default=str)))
+
+
 def describe_session() -> Json:
     """Return what may change between the sessions of one run: code revision, library versions, start time (UTC)."""
     return {
@@ -210,24 +231,23 @@ def describe_run(
     Args:
         questions: All questions, also where the run is a shard.
     """
-    path, artifact = config.questions_path, config.artifact
-    optional = {
-        "judge": describe_lm(config.judge) if config.judge else None,
-        "server": describe_server(connection),
-        "repeats": config.repeats if config.repeats > 1 else None,
-        "given": config.contexts.describe() if config.contexts else None,
-        "notes": list(config.notes) or None,
-        "shard": describe_shard(questions, config.shard) if config.shard else None,
-    }
+    path, artifact, server = config.questions_path, config.artifact, describe_server(connection)
     description = {
         "schema": SCHEMA,
         "program": describe_program(program, artifact, config.artifact_sha256),
         "lm": describe_lm(connection),
-        **{name: value for name, value in optional.items() if value is not None},
+        **deciding(
+            RunSpec,
+            config,
+            judge=config.judge and describe_lm(config.judge),
+            given=config.contexts and config.contexts.describe(),
+            shard=config.shard and describe_shard(questions, config.shard),
+        ),
+        **({"server": server} if server is not None else {}),
+        **({"notes": list(config.notes)} if config.notes else {}),
         "metrics": {metric.name: metric.definition for metric in config.scored},
         "questions": describe_questions(config.asked(questions)),
-        "corpus": {"fingerprint": getattr(getattr(program, "retrieve", None), "fingerprint", None)},
-        "seed": config.seed,
+        "corpus": {"fingerprint": corpus_of(program)},
         "threads": config.threads,
         "processes": config.processes,
         "paths": {
@@ -238,4 +258,4 @@ def describe_run(
         "machine": machine(),
         **describe_session(),
     }
-    return json.loads(json.dumps(description, default=str))  # as read back from the file, so that they can be compared
+    return as_read_back(description)

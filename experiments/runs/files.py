@@ -36,12 +36,14 @@ from pathlib import Path
 from typing import Any
 
 from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, Spent, check_description, parse_row
+from experiments.runs.specs import RunSpec
 from optimizers.metrics.names import note_renamed, with_current_names
 from optimizers.replay.names import BRANCHES, REPLIES
 from signatures.common import work
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, writing
 from signatures.common.secrets import redacted
+from signatures.common.specs import fields_of
 from signatures.common.strict_json import read_strict_json
 from signatures.common.work import AppendedFile, complete_lines, json_line, locked_folder
 
@@ -66,9 +68,8 @@ Json = dict[str, Any]
 
 # May differ between the sessions of one run: these describe the session, not the experiment.
 SESSION = ("started", "finished", "git_revision", "versions", "machine")
-_SESSION = frozenset(
-    {*SESSION, "threads", "processes", "resumed", "merged", "paths", "notes", "server", "scored", "sentences"}
-)
+_UNDECIDED = (name for name, field in fields_of(RunSpec).items() if not field.field.decides)
+_SESSION = frozenset({*SESSION, *_UNDECIDED, "resumed", "merged", "paths", "server", "scored", "sentences"})
 
 
 def as_asked(description: Json) -> Json:

@@ -10,7 +10,6 @@ from signatures.common.files import sha256_text
 
 if TYPE_CHECKING:
     from corpora.questions import Question
-    from experiments.runs.files import Row
     from optimizers.contexts import FixedContext
     from signatures.types import Passage
 
@@ -106,7 +105,7 @@ def _of_one_kind(
     return chosen, first_error
 
 
-def abstention_scores(rows: "Sequence[Row]") -> dict[str, Any]:
+def abstention_scores(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return n, accuracy, F1 and the four counts of abstaining on partial contexts (positive class: abstain).
 
     Args:

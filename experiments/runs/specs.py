@@ -6,6 +6,7 @@ metric, a connection, questions), the type says so by Any: the module must stay 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -14,6 +15,9 @@ from experiments.runs.shards import Shard
 from optimizers.metrics.names import COMPILED, DEFAULT, TUNED
 from optimizers.tuning.signs import GRACE_SECONDS, GRID_POINTS, HEARTBEAT_SECONDS, PRUNE_BELOW
 from signatures.common.specs import Field, Range
+
+_DECIDES = partial(Field, decides=True)
+_OPTIONAL = partial(Field, decides=True, optional=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +44,7 @@ class Retrieval:
 
     index: Annotated[Path | None, Field("Index folder built by `verihop index`.")] = None
     retriever: Annotated[
-        str | None,
-        Field("A retriever of the index other than the one it was built for, or your own: module:name."),
+        str | None, Field("A retriever of the index other than the one it was built for, or your own: module:name.")
     ] = None
     rerank: Annotated[
         str | None,
@@ -94,8 +97,8 @@ class Selection:
     """Which questions of a file are used."""
 
     PANEL: ClassVar[str] = "Questions"
-    split: Annotated[str | None, Field("Use only questions of this split, e.g. dev.")] = None
-    limit: Annotated[int | None, Range(1), Field("Use only the first N questions.")] = None
+    split: Annotated[str | None, Field("Use only questions of this split, e.g. dev.", decides="questions")] = None
+    limit: Annotated[int | None, Range(1), Field("Use only the first N questions.", decides="questions")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,11 +107,11 @@ class Execution:
 
     PANEL: ClassVar[str] = "Execution"
     threads: Annotated[int, Range(1, 256), Field("Questions processed in parallel.", trusted=False)] = 8
-    seed: Annotated[int, Range(0), Field("Seed of every random choice.", decides=True)] = 0
+    seed: Annotated[int, Range(0), _DECIDES("Seed of every random choice.")] = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scoring:
+class Metrics:
     """What is scored, and which models score it.
 
     Args:
@@ -120,24 +123,31 @@ class Scoring:
     PANEL: ClassVar[str] = "Metrics"
     metrics: Annotated[
         str | Sequence[Any] | Any,
-        Field("Names, separated by commas; `verihop metrics` lists them. Own ones: module:name."),
+        Field("Names, separated by commas; `verihop metrics` lists them. Own ones: module:name.", decides="metrics"),
     ] = DEFAULT
     oracle: Annotated[
         str | None,
         Field(
             "Entailment oracle of the metrics that need one (`verihop metrics` lists them): lexical (default), "
-            "semantic, calibrated, likelihood, lm, lm:LM, seq2seq:MODEL or cross-encoder:MODEL."
+            "semantic, calibrated, likelihood, lm, lm:LM, seq2seq:MODEL or cross-encoder:MODEL.",
+            decides="metrics",
         ),
     ] = None
     judge: Annotated[
-        str | Any | None, Field("LM that decides acc[judge] and hallucination[halluqa].", "--judge-lm")
+        str | Any | None, _OPTIONAL("LM that decides acc[judge] and hallucination[halluqa].", "--judge-lm")
     ] = None
-    judge_api_base: Annotated[str | None, Field("Base URL of the judge's server.")] = None
+    judge_api_base: Annotated[str | None, Field("Base URL of the judge's server.", decides="judge")] = None
     judge_api_key_env: Annotated[
         str | None, Field("Environment variable that contains the judge server's API key.")
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring(Metrics):
+    """What is scored, of how many answers."""
+
     repeats: Annotated[
-        int, Range(1), Field("Ask each question N times with fresh samples; needs --temperature above 0.", decides=True)
+        int, Range(1), _OPTIONAL("Ask each question N times with fresh samples; needs --temperature above 0.")
     ] = 1
 
 
@@ -147,7 +157,9 @@ class Sharding(Selection):
 
     shard: Annotated[
         str | Shard | None,
-        Field("Ask only every n-th question, as one of n machines: 1/n to n/n. Join the runs with `verihop merge`."),
+        _OPTIONAL(
+            "Ask only every n-th question, as one of n machines: 1/n to n/n. Join the runs with `verihop merge`."
+        ),
     ] = None
 
 
@@ -160,11 +172,12 @@ class Contexts:
         str | None,
         Field(
             "Do not retrieve, but fix the passages of each question: closed (none), partial, complete, or balanced "
-            "(half each)."
+            "(half each).",
+            decides="given",
         ),
     ] = None
-    passages: Annotated[Path | None, Field("passages.jsonl that --references chooses from.")] = None
-    n_references: Annotated[int, Range(1), Field("Passages per question, gold and noise.")] = 5
+    passages: Annotated[Path | None, Field("passages.jsonl that --references chooses from.", decides="given")] = None
+    n_references: Annotated[int, Range(1), Field("Passages per question, gold and noise.", decides="given")] = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +205,7 @@ class RunSpec(Dividing, Contexts, Sharding, Scoring):
         calls: Whether the LM calls are kept (`experiments.runs.calls`).
     """
 
-    contexts: Annotated[FixedContexts | None, Field()] = None
+    contexts: Annotated[FixedContexts | None, _OPTIONAL(key="given")] = None
     notes: Annotated[str | Sequence[str], Field()] = ()
     branches: Annotated[int, Field()] = 0
     calls: Annotated[bool, Field()] = True
@@ -212,22 +225,21 @@ class Optimization:
     PANEL: ClassVar[str] = "Optimizer"
     optimizer: Annotated[
         str,
-        Field("How; `verihop optimizers` says what each does, which options it has and what it fits.", decides=True),
+        _DECIDES("How; `verihop optimizers` says what each does, which options it has and what it fits.", key="name"),
     ] = "bootstrap"
     options: Annotated[
         Mapping[str, Any],
-        Field(
+        _OPTIONAL(
             "An argument of the optimizer as name=value, repeatable, e.g. candidates=4.",
             "--option",
-            decides=True,
             form=("name=value", "candidates=4"),
         ),
     ] = field(default_factory=dict)
-    metric: Annotated[str | Any, Field("The metric to optimize.", decides=True)] = COMPILED
+    metric: Annotated[str | Any, Field("The metric to optimize.", decides="metric")] = COMPILED
     accept: Annotated[
-        float, Range(0.001, 1), Field("Minimum score of a training question to become a demonstration.", decides=True)
+        float, Range(0.001, 1), _DECIDES("Minimum score of a training question to become a demonstration.")
     ] = 1.0
-    max_demos: Annotated[int, Range(0, 64), Field("Maximum number of demonstrations per predictor.", decides=True)] = 4
+    max_demos: Annotated[int, Range(0, 64), _DECIDES("Maximum number of demonstrations per predictor.")] = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,15 +247,15 @@ class OtherLMs:
     """LMs other than the one that answers, connected or by their ids; their calls count in the same budget."""
 
     PANEL: ClassVar[str] = "Other LMs"
-    teacher: Annotated[str | Any | None, Field("LM that makes the demonstrations; by default --lm.")] = None
-    teacher_api_base: Annotated[str | None, Field("Base URL of the teacher's server.")] = None
+    teacher: Annotated[str | Any | None, _OPTIONAL("LM that makes the demonstrations; by default --lm.")] = None
+    teacher_api_base: Annotated[str | None, Field("Base URL of the teacher's server.", decides="teacher")] = None
     teacher_api_key_env: Annotated[
         str | None, Field("Environment variable that contains the key of the teacher's server.")
     ] = None
-    prompt: Annotated[str | Any | None, Field("LM that writes the instructions; by default --lm.", "--prompt-lm")] = (
-        None
-    )
-    prompt_api_base: Annotated[str | None, Field("Base URL of its server.")] = None
+    prompt: Annotated[
+        str | Any | None, _OPTIONAL("LM that writes the instructions; by default --lm.", "--prompt-lm")
+    ] = None
+    prompt_api_base: Annotated[str | None, Field("Base URL of its server.", decides="prompt")] = None
     prompt_api_key_env: Annotated[str | None, Field("Environment variable that contains its key.")] = None
 
 
@@ -256,11 +268,12 @@ class Validation:
         Path | Sequence[Any] | str | None,
         Field(
             "Questions to compare candidates on, and to score the result on. By default half of the training "
-            "questions, at most 200, if the optimizer compares candidates, else none."
+            "questions, at most 200, if the optimizer compares candidates, else none.",
+            decides="data",
         ),
     ] = None
-    val_split: Annotated[str | None, Field("Use only this split of --val.")] = None
-    val_limit: Annotated[int | None, Range(1), Field("Use only the first N questions of --val.")] = None
+    val_split: Annotated[str | None, Field("Use only this split of --val.", decides="data")] = None
+    val_limit: Annotated[int | None, Range(1), Field("Use only the first N questions of --val.", decides="data")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,19 +286,20 @@ class Objective:
     """What is optimized, and what a setting may cost."""
 
     PANEL: ClassVar[str] = "Objective"
-    metric: Annotated[str | Any, Field("The metric to maximize; `verihop metrics` lists them.", decides=True)] = TUNED
+    metric: Annotated[str | Any, Field("The metric to maximize; `verihop metrics` lists them.", decides="metric")] = (
+        TUNED
+    )
     against: Annotated[
         str | None,
-        Field(
+        _DECIDES(
             "Also minimize a cost per question, calls, tokens, seconds or usd: the result is a Pareto front.",
-            decides=True,
+            key="cost",
         ),
     ] = None
     at_most: Annotated[
         Mapping[str, float],
-        Field(
+        _DECIDES(
             "Highest mean cost per question of a setting that is chosen, repeatable, e.g. calls=3 or tokens=4000.",
-            decides=True,
             form=("cost=number", "calls=3"),
         ),
     ] = field(default_factory=dict)
@@ -301,7 +315,7 @@ class Search:
         Field(
             "Knobs to search, separated by commas, or none; by default all that have a range (`verihop programs`).",
             "--search",
-            decides=True,
+            decides="knobs",
         ),
     ] = None
     narrowed: Annotated[
@@ -309,39 +323,42 @@ class Search:
         Field(
             "Search a knob in a narrower range, as name=low:high or name=a,b,c; repeatable.",
             "--knob",
-            decides=True,
+            decides="knobs",
             form=("name=low:high or name=a,b,c", "k=2:8"),
         ),
     ] = field(default_factory=dict)
     fixed: Annotated[
         Mapping[str, Any],
-        Field("Set a knob and do not search it, as name=value; repeatable.", "--fix", form=("name=value", "k=4")),
+        Field(
+            "Set a knob and do not search it, as name=value; repeatable.",
+            "--fix",
+            decides="program",
+            form=("name=value", "k=4"),
+        ),
     ] = field(default_factory=dict)
-    sampler: Annotated[str, Field("tpe (Optuna's default), nsga2 (for --against), grid or random.", decides=True)] = (
-        "tpe"
-    )
+    sampler: Annotated[str, _DECIDES("tpe (Optuna's default), nsga2 (for --against), grid or random.")] = "tpe"
     points: Annotated[
-        int,
-        Range(2, 100),
-        Field("With --sampler grid: values per knob that is a number.", "--grid-points", decides=True),
+        int, Range(2, 100), _DECIDES("With --sampler grid: values per knob that is a number.", "--grid-points")
     ] = GRID_POINTS
     trials: Annotated[int, Range(1), Field("Trials of the whole study, those of all its processes together.")] = 30
     prune: Annotated[
         bool,
-        Field(
+        _DECIDES(
             "End trials early that a Wilcoxon test, after 8, 16, 32 ... questions, finds worse than the best, which "
             "is the default; not with --against or a grid.",
             "--prune/--no-prune",
-            decides=True,
         ),
     ] = True
     prune_below: Annotated[
-        float, Field("p of that test; 0.3 ends more trials, for a budget of fewer than ten whole ones.", decides=True)
+        float, _OPTIONAL("p of that test; 0.3 ends more trials, for a budget of fewer than ten whole ones.")
     ] = PRUNE_BELOW
     replay: Annotated[
-        Path | None, Field("Evaluate trials from the record of this run (`eval --record-branches`), without LM calls.")
+        Path | None,
+        _DECIDES("Evaluate trials from the record of this run (`eval --record-branches`), without LM calls."),
     ] = None
-    buy: Annotated[bool, Field("Ask, within the budget, what the record lacks; once for all trials.", "--buy")] = False
+    buy: Annotated[
+        bool, Field("Ask, within the budget, what the record lacks; once for all trials.", "--buy", decides="replay")
+    ] = False
     folds: Annotated[
         int, Range(0, 50), Field("Folds of the estimate on questions that did not choose the setting; 0 for none.")
     ] = 5
@@ -365,26 +382,28 @@ class CandidateSpec:
     PANEL: ClassVar[str] = "Demonstrations and instructions"
     optimizers: Annotated[
         tuple[str, ...],
-        Field(
+        _DECIDES(
             "Optimizers whose demonstrations and instructions are tried, separated by commas, e.g. "
             "bootstrap,labeled; `verihop compile --help` names them.",
             "--demos",
         ),
     ] = ()
-    seeds: Annotated[int, Range(1, 50), Field("Compilations per optimizer, with different seeds.", "--demo-sets")] = 2
+    seeds: Annotated[
+        int, Range(1, 50), _DECIDES("Compilations per optimizer, with different seeds.", "--demo-sets")
+    ] = 2
     accept: Annotated[
-        float, Range(0.001, 1), Field("Minimum score of a training question to become a demonstration.")
+        float, Range(0.001, 1), _DECIDES("Minimum score of a training question to become a demonstration.")
     ] = 1.0
-    max_demos: Annotated[int, Range(1, 64), Field("Maximum number of demonstrations per predictor.")] = 4
-    instructions: Annotated[int, Range(0, 50), Field("Instructions to write for each predictor, by an LM.")] = 0
+    max_demos: Annotated[int, Range(1, 64), _DECIDES("Maximum number of demonstrations per predictor.")] = 4
+    instructions: Annotated[int, Range(0, 50), _DECIDES("Instructions to write for each predictor, by an LM.")] = 0
     prompt_lm: Annotated[
-        str | Any | None, Field("LM that writes instructions, also for --demos; by default the program's.")
+        str | Any | None, _DECIDES("LM that writes instructions, also for --demos; by default the program's.")
     ] = None
     prompt_api_base: Annotated[str | None, Field("Base URL of that LM's server.")] = None
     prompt_api_key_env: Annotated[str | None, Field("Environment variable that contains its API key.")] = None
     artifacts: Annotated[
         tuple[Path, ...],
-        Field(
+        _DECIDES(
             "A compiled version of the program: try its demonstrations, instructions and knobs, too; repeatable.",
             "--from",
         ),
@@ -399,11 +418,14 @@ class Prompts(CandidateSpec):
         Path | Sequence[Any] | str | None,
         Field(
             "Questions that demonstrations and instructions are made from; by default a third of the questions, "
-            "which the trials then do not ask."
+            "which the trials then do not ask.",
+            decides="trainset",
         ),
     ] = None
-    train_split: Annotated[str | None, Field("Use only this split of --train.")] = None
-    train_limit: Annotated[int | None, Range(1), Field("Use only the first N questions of --train.")] = None
+    train_split: Annotated[str | None, Field("Use only this split of --train.", decides="trainset")] = None
+    train_limit: Annotated[
+        int | None, Range(1), Field("Use only the first N questions of --train.", decides="trainset")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -447,8 +469,8 @@ class StudySpec(Choosing, Sharing, Selection, Prompts, Search, Objective):
         grace: Seconds without one after which its process is taken for dead.
     """
 
-    goal: Annotated[Any, Field()] = None
-    candidates: Annotated[Any, Field()] = None
+    goal: Annotated[Any, Field(decides="cost")] = None
+    candidates: Annotated[Any, _DECIDES()] = None
     heartbeat: Annotated[int, Field()] = HEARTBEAT_SECONDS
     grace: Annotated[int, Field()] = GRACE_SECONDS
 
@@ -462,14 +484,16 @@ class Student:
         str,
         Field(
             "LM to train, whose prompts are rendered: embedded (which also decides the defaults of --program, "
-            "--preset and --rerank) or another id, or a form, json or chat."
+            "--preset and --rerank) or another id, or a form, json or chat.",
+            decides="student",
         ),
     ] = "embedded"
     prompts: Annotated[
         str,
         Field(
             "Prompts of the student: plain (no demonstrations, the instructions of the uncompiled program) or "
-            "compiled (those of --artifact)."
+            "compiled (those of --artifact).",
+            decides="student",
         ),
     ] = "plain"
 
@@ -478,17 +502,18 @@ class Student:
 class Asked(Selection):
     """Which questions examples are made of."""
 
-    limit: Annotated[int | None, Range(1), Field("Use N questions of each file, chosen at random.")] = None
+    split: Annotated[str | None, _DECIDES("Use only questions of this split, e.g. dev.")] = None
+    limit: Annotated[int | None, Range(1), _DECIDES("Use N questions of each file, chosen at random.")] = None
     exclude: Annotated[
         tuple[Path, ...],
-        Field(
+        _DECIDES(
             "questions.jsonl of an evaluation, repeatable: its questions, and questions with its gold passages, "
             "are not used. Texts are compared where passages.jsonl is beside it."
         ),
     ] = ()
     passages: Annotated[
         Path | None,
-        Field(
+        _DECIDES(
             "passages.jsonl of the questions: the gold of --teacher gold and --recipe genground; --exclude then "
             "compares texts, too, as it does where the file is beside the questions."
         ),
@@ -506,11 +531,12 @@ class Filters:
 
     PANEL: ClassVar[str] = "Filters"
     metric: Annotated[
-        str | None, Field("Metric of the answer: em by default; acc[substring] for --recipe genground.")
+        str | None, _DECIDES("Metric of the answer: em by default; acc[substring] for --recipe genground.")
     ] = None
-    accept: Annotated[float, Range(0.001, 1), Field("Lowest score of an answer that is right.")] = 1.0
+    accept: Annotated[float, Range(0.001, 1), _DECIDES("Lowest score of an answer that is right.")] = 1.0
     predictors: Annotated[
-        tuple[str, ...], Field("Only calls of these predictors, separated by commas; by default all.")
+        tuple[str, ...],
+        Field("Only calls of these predictors, separated by commas; by default all.", decides="recipe"),
     ] = ()
     validation: Annotated[float, Range(0, 0.9), Field("Share of the questions held back to measure the loss.")] = 0.1
 

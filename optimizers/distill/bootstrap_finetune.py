@@ -79,7 +79,7 @@ def of_connection(connection: Connection, settings: TrainingSettings) -> Trainin
         given = {"base": f"gguf:{engine.path}", "resume_adapter": None}
     else:
         return settings
-    chosen = settings.model_dump(exclude_unset=True)
+    chosen = settings.given
     for name in ("base", "resume_adapter", "rank", "alpha"):
         if name in given and name in chosen and not _same(chosen[name], given[name]):
             raise UserError(
@@ -174,8 +174,7 @@ class TrainingHere(Provider):
         from optimizers.distill.training.lm.base_model import load_base
         from optimizers.distill.training.train import Training
 
-        given = self._settings.model_dump(exclude_unset=True)
-        settings = make_settings(**{**given, **self._further(model), **(train_kwargs or {})})
+        settings = make_settings(**{**self._settings.given, **self._further(model), **(train_kwargs or {})})
         examples = to_examples(train_data)
         folder = self._next_folder()
         write_examples(folder / EXAMPLES, examples)

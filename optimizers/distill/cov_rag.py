@@ -29,29 +29,28 @@ sees no gold, and a sample of its labels is compared with gold (93 % right); her
 import hashlib
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dspy
 
 from optimizers.distill.gold.annotation import annotate, as_question
 from optimizers.distill.mixture import MADE_LABELS, MADE_SOURCE
 from optimizers.distill.negatives import (
-    MEANS,
-    Means,
     incomplete_query,
     with_repetition,
     with_wrong_citations,
     wrong_references,
 )
 from optimizers.distill.recipes import Cut, Running, ask, marks_exist, predictor_of, running_lm
+from optimizers.distill.specs import VerificationSettings
 from optimizers.distill.student import Made, QuestionSource, StudentPrompts
 from optimizers.distill.trajectories import TrajectoryStep
 from optimizers.distill.verification_scores import citation_accuracy, correctness, scores_of
 from programs.parts.questions import find_question
 from programs.parts.verification import SCORES
 from signatures.citation_marks import strip_citations
-from signatures.common.errors import UserError, unknown
+from signatures.common.specs import deciding
 from signatures.refusals import refuses
 from signatures.text_words import contains_words, same_words, text_words
 from signatures.types import Passage, Retriever
@@ -124,50 +123,8 @@ def _names_an_answer(question: "Question") -> bool:
     return any(contains_words(question.question, answer) for answer in answers)
 
 
-Labels = Literal["gold", "teacher", "both"]
-LABELS: tuple[Labels, ...] = ("gold", "teacher", "both")
 ANSWERING, VERIFYING = "answering", "verifying"
 _WORSE = 4  # times k: how far down the ranking wrong references are taken from
-
-
-@dataclass(frozen=True, kw_only=True)
-class VerificationSettings:
-    """Settings of the recipe.
-
-    Args:
-        answer_share: Share of the questions that teach to answer, in [0, 1] (paper: half).
-        negatives: Wrong responses added for each question that teaches to verify (paper: not stated).
-        means: How they are made, in turn.
-        labels: Where scores, judgement and revised question come from.
-        show_gold: Whether the teacher sees the gold answers when it verifies (paper: no).
-        strict: See `gold_verification`.
-        k: References of each response (paper: 5).
-
-    Raises:
-        UserError: A value is not allowed.
-    """
-
-    answer_share: float = 0.5
-    negatives: int = 1
-    means: Sequence[Means] = MEANS
-    labels: Labels = "both"
-    show_gold: bool = False
-    strict: bool = False
-    k: int = 5
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.answer_share <= 1 or self.negatives < 0 or self.k < 1:
-            raise UserError(
-                f"answer_share={self.answer_share} must be from 0 to 1, negatives={self.negatives} at least 0, "
-                f"k={self.k} at least 1."
-            )
-        for name in self.means:
-            if name not in MEANS:
-                raise unknown("means of making wrong responses", name, MEANS)
-        if self.labels not in LABELS:
-            raise unknown("labels", self.labels, LABELS)
-        if self.negatives and not self.means:
-            raise UserError("Wrong responses need a means of making them: name one, or set negatives to 0.")
 
 
 class ResponseSample(NamedTuple):
@@ -216,7 +173,8 @@ class VerificationDistillation:
 
     def describe(self) -> dict[str, Any]:
         """Return the settings."""
-        return {**asdict(self.settings), "means": list(self.settings.means), "answering": len(self.answering)}
+        settings = deciding(VerificationSettings, self.settings, means=list(self.settings.means))
+        return {**settings, "answering": len(self.answering)}
 
     def max_calls(self, question: "Question") -> int:
         """Return the most LM calls of a question that teaches to verify: a response and a verdict for each sample."""
@@ -273,7 +231,7 @@ class VerificationDistillation:
             yield self._negative(means, question, first, rng)
 
     def _negative(
-        self, means: Means, question: "Question", first: ResponseSample | None, rng: random.Random
+        self, means: str, question: "Question", first: ResponseSample | None, rng: random.Random
     ) -> tuple[ResponseSample | None, str | None]:
         if means == "retrieval":
             ranked = self.retrieve(question.question, _WORSE * self.settings.k)

@@ -19,7 +19,7 @@ serves as a seed, too. The paper's data has no reply without evidence, so its st
 
 import random
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dspy
@@ -27,11 +27,12 @@ import dspy
 from optimizers.distill.mixture import MADE_LABELS, MADE_SOURCE
 from optimizers.distill.negatives import states_any
 from optimizers.distill.recipes import Cut, Running, TrajectoryRule, ask, predictor_of, running_lm
+from optimizers.distill.specs import GroundingSettings
 from optimizers.distill.student import Made, QuestionSource, StudentPrompts
 from optimizers.distill.trajectories import Trajectory, TrajectoryStep
 from programs.parts.passages import find_quote
 from programs.parts.prediction import is_answer
-from signatures.common.errors import UserError
+from signatures.common.specs import deciding
 from signatures.reading import AnswerFromMemory
 from signatures.text_words import same_words
 from signatures.types import Passage, Retriever
@@ -40,29 +41,6 @@ if TYPE_CHECKING:
     from corpora.questions import Question
 
 GROUNDING = "grounding"
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroundingSettings:
-    """Settings of the recipe.
-
-    Args:
-        batch_size: Passages in the prompt of the student, the gold one included (GenGround reads batches of 3).
-        empty_share: Share of the seeds, in [0, 1], that also give an example of noise alone, without evidence and with
-            the draft unchanged (paper: none).
-
-    Raises:
-        UserError: A number is out of range.
-    """
-
-    batch_size: int = 3
-    empty_share: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.batch_size < 1 or not 0 <= self.empty_share <= 1:
-            raise UserError(
-                f"batch_size={self.batch_size} must be at least 1, empty_share={self.empty_share} from 0 to 1."
-            )
 
 
 class GroundingSeed(NamedTuple):
@@ -117,7 +95,7 @@ class GroundingDistillation:
 
     def describe(self) -> dict[str, Any]:
         """Return the settings."""
-        return asdict(self.settings)
+        return deciding(GroundingSettings, self.settings)
 
     def max_calls(self, question: "Question") -> int:
         """Return the LM calls of a question: a draft and a grounding of each part."""

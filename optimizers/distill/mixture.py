@@ -1,61 +1,16 @@
 """Mix examples: no repeats, a cap per source, counts or weights per skill, a limit on made data, two splits."""
 
 import hashlib
-import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from optimizers.distill.examples import Example, by_skill
-from signatures.common.errors import UserError, unknown
+from optimizers.distill.specs import Mixture
+from signatures.common.errors import unknown
 
 MADE_SOURCE, MADE_LABELS = "world", "made"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mixture:
-    """How examples are mixed.
-
-    Args:
-        counts: Skill -> most examples; skills that are not named are kept whole.
-        weights: Skill -> weight; as many examples as the scarcest skill allows, and of no skill that is not named.
-            Neither counts nor weights keep everything.
-        total: With `weights`, at most this many examples.
-        cap: Most examples of one source; None for no cap.
-        made_share: Largest share of any skill that is of the generated world, in [0, 1].
-        validation: Share of the questions that are held back to measure the loss, in [0, 1); None keeps the splits that
-            the examples have, but holds a question back everywhere if it is held back anywhere.
-        seed: Seed of every random choice.
-
-    Raises:
-        UserError: A number is out of range, or both counts and weights are given.
-    """
-
-    counts: Mapping[str, int] = field(default_factory=dict)
-    weights: Mapping[str, float] = field(default_factory=dict)
-    total: int | None = None
-    cap: int | None = None
-    made_share: float = 0.5
-    validation: float | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.counts and self.weights:
-            raise UserError("A mixture has counts or weights of its skills, not both.")
-        if self.total is not None and not self.weights:
-            raise UserError("The total of a mixture needs weights of its skills.")
-        if not 0 <= self.made_share <= 1 or not 0 <= (self.validation or 0) < 1:
-            raise UserError(
-                f"made_share={self.made_share} must be from 0 to 1, validation={self.validation} from 0 to below 1."
-            )
-        if any(count < 0 for count in self.counts.values()) or (self.cap or 0) < 0 or (self.total or 0) < 0:
-            raise UserError("Counts, cap and total of a mixture must not be negative.")
-        if any(not 0 < weight < math.inf for weight in self.weights.values()):
-            raise UserError(
-                "Weights of a mixture must be numbers above 0: leave out the skills that it shall not have."
-            )
 
 
 class Mixed(NamedTuple):

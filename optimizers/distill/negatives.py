@@ -7,15 +7,11 @@ that follow from it. Here the first two are functions of a response, and the oth
 
 import random
 from collections.abc import Sequence
-from typing import Literal, get_args
 
 from programs.parts.passages import passages_stating
 from signatures.citation_marks import citation_numbers, find_marks, strip_citations
 from signatures.text import split_sentences
 from signatures.types import Passage
-
-Means = Literal["repetition", "citations", "retrieval", "query"]
-MEANS: tuple[Means, ...] = get_args(Means)
 
 
 def with_repetition(response: str, rng: random.Random) -> str:

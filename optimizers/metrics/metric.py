@@ -129,6 +129,11 @@ class Metric:
     judged: bool = False
     needs: tuple[Need, ...] = ()
 
+    @property
+    def described(self) -> dict[str, str]:
+        """Name and definition, as they are stored with what is made for the metric."""
+        return {"name": self.name, "definition": self.definition}
+
     def __call__(self, example: Any, prediction: Any) -> float | None:
         """Return the score of one question."""
         return self.function(example, prediction)

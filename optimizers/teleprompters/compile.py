@@ -27,8 +27,8 @@ from optimizers.evaluating import quiet
 from optimizers.examples import hold_out
 from optimizers.teleprompters.catalog import get_optimizer
 from optimizers.teleprompters.task import (
-    Candidate,
     Recording,
+    ScoredProgram,
     Task,
     check_splits,
     cleaned,
@@ -120,7 +120,7 @@ class Compiled:
     accepted: dict[str, int]
     tried: int
     failed: int = 0
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[ScoredProgram, ...] = ()
     chosen: str | None = None
     costs: dict[str, float] | None = None
     stopped: str | None = None
@@ -212,7 +212,7 @@ def _accepted(program: dspy.Module) -> dict[str, int]:
     }
 
 
-def _chosen(program: dspy.Module, recording: Recording) -> Candidate | None:
+def _chosen(program: dspy.Module, recording: Recording) -> ScoredProgram | None:
     same = [each for each in recording.everything() if each.complete and same_program(each.program, program)]
     return max(same, key=lambda each: each.mean, default=None)
 

@@ -17,7 +17,7 @@ import random
 import dspy
 
 from optimizers.teleprompters.bootstrap import DemoPool, labeled_program, shuffled, with_demos
-from optimizers.teleprompters.task import Candidate, Optimizer, Option, Runs, Task, always_fits, score_candidate
+from optimizers.teleprompters.task import Optimizer, Option, Runs, ScoredProgram, Task, always_fits, score_candidate
 from programs.ensemble import MOST_PROGRAMS, Ensemble
 
 OPTIONS = {"candidates": Option(8, "Sets of bootstrapped demonstrations that are compared.", low=1, high=200)}
@@ -29,12 +29,12 @@ def random_search(student: dspy.Module, task: Task) -> dspy.Module:
     return best_of(scored_candidates(student, task)).program.deepcopy()
 
 
-def best_of(candidates: list[Candidate]) -> Candidate:
+def best_of(candidates: list[ScoredProgram]) -> ScoredProgram:
     """Return the candidate with the highest mean, the earlier of equals."""
     return max(candidates, key=lambda candidate: candidate.mean)
 
 
-def scored_candidates(student: dspy.Module, task: Task) -> list[Candidate]:
+def scored_candidates(student: dspy.Module, task: Task) -> list[ScoredProgram]:
     """Return the candidates of the search, scored, without those that equal an earlier one."""
     found = [score_candidate(student.deepcopy(), task, UNCOMPILED)]
     seen = [student.dump_state()]

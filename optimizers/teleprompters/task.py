@@ -1,8 +1,8 @@
 """What an optimizer is given, what it hands back, and the record that the catalog keeps of it.
 
 DSPy's optimizers hand nothing back before their end. Here every program that is scored on validation examples becomes
-a `Candidate` at once, by `score_candidate` or through DSPy's callback for its own `Evaluate`, so that nothing of it is
-lost when the optimizer is stopped.
+a `ScoredProgram` at once, by `score_candidate` or through DSPy's callback for its own `Evaluate`, so that nothing of it
+is lost when the optimizer is stopped.
 """
 
 import itertools
@@ -26,7 +26,7 @@ from signatures.types import Similarity
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ScoredProgram:
     """A program that an optimizer has scored on validation examples.
 
     Args:
@@ -72,11 +72,11 @@ class Recording(BaseCallback):
         valset: Iterable[dspy.Example] = (),
         meter: Meter | None = None,
         *,
-        known: Mapping[str, Candidate] | None = None,
-        on_candidate: Callable[[Candidate], None] | None = None,
+        known: Mapping[str, ScoredProgram] | None = None,
+        on_candidate: Callable[[ScoredProgram], None] | None = None,
         on_run: Callable[[], None] | None = None,
     ):
-        self.candidates: list[Candidate] = []
+        self.candidates: list[ScoredProgram] = []
         self.tried = self.failed = 0
         self.stopped: str | None = None  # why an optimizer ended early that hands back its best by itself
         self.details: dict[str, Any] = {}  # what else an optimizer reports, as JSON values
@@ -95,7 +95,7 @@ class Recording(BaseCallback):
         label: str | None = None,
         *,
         errors: int = 0,
-    ) -> Candidate:
+    ) -> ScoredProgram:
         """Record a program with its scores on validation examples, and return it as a candidate.
 
         Args:
@@ -110,13 +110,13 @@ class Recording(BaseCallback):
         with self._lock:
             name = self.name_for(label)
             calls = self._meter.calls + self._not_repeated
-            candidate = Candidate(copy, of_validation, calls, name, complete, self.lm, errors)
+            candidate = ScoredProgram(copy, of_validation, calls, name, complete, self.lm, errors)
             self.candidates.append(candidate)
         if self._on_candidate is not None:
             self._on_candidate(candidate)
         return candidate
 
-    def take_over(self, program: dspy.Module, known: Candidate, label: str | None) -> Candidate:
+    def take_over(self, program: dspy.Module, known: ScoredProgram, label: str | None) -> ScoredProgram:
         """Record a program with the scores that an earlier session has given it, and count their LM calls."""
         with self._lock:
             self._not_repeated = max(self._not_repeated, known.n_calls - self._meter.calls)
@@ -130,12 +130,12 @@ class Recording(BaseCallback):
         names = (label if number == 1 else f"{label} ({number})" for number in itertools.count(1))
         return next(name for name in names if name not in taken)
 
-    def best(self) -> Candidate | None:
+    def best(self) -> ScoredProgram | None:
         """Return the complete candidate with the highest mean, the earlier of equals; None if there is none."""
         complete = [candidate for candidate in self.everything() if candidate.complete]
         return max(complete, key=lambda candidate: candidate.mean, default=None)
 
-    def everything(self) -> list[Candidate]:
+    def everything(self) -> list[ScoredProgram]:
         """Return all candidates in the order in which they were first scored, those of earlier sessions included."""
         found = {**self.known, **{candidate.label: candidate for candidate in self.candidates}}
         return list(found.values())
@@ -238,9 +238,9 @@ class Task:
     similarity: Similarity | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     progress: Callable[[int, int], None] | None = None
-    on_candidate: Callable[[Candidate], None] | None = None
+    on_candidate: Callable[[ScoredProgram], None] | None = None
     on_run: Callable[[], None] | None = None
-    known: Mapping[str, Candidate] = field(default_factory=dict)
+    known: Mapping[str, ScoredProgram] = field(default_factory=dict)
     recording: Recording = field(default_factory=Recording)
 
     def __post_init__(self) -> None:
@@ -265,7 +265,7 @@ def _context(lm: dspy.LM | None, adapter: Any) -> dict[str, Any]:
     return {} if lm is None else {"lm": lm, **({"adapter": adapter} if adapter is not None else {})}
 
 
-def score_candidate(program: dspy.Module, task: Task, label: str) -> Candidate:
+def score_candidate(program: dspy.Module, task: Task, label: str) -> ScoredProgram:
     """Score a program on the validation examples and record it.
 
     A candidate of an earlier session with the same label and prompts is taken over with its scores.

@@ -139,6 +139,3 @@ class LMSpec(Transport, Traits, Model):
         """Return the spec called like another LM: with its retries, timeouts, connections and cache."""
         calling = {name: getattr(other, name) for name, field in fields_of(LMSpec).items() if not field.field.decides}
         return replace(self, **calling)
-
-
-UNNAMED = LMSpec()

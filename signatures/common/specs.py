@@ -64,7 +64,10 @@ class Field:
     Args:
         help: One sentence for `--help` and the documentation.
         option: Its names on the command line, as "--lm" or "--out -o"; by default the field's name, with dashes.
-        decides: It decides results, so that work is resumed only with the same value.
+        decides: It decides results, so that work is resumed only with the same value (`deciding`). A text is the part
+            of a request that it is in, with others.
+        key: Its key in a request, if that is not its name.
+        optional: A request has it only if it is not the default, since earlier ones lack it.
         trusted: None unless `verihop.toml` and a variable `VERIHOP_...` can set it. True if it then reaches a host, a
             key, a file or code, so that a settings file that is merely found needs approval.
         form: How the option of a mapping is written, and an example: ("name=value", "k=4"); it is repeatable.
@@ -73,7 +76,9 @@ class Field:
 
     help: str | None = None
     option: str | None = None
-    decides: bool = False
+    decides: bool | str = False
+    key: str | None = None
+    optional: bool = False
     trusted: bool | None = None
     form: tuple[str, str] = ("name=value", "name=value")
     of: str | None = None
@@ -139,6 +144,23 @@ def check(spec: Any) -> None:
     """Raise UserError for the first field of a spec whose value is not allowed; call it in `__post_init__`."""
     for name, field in fields_of(spec).items():
         field.check(getattr(spec, name))
+
+
+def deciding(kind: Any, spec: Any, **parts: Any) -> dict[str, Any]:
+    """Return what decides the results of work, by its keys in the request that is stored and compared at resume.
+
+    Args:
+        kind: The class that declares the fields.
+        spec: Their values.
+        parts: What stands in place of a value, such as a hash of what it names.
+    """
+    found = {}
+    for name, field in fields_of(kind).items():
+        stated, value = field.field, getattr(spec, name)
+        if stated.decides is True and not (stated.optional and value == field.default):
+            key = stated.key or name
+            found[key] = parts.get(key, value)
+    return found
 
 
 def part_of(spec: Any, kind: Any) -> Any:

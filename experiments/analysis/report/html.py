@@ -23,7 +23,7 @@ from markupsafe import Markup
 from pydantic_core import to_json
 
 from experiments.analysis.by_group import Groups
-from experiments.analysis.compare import Comparison, Line, compare_runs, p_text
+from experiments.analysis.compare import Line, RunComparison, compare_runs, p_text
 from experiments.analysis.summary import FAULTS, RunSummary, interval, number, percent, summarise
 from experiments.runs.files import Json, Row, collector_paused, read_rows, read_run, repeat_of
 from experiments.runs.sources import evidence_line, source_and_link
@@ -206,7 +206,7 @@ def _single(summary: RunSummary, label: str) -> Json:
     }
 
 
-def _several(comparison: Comparison) -> Json:
+def _several(comparison: RunComparison) -> Json:
     labels = [run.label for run in comparison.runs]
     return {
         "questions": comparison.questions,
@@ -241,13 +241,13 @@ def _rows_of_one(folder: Path) -> tuple[list[str], list[Json], list[list[Row]], 
     return [label], [description], [rows], _single(summarise(folder, rows=rows), label)
 
 
-def _rows_of_several(comparison: Comparison) -> tuple[list[str], list[Json], list[list[Row]], Json]:
+def _rows_of_several(comparison: RunComparison) -> tuple[list[str], list[Json], list[list[Row]], Json]:
     runs = comparison.runs
     rows = [[*run.rows, *(row for own in run.others for row in own)] for run in runs]
     return [run.label for run in runs], [run.description for run in runs], rows, _several(comparison)
 
 
-def _page(folders: Sequence[Path], title: str | None, groups: Groups | None, comparison: Comparison | None) -> Json:
+def _page(folders: Sequence[Path], title: str | None, groups: Groups | None, comparison: RunComparison | None) -> Json:
     if comparison is None and len(folders) > 1:
         comparison = compare_runs(folders)
     found = _rows_of_one(folders[0]) if comparison is None else _rows_of_several(comparison)
@@ -286,7 +286,7 @@ def write_report(
     *,
     title: str | None = None,
     groups: Groups | None = None,
-    comparison: Comparison | None = None,
+    comparison: RunComparison | None = None,
 ) -> Path:
     """Write the report of one or more runs and return its path.
 

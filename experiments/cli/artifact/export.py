@@ -117,15 +117,11 @@ def _note_pool(program: "dspy.Module") -> None:
 def _sent(
     folder: Path, question: str, lm: LMSpec, limits: options.Limits, index: Path | None
 ) -> "tuple[list[Prompt], dict[str, Any]]":
-    from experiments.pipeline.opened import AnswererSpec
     from experiments.runs.specs import ProgramSpec
     from programs.artifacts.export import sent
     from programs.lms.calls.control import controlled
 
-    named, _ = AnswererSpec(
-        ProgramSpec(artifact=folder, index=index), lm.for_threads(), limits.budget()
-    ).with_defaults()
-    opened = named.open()
+    opened = options.answerer(ProgramSpec(artifact=folder, index=index), lm, limits).open()
     connection = opened.connection
     with connection.use(), controlled(note):
         prompts, prediction = sent(opened.program, question)

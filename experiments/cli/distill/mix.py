@@ -11,13 +11,14 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, listed, next_step, note, say
 from experiments.cli.shared.next_commands import training
 from experiments.cli.shared.options import with_option_groups
+from optimizers.distill.specs import Mixture, Shares
 from signatures.common.errors import UserError
-from signatures.common.specs import Field, Range
+from signatures.common.specs import Field
 
 
 @dataclass(frozen=True)
-class Shares:
-    """How much of what."""
+class Skills:
+    """How much of which skill."""
 
     PANEL: ClassVar[str] = "Mixture"
     count: Annotated[
@@ -28,37 +29,36 @@ class Shares:
         list[str] | None,
         typer.Option(help="Weight of a skill, repeatable: reading=2; other skills are left out."),
     ] = None
-    total: Annotated[int | None, Range(1), Field("With --weight, at most N examples.")] = None
-    cap: Annotated[int | None, Range(1), Field("Most examples of one data set.")] = None
-    made_share: Annotated[float, Range(0, 1), Field("Largest share of a skill that is of the generated world.")] = 0.5
-    validation: Annotated[
-        float | None,
-        Range(0, 0.9),
-        Field("Share of the questions held back to measure the loss; by default those of the folders."),
-    ] = None
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Which examples are left out, and the seed of what is chosen."""
+
+    PANEL: ClassVar[str] = "Mixture"
     exclude: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="questions.jsonl of an evaluation, repeatable: examples that ask one of its questions, or show its "
-            "gold passages (of passages.jsonl beside it), are left out.",
-            show_default=False,
+        tuple[Path, ...],
+        Field(
+            "questions.jsonl of an evaluation, repeatable: examples that ask one of its questions, or show its "
+            "gold passages (of passages.jsonl beside it), are left out."
         ),
-    ] = None
+    ] = ()
     questions: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="questions.jsonl of the examples, repeatable: --exclude then compares their gold alone, not all "
-            "passages of a prompt.",
-            show_default=False,
+        tuple[Path, ...],
+        Field(
+            "questions.jsonl of the examples, repeatable: --exclude then compares their gold alone, not all "
+            "passages of a prompt."
         ),
-    ] = None
+    ] = ()
     seed: options.Seed = 0
 
 
 @with_option_groups
 def mix(
     folders: Annotated[list[Path], typer.Argument(help="Folders of examples.")],
+    skills: Skills,
     shares: Shares,
+    left_out: LeftOut,
     output: options.Replacing,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for examples.jsonl and manifest.json.", rich_help_panel="Output")
@@ -66,28 +66,19 @@ def mix(
 ) -> None:
     """Mix folders of examples: no repeats, counts or weights by skill, a limit on the generated world, two splits."""
     from experiments.pipeline.synthesis.mixing import mix_folders
-    from optimizers.distill.mixture import Mixture
 
-    mixture = Mixture(
-        counts=_counts(shares.count),
-        weights=_numbers(shares.weight),
-        total=shares.total,
-        cap=shares.cap,
-        made_share=shares.made_share,
-        validation=shares.validation,
-        seed=shares.seed,
-    )
-    if shares.questions and not shares.exclude:
+    mixture = Mixture(counts=_counts(skills.count), weights=_numbers(skills.weight), seed=left_out.seed, **vars(shares))
+    if left_out.questions and not left_out.exclude:
         raise UserError("--questions does nothing without --exclude: leave it out.")
     manifest = mix_folders(
         folders,
         mixture,
         out=out,
-        exclude=shares.exclude or (),
-        asked=shares.questions or (),
+        exclude=left_out.exclude,
+        asked=left_out.questions,
         overwrite=output.overwrite,
     )
-    if shares.exclude and not shares.questions and "evaluation_gold_is_shown" not in manifest["dropped"]:
+    if left_out.exclude and not left_out.questions and "evaluation_gold_is_shown" not in manifest["dropped"]:
         note(
             "Note: only questions are compared with --exclude, not gold passages: put passages.jsonl beside its files, "
             "or name the questions of the examples (--questions)."

@@ -3,28 +3,27 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, listed, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import training
-from experiments.cli.shared.options import with_option_groups
+from experiments.cli.shared.options import options_of, with_option_groups
 from experiments.cli.shared.settings.known import OF_MODEL
 from experiments.runs.specs import Filters, ProgramSpec, SynthesisSpec
-from programs.lms.spec import UNNAMED, LMSpec
-from signatures.common.errors import UserError, unknown
-from signatures.common.specs import Field, Range
+from optimizers.distill.specs import GroundingSettings, VerificationSettings
+from programs.lms.spec import LMSpec
+from signatures.common.errors import UserError
+from signatures.common.specs import Field
 
 if TYPE_CHECKING:
     from experiments.pipeline.synthesis.synthesize import Synthesized
-    from optimizers.distill.cov_rag import VerificationSettings
-    from optimizers.distill.genground import GroundingSettings
 
-Chosen = TypeVar("Chosen", bound=str)
-_GROUNDING = ("batch_passages", "empty_share")
-_VERIFICATION = ("answer_share", "negatives", "means", "verdicts", "show_gold", "strict", "n_references")
+_GROUNDING, _VERIFICATION = (
+    [one.name for one in options_of(each)] for each in (GroundingSettings, VerificationSettings)
+)
 _RIGHT = ("metric", "accept")
 
 
@@ -57,65 +56,14 @@ class Recipe:
             "cov_rag: answers with citations, and verification of right and wrong ones."
         ),
     ] = "program"
-    answers: Annotated[
-        LMSpec,
-        options.other_lm(
-            "answers_",
-            "LM whose answers are checked: GenGround's drafts, CoV-RAG's seed model; by default the teacher.",
-            "the server of --answers-lm",
-            "with the API key of --answers-api-base",
-        ),
-    ] = UNNAMED
-    batch_passages: Annotated[
-        int, Range(1, 20), Field("genground: passages in the student's prompt, the gold one included.")
-    ] = 3
-    empty_share: Annotated[
-        float, Range(0, 1), Field("genground: share of questions with an example of noise alone, too (paper: none).")
-    ] = 0.0
-    answer_share: Annotated[
-        float, Range(0, 1), Field("cov_rag: share of the questions that teach to answer (paper: half).")
-    ] = 0.5
-    negatives: Annotated[
-        int, Range(0, 20), Field("cov_rag: wrong responses added per question that teaches to verify.")
-    ] = 1
-    means: Annotated[str, Field("cov_rag: how wrong responses are made, in turn, separated by commas.")] = (
-        "repetition,citations,retrieval,query"
-    )
-    verdicts: Annotated[
-        str,
-        Field(
-            "cov_rag: scores and judgements from gold, teacher, or both (gold, and the teacher's revised question "
-            "where gold has none)."
-        ),
-    ] = "both"
-    show_gold: Annotated[bool, Field("cov_rag: the teacher sees the gold answers when it verifies.", "--show-gold")] = (
-        False
-    )
-    strict: Annotated[
-        bool, Field("cov_rag: wrong citations and repetition make a right response false.", "--strict")
-    ] = False
-    n_references: Annotated[int, Range(1, 20), Field("cov_rag: references of each response (paper: 5).")] = 5
-
-    def grounding(self) -> "GroundingSettings":
-        """Return the settings of the recipe genground."""
-        from optimizers.distill.genground import GroundingSettings
-
-        return GroundingSettings(batch_size=self.batch_passages, empty_share=self.empty_share)
-
-    def verification(self) -> "VerificationSettings":
-        """Return the settings of the recipe cov_rag."""
-        from optimizers.distill.cov_rag import LABELS, VerificationSettings
-        from optimizers.distill.negatives import MEANS
-
-        return VerificationSettings(
-            answer_share=self.answer_share,
-            negatives=self.negatives,
-            means=[_one_of(MEANS, name, "means of making wrong responses") for name in options.names(self.means)],
-            labels=_one_of(LABELS, self.verdicts, "verdicts"),
-            show_gold=self.show_gold,
-            strict=self.strict,
-            k=self.n_references,
-        )
+    answers_lm: Annotated[
+        str | None,
+        Field("LM whose answers are checked: GenGround's drafts, CoV-RAG's seed model; by default the teacher."),
+    ] = None
+    answers_api_base: Annotated[str | None, Field("Base URL of the server of --answers-lm.")] = None
+    answers_api_key_env: Annotated[
+        str | None, Field("Environment variable with the API key of --answers-api-base.")
+    ] = None
 
 
 @with_option_groups
@@ -127,6 +75,8 @@ def synthesize(
     ],
     program: ProgramSpec,
     recipe: Recipe,
+    grounding: GroundingSettings,
+    verification: VerificationSettings,
     teacher: Teacher,
     spec: SynthesisSpec,
     resuming: options.Resuming,
@@ -137,16 +87,16 @@ def synthesize(
     ],
 ) -> None:
     """Write training examples: a teacher runs a program, or a paper's recipe; what passes all filters is kept."""
-    from experiments.pipeline.setup import with_artifact_defaults
+    from experiments.pipeline.setup import other_lm, with_artifact_defaults
     from experiments.pipeline.synthesis.opened import SynthesisRequest, open_synthesis
 
     program_config, teacher_config = with_artifact_defaults(program, teacher.for_threads(spec.threads))
     if teacher_config.id is None:
         raise UserError("Name the teacher: --teacher ID, any id that `verihop eval --lm` takes.")
-    checked = options.named_lm(recipe.answers, "--answers-lm")
+    checked = other_lm(recipe, "answers_lm")
     named = bool(program_config.program or program_config.artifact)
     typed = options.typed_in(context)
-    for name, why in _unused(recipe, teacher_config.id, spec, program_is_named=named):
+    for name, why in _unused(recipe, verification, teacher_config.id, spec, program_is_named=named):
         if name in typed:
             raise UserError(f"{typed[name]} does nothing {why}: leave it out.")
     request = SynthesisRequest(
@@ -154,9 +104,9 @@ def synthesize(
         program=program_config,
         teacher=teacher_config,
         recipe=recipe.recipe,
-        answers=None if checked is None else checked.called_as(teacher_config),
-        grounding=recipe.grounding(),
-        verification=recipe.verification(),
+        answers=checked and checked.called_as(teacher_config),
+        grounding=grounding,
+        verification=verification,
         **vars(spec),
     )
     opened = open_synthesis(request, limits.budget())
@@ -171,14 +121,9 @@ def synthesize(
     next_step(training(out))
 
 
-def _one_of(choices: tuple[Chosen, ...], name: str, kind: str) -> Chosen:
-    for choice in choices:
-        if choice == name:
-            return choice
-    raise unknown(kind, name, choices)
-
-
-def _unused(recipe: Recipe, teacher: str, filters: Filters, *, program_is_named: bool) -> Iterator[tuple[str, str]]:
+def _unused(
+    recipe: Recipe, verification: VerificationSettings, teacher: str, filters: Filters, *, program_is_named: bool
+) -> Iterator[tuple[str, str]]:
     from experiments.pipeline.synthesis.synthesize import GOLD_TEACHER
 
     if teacher == GOLD_TEACHER:
@@ -198,11 +143,11 @@ def _unused(recipe: Recipe, teacher: str, filters: Filters, *, program_is_named:
     else:
         for name in _RIGHT:
             yield name, "with --recipe cov_rag, which learns from right and wrong responses"
-        if not recipe.negatives:
+        if not verification.negatives:
             yield "means", "with --negatives 0"
-        if recipe.verdicts == "gold":
+        if verification.labels == "gold":
             yield "show_gold", "with --verdicts gold: the teacher verifies nothing"
-        if recipe.verdicts == "teacher":
+        if verification.labels == "teacher":
             yield "strict", "with --verdicts teacher: gold judges nothing"
     if recipe.recipe != "program":
         yield "predictors", f"with --recipe {recipe.recipe}, which decides what is learnt"

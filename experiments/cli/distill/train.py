@@ -3,7 +3,8 @@
 import shlex
 import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -13,101 +14,23 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import asking
 from experiments.cli.shared.options import with_option_groups
-from experiments.runs.specs import Retrieval, Selection
+from experiments.runs.specs import ProgramSpec, Retrieval, Selection
+from optimizers.distill.training.settings import Machine, Measuring, Method, Schedule, make_settings
 from signatures.common.errors import UserError
-from signatures.common.specs import Field, Range, fields_of
+from signatures.common.specs import Field, Range, fields_of, part_of
 
 if TYPE_CHECKING:
     from experiments.pipeline.training.program_scores import ProgramScores
-    from optimizers.distill.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
-class Method:
-    """What is trained."""
-
-    PANEL: ClassVar[str] = "Method"
-    base: Annotated[
-        str,
-        Field(
-            "LM to train: embedded (untrained; to go on from its adapter, add --resume-adapter embedded), "
-            "gguf:PATH, or a Hugging Face causal LM by name or folder."
-        ),
-    ] = "embedded"
-    method: Annotated[str, Field("lora (low-rank updates) or full (all weights).")] = "lora"
-    rank: Annotated[int, Range(1), Field("Rank of the updates.")] = 16
-    alpha: Annotated[int, Range(1), Field("Updates are multiplied by alpha / rank.")] = 32
-    layers: Annotated[
-        int, Range(0), Field("Number of the first layer that is trained, from 0; the ones below stay as they are.")
-    ] = 0
-    resume_adapter: Annotated[
-        Path | None, Field("Folder of the LoRA adapter to start from; embedded is the shipped one.")
-    ] = None
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long, in which steps."""
-
-    PANEL: ClassVar[str] = "Schedule"
-    epochs: Annotated[
-        float | None, Field("Passes over the examples, more than 0; 1 unless --hours or --max-steps is given.")
-    ] = None
-    max_steps: Annotated[int | None, Range(1), Field("Stop after this many steps.")] = None
-    hours: Annotated[
-        float | None, Field("Stop after this time, more than 0; the learning rate falls to 0 by then.")
-    ] = None
-    batch_size: Annotated[int, Range(1), Field("Examples of a step.")] = 8
-    learning_rate: Annotated[float | None, Field("Highest learning rate; by default 1e-3 for lora, 2e-5 for full.")] = (
-        None
-    )
-    warmup_steps: Annotated[int, Range(0), Field("Steps in which the learning rate rises.")] = 10
-    decay: Annotated[str, Field("How the learning rate falls: linear, cosine or none.")] = "linear"
-    weight: Annotated[
-        list[str] | None,
-        typer.Option(help="How often a skill is used in an epoch, repeatable: reading=2.", show_default=False),
-    ] = None
-    loss: Annotated[str, Field("What weighs the same in a batch: tokens or examples.")] = "tokens"
-    seed: options.Seed = 0
-
-
-@dataclass(frozen=True)
-class Machine:
-    """How it is computed."""
-
-    PANEL: ClassVar[str] = "Machine"
-    device: Annotated[str, Field("cuda, mps, cpu, or auto (the first of these that is there).")] = "auto"
-    precision: Annotated[
-        str, Field("bfloat16, float32, or auto (bfloat16 where the processor has instructions for it).")
-    ] = "auto"
-    threads: Annotated[int | None, Range(1), Field("Threads of the CPU; all by default.")] = None
-    row_tokens: Annotated[int, Range(1), Field("Tokens computed at once; fewer need less memory.")] = 2048
-    max_tokens: Annotated[int, Range(2), Field("Longer examples are left out.")] = 2048
-    packing: Annotated[bool, typer.Option(help="Compute the shared beginning of prompts once.")] = True
-    checkpoint_minutes: Annotated[float, Field("Minutes between checkpoints.")] = 10.0
-
-
-@dataclass(frozen=True)
-class Measuring:
-    """What is measured on the validation examples."""
+class Answering:
+    """What is answered of the validation examples."""
 
     PANEL: ClassVar[str] = "Validation"
     metric_examples: Annotated[
         int, Range(0), Field("Examples of each skill answered to get EM and F1; 0 for the loss alone.")
     ] = 20
-    validation_examples: Annotated[int, Range(1), Field("Examples of each skill to measure the loss on.")] = 50
-    evaluate_every: Annotated[
-        int | None,
-        Range(1),
-        Field("Steps between two measurements, the first before training; by default only at the end."),
-    ] = None
-    keep_best: Annotated[
-        str | None,
-        Field(
-            "Keep the weights with the best value of this metric in OUT/best: em, f1, em[SKILL], "
-            "f1[SKILL], loss, program_em or program_f1."
-        ),
-    ] = None
 
 
 @dataclass(frozen=True)
@@ -130,9 +53,9 @@ class ProgramValidation:
     index: Annotated[Path | None, fields_of(Retrieval)["index"].field] = None
     preset: Annotated[str | None, Field("Of --program; by default small where it has one.")] = None
     knobs: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A knob of --program as name=value, repeatable.", show_default=False),
-    ] = None
+        Mapping[str, Any],
+        Field("A knob of --program as name=value, repeatable.", "--set", form=("name=value", "k=4")),
+    ] = field(default_factory=dict)
     rerank: Annotated[str | None, fields_of(Retrieval)["rerank"].field] = None
 
     def scores(self, best: str | None) -> "ProgramScores | None":
@@ -145,7 +68,7 @@ class ProgramValidation:
             UserError: Program or questions are missing beside other options, or the file is missing or broken.
         """
         needed = best is not None and best.startswith("program_")
-        if not needed and all(value is None for value in vars(self).values()):
+        if not needed and self == ProgramValidation():
             return None
         if self.program is None or self.questions is None:
             raise UserError(
@@ -153,16 +76,9 @@ class ProgramValidation:
             )
         from experiments.pipeline.setup import open_questions
         from experiments.pipeline.training.program_scores import ProgramScores
-        from experiments.runs.specs import ProgramSpec
 
-        config = ProgramSpec(
-            program=self.program,
-            preset=self.preset,
-            knobs=options.pairs(self.knobs),
-            index=self.index,
-            rerank=self.rerank,
-        )
-        return ProgramScores(config, open_questions(self.questions, split=self.split, limit=self.limit or 50))
+        asked = open_questions(self.questions, split=self.split, limit=self.limit or 50)
+        return ProgramScores(part_of(self, ProgramSpec), asked)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +96,7 @@ def train(
     method: Method,
     schedule: Schedule,
     machine: Machine,
+    answering: Answering,
     measuring: Measuring,
     by_program: ProgramValidation,
     output: TrainOutput,
@@ -195,13 +112,13 @@ def train(
     from optimizers.distill.training.train import Training
 
     asked = by_program.scores(measuring.keep_best)
-    settings = _settings(method, schedule, machine, measuring)
+    settings = make_settings(**vars(method), **vars(schedule), **vars(machine), **vars(measuring))
     opened = open_examples(examples, settings)
     of_program = METRICS if asked is not None else ()
     if settings.keep_best:
-        check_metric(settings.keep_best, opened.held_back, measuring.metric_examples, of_program)
+        check_metric(settings.keep_best, opened.held_back, answering.metric_examples, of_program)
     require_packages()
-    evaluated: dict[str, Any] = {"metric_examples": measuring.metric_examples}
+    evaluated: dict[str, Any] = {"metric_examples": answering.metric_examples}
     if asked is not None:
         described, notes = asked.open()
         evaluated |= described
@@ -222,10 +139,10 @@ def train(
             raise UserError(f"{settings.base!r} cannot be asked by a program: omit it, or train another LM. {unserved}")
         asked.check(data.train_examples)
     if settings.keep_best:  # of the validation examples, those that are too long are left out
-        check_metric(settings.keep_best, data.validation_examples, measuring.metric_examples, of_program)
+        check_metric(settings.keep_best, data.validation_examples, answering.metric_examples, of_program)
     training = Training(base, data, settings, output.out, evaluated=evaluated)
-    replies = measuring.metric_examples and data.validation
-    scores = [reply_scores(training.student, data, measuring.metric_examples)] if replies else []
+    replies = answering.metric_examples and data.validation
+    scores = [reply_scores(training.student, data, answering.metric_examples)] if replies else []
     scores += [asked] if asked is not None else []
     training.evaluate = all_scores(*scores) if scores else None
     if unserved and not output.quiet:
@@ -257,17 +174,6 @@ def _about() -> dict[str, Any]:
         "revision": git_revision(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-
-
-def _settings(method: Method, schedule: Schedule, machine: Machine, measuring: Measuring) -> "TrainingSettings":
-    from optimizers.distill.training.settings import make_settings
-
-    values: dict[str, Any] = {**vars(method), **vars(schedule), **vars(machine), **vars(measuring)}
-    values["first_layer"] = values.pop("layers")
-    values["weights"] = options.pairs(values.pop("weight"), "--weight", ("skill=number", "reading=2"), float)
-    del values["metric_examples"]
-    values["resume_adapter"] = str(method.resume_adapter) if method.resume_adapter else None
-    return make_settings(**values)
 
 
 def _print(description: dict[str, Any], output: Path) -> None:

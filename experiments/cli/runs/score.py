@@ -1,6 +1,6 @@
 """`verihop score`: add metrics to a finished run, or score predictions of another system."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -11,9 +11,11 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say, show
 from experiments.cli.shared.next_commands import command, other_run
 from experiments.cli.shared.options import with_option_groups
-from programs.lms.spec import UNNAMED
+from experiments.runs.specs import Metrics
+from programs.lms.calls.transport import Transport, connections_for
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
-from signatures.common.specs import Field
+from signatures.common.specs import Field, fields_of
 
 if TYPE_CHECKING:
     from experiments.pipeline.scoring.score import ScoreReport
@@ -21,14 +23,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scoring:
-    """What is scored, and which models score it."""
+class Scoring(Metrics):
+    """What is scored, and which models score it; the metrics have to be named."""
 
-    PANEL: ClassVar[str] = "Metrics"
-    metrics: options.MetricNames
-    oracle: options.Oracle = None
-    judge: options.JudgeLM = UNNAMED
-    cache: options.Cache = True
+    metrics: Annotated[str, fields_of(Metrics)["metrics"].field] = field()
+    cache: Annotated[bool, fields_of(LMSpec)["cache"].field] = True
 
 
 @dataclass(frozen=True)
@@ -91,9 +90,10 @@ def score(
 def _judge(scoring: Scoring, limits: options.Limits, metrics: "list[Metric]", threads: int) -> Any:
     from experiments.pipeline import setup
 
-    judge = replace(scoring.judge, cache=scoring.cache).for_threads(threads)
-    nobody: Any = SimpleNamespace(lm=SimpleNamespace(budget=limits.budget()))  # no LM answers; the judge has a budget
-    return setup.open_judge(judge, nobody, metrics)
+    transport = Transport(connections=connections_for(threads))
+    lm = SimpleNamespace(budget=limits.budget(), transport=transport, cache=scoring.cache)
+    nobody: Any = SimpleNamespace(lm=lm)  # no LM answers, but the judge is called like one
+    return setup.judge_of(scoring, nobody, metrics)
 
 
 def _print(report: "ScoreReport", output: ScoreOutput, oracle: str | None) -> None:

@@ -105,31 +105,18 @@ PREFIX = "VERIHOP_"  # of the variables that give options their defaults
 
 
 @dataclass(frozen=True)
-class Prefixed:
-    """Marks a field of a group that is a spec of its own: which of the spec's fields are options, with what help.
-
-    Args:
-        prefix: Of the options' names, as "judge_"; a field that names its own `option` has that.
-        fields: What is said of each option, by the spec's field.
-    """
-
-    prefix: str
-    fields: Mapping[str, Field]
-
-
-@dataclass(frozen=True)
 class Option:
     """One option of a group.
 
     Args:
-        path: The field of the group; a second one if that is a spec of its own.
+        field: That of the group.
         hint: As Typer takes it.
         default: `inspect.Parameter.empty` for a required option.
         read: Returns the value of the field, given that of the option.
     """
 
     name: str
-    path: tuple[str, ...]
+    field: str
     hint: Any
     default: Any
     read: Callable[[Any], Any] = lambda value: value
@@ -141,17 +128,16 @@ class Option:
 
     def value(self, group: Any) -> Any:
         """Return its value in a group."""
-        return functools.reduce(getattr, self.path, group)
+        return getattr(group, self.field)
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Return `command` for Typer: each parameter that is a dataclass becomes its options.
 
-    A field is declared like a parameter of a Typer command, `name: Annotated[type, typer.Option(...)] = default`, as
-    the field of a spec (`signatures.common.specs`), or as a spec of its own (`Prefixed`). Its option is shown in a
-    panel of `--help` titled by the dataclass's `PANEL`. An option with a variable is a setting
-    (`experiments.cli.shared.settings`), unless the dataclass names it in `NO_SETTINGS`. The command is called with
-    instances of the dataclasses.
+    A field is declared like a parameter of a Typer command, `name: Annotated[type, typer.Option(...)] = default`, or as
+    the field of a spec (`signatures.common.specs`). Its option is shown in a panel of `--help` titled by the
+    dataclass's `PANEL`. An option with a variable is a setting (`experiments.cli.shared.settings`), unless the
+    dataclass names it in `NO_SETTINGS`. The command is called with instances of the dataclasses.
 
     Raises:
         TypeError: Two options have the same name.
@@ -185,15 +171,8 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _filled(group: Any, values: dict[str, Any]) -> Any:
-    direct: dict[str, Any] = {}
-    within: dict[str, dict[str, Any]] = {}
-    for option in options_of(group):
-        if option.name in values:
-            field, *inner = option.path
-            found = within.setdefault(field, {}) if inner else direct
-            found[option.path[-1]] = option.read(values.pop(option.name))
-    specs = {name: dataclasses.replace(fields_of(group)[name].default, **given) for name, given in within.items()}
-    return group(**direct, **specs)
+    given = (option for option in options_of(group) if option.name in values)
+    return group(**{option.field: option.read(values.pop(option.name)) for option in given})
 
 
 def options_of(group: Any) -> list[Option]:
@@ -208,14 +187,8 @@ def _options_of(group: Any) -> list[Option]:
     for field in fields_of(group).values():
         kind, *extras = get_args(hints[field.name]) if hasattr(hints[field.name], "__metadata__") else (field.type,)
         setting, default = field.name not in never, field.default
-        if nested := next((extra for extra in extras if isinstance(extra, Prefixed)), None):
-            for name, stated in nested.fields.items():
-                inner = fields_of(kind)[name]
-                flag = stated.option or f"--{nested.prefix}{inner.label}".replace("_", "-")
-                inner = dataclasses.replace(inner, field=dataclasses.replace(stated, option=flag))
-                found.append(_option((field.name, name), inner, _panel(group, field.name), setting=False))
-        elif field.field.help is not None:
-            found.append(_option((field.name,), field, _panel(group, field.name), setting=setting))
+        if field.field.help is not None:
+            found.append(_option(field, _panel(group, field.name), setting=setting))
         elif not any(isinstance(extra, Range | Choice | Field) for extra in extras):
             for place, extra in enumerate(extras):
                 if isinstance(extra, OptionInfo):
@@ -224,11 +197,11 @@ def _options_of(group: Any) -> list[Option]:
                     extras[place].envvar = extra.envvar if setting else None
             hint = Annotated[(kind, *extras)] if extras else kind
             required = default is dataclasses.MISSING
-            found.append(Option(field.name, (field.name,), hint, inspect.Parameter.empty if required else default))
+            found.append(Option(field.name, field.name, hint, inspect.Parameter.empty if required else default))
     return found
 
 
-def _option(path: tuple[str, ...], field: SpecField, panel: str | None, *, setting: bool) -> Option:
+def _option(field: SpecField, panel: str | None, *, setting: bool) -> Option:
     """Return the option of a field of a spec; a choice is text for Typer, since the spec checks it."""
     typed, read = _typed(field)
     low, high = (field.space.low, field.space.high) if isinstance(field.space, Range) else (None, math.inf)
@@ -244,8 +217,10 @@ def _option(path: tuple[str, ...], field: SpecField, panel: str | None, *, setti
         autocompletion=program_names if field.name == "program" else None,
     )
     default = inspect.Parameter.empty if required else field.default
+    if isinstance(default, tuple) and field.type == tuple[str, ...]:
+        default = ",".join(default) or None  # as it is typed
     name = f"{field.label}_" if keyword.iskeyword(field.label) else field.label
-    return Option(name, path, Annotated[typed, info], None if default in ({}, ()) else default, read)
+    return Option(name, field.name, Annotated[typed, info], None if default in ({}, ()) else default, read)
 
 
 def _typed(field: SpecField) -> tuple[Any, Callable[[Any], Any]]:
@@ -323,37 +298,6 @@ Threads = Annotated[
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
-
-
-def other_lm(prefix: str, role: str, server: str, key: str, *, option: str | None = None) -> Prefixed:
-    """Return the options of another LM than the one that answers: its `role`, and `server` and `key` in words."""
-    api_base, api_key_env = Field(f"Base URL of {server}."), Field(f"Environment variable {key}.")
-    return Prefixed(prefix, {"id": Field(role, option), "api_base": api_base, "api_key_env": api_key_env})
-
-
-def named_lm(lm: LMSpec, flag: str) -> LMSpec | None:
-    """Return another LM than the one that answers; None if none is named by its option.
-
-    Raises:
-        UserError: It has a URL or a key, but no name.
-    """
-    if lm.id is None and (lm.api_base or lm.api_key_env):
-        raise UserError(f"A URL or key of another LM needs its name: add {flag}.")
-    return None if lm.id is None else lm
-
-
-Cache = Annotated[bool, fields_of(LMSpec)["cache"].field]
-MetricNames = Annotated[str, fields_of(specs.Scoring)["metrics"].field]
-Oracle = Annotated[str | None, fields_of(specs.Scoring)["oracle"].field]
-JudgeLM = Annotated[
-    LMSpec,
-    other_lm(
-        "judge_",
-        "LM that decides acc[judge] and hallucination[halluqa].",
-        "the judge's server",
-        "that contains the judge server's API key",
-    ),
-]
 
 
 @dataclass(frozen=True)

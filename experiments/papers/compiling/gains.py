@@ -245,7 +245,7 @@ def gains(
     say(f"Written: {results / FILE}")
 
 
-def _measure(records: Records, comparisons: "list[Comparison]", rows: Sequence[str], seeds: Sequence[int]) -> None:
+def _measure(records: Records, comparisons: "list[ComparedRows]", rows: Sequence[str], seeds: Sequence[int]) -> None:
     for seed in seeds:
         for comparison in comparisons:
             for row in rows:
@@ -256,7 +256,7 @@ def _measure(records: Records, comparisons: "list[Comparison]", rows: Sequence[s
                     write_table(records, records.path.parent)
 
 
-def _comparisons(programs: Sequence[str], data: Path, work: Path, lm: str, records: Records) -> "list[Comparison]":
+def _comparisons(programs: Sequence[str], data: Path, work: Path, lm: str, records: Records) -> "list[ComparedRows]":
     from corpora.retrievers.rerank import open_reranker
     from experiments.pipeline import setup
     from programs.catalog import build
@@ -264,7 +264,7 @@ def _comparisons(programs: Sequence[str], data: Path, work: Path, lm: str, recor
 
     connection, questions = setup.open_lm(LMSpec(id=lm)), open_questions(data, work)
     return [
-        Comparison(
+        ComparedRows(
             program=name,
             student=build(name, open_reranker(questions.retrieve, "own"), preset=PRESET),
             splits={
@@ -361,7 +361,7 @@ _MADE, _TEST = "row.json", "test"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedRows:
     """What all rows of a program share.
 
     Args:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.pipeline.compiling.frozen import relative_path
 from experiments.pipeline.compiling.request import describe
 from experiments.pipeline.opened import AnswererSpec
+from experiments.runs.config import corpus_of
 from experiments.runs.files import git_revision
 from experiments.runs.specs import CascadeSpec, ProgramSpec
 from programs.inference import warm_up
@@ -114,7 +115,7 @@ def fit_artifacts(
         revision=git_revision(),
         made={
             "lm": lm_record(connection),
-            "corpus": getattr(cascade.retrieve, "fingerprint", None),
+            "corpus": corpus_of(cascade),
             "data": {"train": describe(questions), **_searched(config, out), "train_path": str(config.fit)},
             "optimizer": {
                 "name": "cascade",
@@ -123,7 +124,7 @@ def fit_artifacts(
                 "budget": budget.limits if budget and budget.limited else None,
                 "details": {**_described(asked, rule), **_on_training_questions(asked.samples, fitted)},
             },
-            "metric": {"name": config.metric.name, "definition": config.metric.definition},
+            "metric": config.metric.described,
         },
     )
     return record, asked.note

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 from experiments.analysis.statistics import mean_of
-from experiments.runs.files import difference, read_json, read_rows, write_json
+from experiments.runs.files import read_json, read_rows, write_json
 from programs.lms.calls.budget import PAID
 from programs.lms.calls.control import controlled
 from programs.parts.meter import Meter, metered
@@ -20,12 +20,12 @@ from signatures.common.costs import Costs
 from signatures.common.errors import UserError
 from signatures.common.files import exclusive_lock, refuse_links, sha256_file, sha256_text
 from signatures.common.strict_json import parse_strict_json
-from signatures.common.work import AppendedFile, complete_lines
+from signatures.common.work import AppendedFile, complete_lines, difference
 
 if TYPE_CHECKING:
     import dspy
 
-    from optimizers.teleprompters.task import Candidate
+    from optimizers.teleprompters.task import ScoredProgram
     from programs.lms.calls.budget import Budget
 
 
@@ -213,7 +213,7 @@ class CandidateLog:
         self._path = folder / _FILE
         self._student = student
 
-    def add(self, candidate: "Candidate") -> None:
+    def add(self, candidate: "ScoredProgram") -> None:
         """Write a candidate.
 
         Raises:
@@ -233,7 +233,7 @@ class CandidateLog:
         with AppendedFile(self._path) as file:
             file.append(line)
 
-    def read(self) -> "dict[str, Candidate]":
+    def read(self) -> "dict[str, ScoredProgram]":
         """Return the candidates of earlier sessions by label, the last of each; damaged lines are skipped."""
         found = {}
         for _, line in complete_lines(self._path):
@@ -245,8 +245,8 @@ class CandidateLog:
                 found[candidate.label] = candidate
         return found
 
-    def _parsed(self, line: Any) -> "Candidate | None":
-        from optimizers.teleprompters.task import Candidate
+    def _parsed(self, line: Any) -> "ScoredProgram | None":
+        from optimizers.teleprompters.task import ScoredProgram
         from programs.artifacts.state import apply_state
 
         if line["state"] is None:
@@ -255,10 +255,10 @@ class CandidateLog:
         apply_state(program, line["state"])
         scores = {str(name): float(score) for name, score in line["scores"].items()}
         calls, label = int(line["n_calls"]), str(line["label"])
-        return Candidate(program, scores, calls, label, bool(line["complete"]), errors=int(line["errors"]))
+        return ScoredProgram(program, scores, calls, label, bool(line["complete"]), errors=int(line["errors"]))
 
 
-def candidate_rows(candidates: "Sequence[Candidate]") -> list[dict[str, Any]]:
+def candidate_rows(candidates: "Sequence[ScoredProgram]") -> list[dict[str, Any]]:
     """Return label, mean with its 95 % interval, number of questions and LM calls until then, of each candidate."""
     rows = []
     for candidate in candidates:
@@ -269,7 +269,7 @@ def candidate_rows(candidates: "Sequence[Candidate]") -> list[dict[str, Any]]:
     return rows
 
 
-def scores_of(candidate: "Candidate | None", undefined: Collection[str] = ()) -> dict[str, Any]:
+def scores_of(candidate: "ScoredProgram | None", undefined: Collection[str] = ()) -> dict[str, Any]:
     """Return mean, interval and per-question scores of a candidate as an artifact records them; {} without one.
 
     Args:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.compiling.checkpoint import candidate_rows
+from experiments.runs.config import corpus_of, prompts_hash
 from experiments.runs.files import git_revision
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def freeze_compiled(
         out,
         overwrite=overwrite,
         lm=lm_record(connection),
-        corpus=getattr(getattr(compiled.program, "retrieve", None), "fingerprint", None),
+        corpus=corpus_of(compiled.program),
         data=data,
         optimizer={
             "name": compiled.optimizer,
@@ -98,7 +99,7 @@ def freeze_opened(opened: "OpenedProgram", out: Path, *, overwrite: bool) -> "Ar
         out,
         overwrite=overwrite,
         lm=lm_record(opened.connection),
-        corpus=getattr(getattr(opened.program, "retrieve", None), "fingerprint", None),
+        corpus=corpus_of(opened.program),
         data={**data, "index": relative_path(opened.config.index, out), **opened.provenance()},
         optimizer=optimizer,
         metric=metric,
@@ -107,13 +108,12 @@ def freeze_opened(opened: "OpenedProgram", out: Path, *, overwrite: bool) -> "Ar
 
 
 def _changes(opened: "OpenedProgram") -> list[dict[str, Any]]:
-    from experiments.runs.config import prompts_hash
     from programs.parts.knobs import knob_values
 
     assert opened.origin is not None
     record, connection = opened.origin.record, opened.connection
     pairs = {f"knob {name}": (record.knobs.get(name), value) for name, value in knob_values(opened.program).items()}
     pairs["LM"] = (record.lm.id if record.lm else None, connection.id)
-    pairs["corpus"] = (record.corpus, getattr(getattr(opened.program, "retrieve", None), "fingerprint", None))
+    pairs["corpus"] = (record.corpus, corpus_of(opened.program))
     pairs["prompts"] = (opened.origin.prompts[:12], prompts_hash(opened.program)[:12])
     return [{"what": what, "before": before, "now": now} for what, (before, now) in pairs.items() if before != now]

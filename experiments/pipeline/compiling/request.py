@@ -1,14 +1,15 @@
 """What decides the result of a compilation: the task of the optimizer, and its description."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.scoring.score import check_evidence
-from experiments.runs.config import describe_lm, describe_program
+from experiments.runs.config import describe_lm, request_of
+from experiments.runs.specs import CompileSpec
 from signatures.common.errors import UserError
+from signatures.common.specs import deciding
 from signatures.text_words import same_words
 
 if TYPE_CHECKING:
@@ -68,26 +69,14 @@ def divided(training: "Sequence[Question]", validation: "Sequence[Question]", *,
     return Divided(train, held_out, (note,))
 
 
-def request_of(
+def compile_request(
     student: "dspy.Module", config: CompileConfig, task: "Task", data: dict[str, Any], connection: "Connection"
 ) -> dict[str, Any]:
     """Return everything that decides the result of a compilation."""
-    settings = {"accept": config.accept, "max_demos": config.max_demos, "seed": config.seed}
-    others = {"teacher": config.teacher, "prompt": config.prompt}
-    request = {
-        "program": describe_program(student),
-        "lm": describe_lm(connection),
-        "corpus": getattr(getattr(student, "retrieve", None), "fingerprint", None),
-        "optimizer": {
-            "name": config.optimizer,
-            **settings,
-            **({"options": dict(task.options)} if task.options else {}),
-            **{name: describe_lm(link) for name, link in others.items() if link is not None},
-        },
-        "metric": {"name": config.metric.name, "definition": config.metric.definition},
-        "data": data,
-    }
-    return json.loads(json.dumps(request, default=str))  # as read back from the file, so that they can be compared
+    named = {"teacher": config.teacher, "prompt": config.prompt}
+    others = {name: describe_lm(link) for name, link in named.items() if link is not None}
+    optimizer = deciding(CompileSpec, replace(config, options=dict(task.options)), **others)
+    return request_of(student, connection, optimizer=optimizer, metric=config.metric.described, data=data)
 
 
 def describe(questions: "Sequence[Question]") -> dict[str, Any]:

@@ -34,6 +34,7 @@ from experiments.runs.shards import Shard
 from optimizers.replay.memory import MemberLog, read_members
 from optimizers.replay.names import BRANCHES, REPLIES
 from optimizers.replay.record import has_record, load_record
+from signatures.common import work
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import atomic_write, exclusive_lock, sha256_file, sha256_text, writing
 from signatures.common.work import new_folder
@@ -163,7 +164,7 @@ def _shared(costs: list[bytes], earlier: list[bytes]) -> int:
 
 def _two_answers(key: RowKey, part: Part, row: Row, other: Part, other_row: Row) -> UserError:
     id, repeat = key
-    field, here, there = difference(row, other_row) or (ROWS, None, None)
+    field, here, there = work.difference(row, other_row) or (ROWS, None, None)
     which = f"Question {id!r}" if repeat == 1 else f"Repeat {repeat} of question {id!r}"
     return UserError(
         f"{which} has different rows: {field} is {here} in {part.folder} and {there} in {other.folder}. "

@@ -11,7 +11,8 @@ from experiments.runs.config import describe_session, portable
 from experiments.runs.files import SCHEMA, Json, read_json, write_json
 from optimizers.distill.examples import Example, read_examples, write_examples
 from optimizers.distill.leakage import drop_leaked, without_asked, without_shown
-from optimizers.distill.mixture import Mixture, counts_of, is_made, mix
+from optimizers.distill.mixture import counts_of, is_made, mix
+from optimizers.distill.specs import Mixture
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file
 from signatures.types import Passage

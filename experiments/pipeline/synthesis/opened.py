@@ -18,17 +18,19 @@ from experiments.pipeline.synthesis.synthesize import (
 )
 from experiments.runs.config import describe_program
 from experiments.runs.files import Json
-from experiments.runs.specs import ProgramSpec, SynthesisSpec
-from optimizers.distill.cov_rag import VerificationDistillation, VerificationSettings, answer_half
-from optimizers.distill.genground import GroundingDistillation, GroundingSettings
+from experiments.runs.specs import Asked, Filters, ProgramSpec, SynthesisSpec
+from optimizers.distill.cov_rag import VerificationDistillation, answer_half
+from optimizers.distill.genground import GroundingDistillation
 from optimizers.distill.gold.catalog import GOLD
 from optimizers.distill.gold.wrong_answers import WrongAnswers
 from optimizers.distill.recipes import Distillation, GoldDistillation, Recipe, answer_is_right
+from optimizers.distill.specs import GroundingSettings, VerificationSettings
 from optimizers.distill.student import FORMS, StudentPrompts, form_adapter
 from optimizers.distill.trajectories import Prompts, prompts_of
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import sha256_file
+from signatures.common.specs import deciding, part_of
 
 if TYPE_CHECKING:
     import dspy
@@ -138,6 +140,7 @@ class SynthesisRequest(SynthesisSpec):
         return tuple(self.predictors) or (RECIPES[self.recipe].predictors if self.gold else ())
 
 
+_UNFILTERED = {"metric": None, "accept": None}
 PROMPTS: tuple[Prompts, ...] = ("plain", "compiled")
 
 
@@ -216,9 +219,7 @@ def open_synthesis(request: SynthesisRequest, budget: "Budget | None" = None) ->
         student={**form, "prompts": prompts},
         arguments=_arguments(request, program, retrieve),
         lms={"answers": answers} if answers else {},
-        validation=request.validation,
-        seed=request.seed,
-        threads=request.threads,
+        spec=part_of(request, SynthesisSpec),
     )
     return OpenedSynthesis(seeds, recipe, config, teacher, notes)
 
@@ -322,10 +323,11 @@ def _arguments(request: SynthesisRequest, program: "dspy.Module", retrieve: "Ret
     return {
         "program": describe_program(program, request.program.artifact),
         "corpus": retrieve.fingerprint if retrieve else None,
-        "passages": sha256_file(request.passages) if request.passages else None,
-        "metric": request.scored_by if request.filters_answers else None,
-        "accept": request.accept if request.filters_answers else None,
-        "split": request.split,
-        "limit": request.limit,
-        "exclude": [{"file": path.name, "sha256": sha256_file(path)} for path in request.exclude],
+        **deciding(
+            Asked,
+            request,
+            passages=sha256_file(request.passages) if request.passages else None,
+            exclude=[{"file": path.name, "sha256": sha256_file(path)} for path in request.exclude],
+        ),
+        **(deciding(Filters, request, metric=request.scored_by) if request.filters_answers else _UNFILTERED),
     }

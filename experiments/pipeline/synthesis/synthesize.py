@@ -18,6 +18,7 @@ from experiments.pipeline.synthesis.sources import Seed, Seeds
 from experiments.runs.calls import added
 from experiments.runs.config import describe_lm, describe_questions, describe_session, portable
 from experiments.runs.files import RUN, SCHEMA, Json, Row, read_rows, write_json
+from experiments.runs.specs import SynthesisSpec
 from optimizers.distill.examples import Example, write_examples
 from optimizers.distill.leakage import without_asked
 from optimizers.distill.mixture import counts_of, split_by_question, without_repeats
@@ -94,25 +95,21 @@ class SynthesisConfig:
         program: Name of the program in the catalog.
         recipe: Name of the recipe.
         student: Form of the student: what decides how its prompts look.
+        spec: Seed, threads, and the share of the questions that is held back.
         arguments: Further settings that decide the examples.
         lms: Further LMs that take part, by their role.
-        validation: Share of the questions held back to measure the loss.
-        seed: Seed of every random choice.
-        threads: Questions in progress at a time.
     """
 
     program: str
     recipe: str
     student: Json
+    spec: SynthesisSpec
     arguments: Mapping[str, Any] = field(default_factory=dict)
     lms: Mapping[str, "Connection"] = field(default_factory=dict)
-    validation: float = 0.1
-    seed: int = 0
-    threads: int = 8
 
     def __post_init__(self) -> None:
-        if not 0 <= self.validation < 1:
-            raise UserError(f"The validation share must be from 0 to below 1, got {self.validation}.")
+        if not 0 <= self.spec.validation < 1:
+            raise UserError(f"The validation share must be from 0 to below 1, got {self.spec.validation}.")
 
 
 @dataclass(frozen=True)
@@ -174,7 +171,7 @@ def synthesize(
             description=description,
             connection=teacher,
             out=rows_folder,
-            threads=config.threads,
+            threads=config.spec.threads,
             resume=resume,
             progress=progress,
         )
@@ -225,7 +222,7 @@ def _describe(seeds: Seeds, recipe: Recipe, config: SynthesisConfig, teacher: "C
             {"source": name, "questions": count}
             for name, count in Counter(item.source.name for item in seeds.seeds).items()
         ],
-        "seed": config.seed,
+        "seed": config.spec.seed,
         **describe_session(),
     }
 
@@ -262,7 +259,7 @@ def _write(out: Path, seeds: Seeds, rows: Sequence[Row], description: Json, conf
     made = [Example.model_validate(example) for row in ordered for example in row["examples"]]
     distinct = without_repeats(made)
     allowed, asked = without_asked(distinct, seeds.held)
-    examples = split_by_question(allowed, config.validation, seed=config.seed)
+    examples = split_by_question(allowed, config.spec.validation, seed=config.spec.seed)
     sha256 = write_examples(out / EXAMPLES, examples)
     manifest = manifest_of(
         description,
@@ -271,7 +268,7 @@ def _write(out: Path, seeds: Seeds, rows: Sequence[Row], description: Json, conf
         examples,
         sha256=sha256,
         left_out={"repeats": len(made) - len(distinct), "evaluation_question_is_asked": asked},
-        validation=config.validation,
+        validation=config.spec.validation,
     )
     write_json(out / MANIFEST, manifest)
     return Synthesized(out, examples, manifest)

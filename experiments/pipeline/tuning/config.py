@@ -10,6 +10,7 @@ from optimizers.tuning.objective import Goal
 from optimizers.tuning.samplers import check_prune_below, check_sampler
 from optimizers.tuning.signs import PRUNE_BELOW
 from signatures.common.errors import UserError
+from signatures.common.specs import deciding
 
 if TYPE_CHECKING:
     from optimizers.metrics.catalog import Metric
@@ -47,15 +48,12 @@ class Candidates(CandidateSpec):
         """Return what decides the candidates, as JSON values."""
         from signatures.common.files import sha256_file
 
-        return {
-            "optimizers": list(self.optimizers),
-            "seeds": self.seeds,
-            "accept": self.accept,
-            "max_demos": self.max_demos,
-            "artifacts": [sha256_file(folder / "artifact.json") for folder in self.artifacts],
-            "instructions": self.instructions,
-            "prompt_lm": self.prompt_lm.id if self.prompt_lm is not None else None,
-        }
+        return deciding(
+            CandidateSpec,
+            self,
+            artifacts=[sha256_file(folder / "artifact.json") for folder in self.artifacts],
+            prompt_lm=self.prompt_lm and self.prompt_lm.id,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

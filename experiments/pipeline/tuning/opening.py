@@ -14,13 +14,12 @@ from pydantic import BaseModel, ConfigDict
 
 from experiments.pipeline.tuning.candidates import Prepared
 from experiments.pipeline.tuning.config import DATABASE, QUICK_JOURNAL, TuneConfig
-from experiments.runs.files import difference
 from optimizers.tuning.objective import Goal
 from programs.parts.threads import daemon
 from signatures.common.costs import Costs
 from signatures.common.errors import UserError, with_causes
 from signatures.common.files import refuse_links
-from signatures.common.work import locked_folder
+from signatures.common.work import difference, locked_folder
 
 if TYPE_CHECKING:
     import dspy

@@ -10,6 +10,7 @@ from experiments.analysis.tuning.findings import Findings, findings, importances
 from experiments.analysis.tuning.plots import draw_all
 from experiments.pipeline.compiling.frozen import relative_path
 from experiments.pipeline.tuning.config import TuneConfig
+from experiments.runs.config import corpus_of
 from experiments.runs.files import git_revision, write_json
 from optimizers.tuning.objective import LiveEvaluator
 from optimizers.tuning.prompts import is_prompt
@@ -149,7 +150,7 @@ def _freeze(
         folder,
         overwrite=True,
         lm=lm_record(connection),
-        corpus=getattr(getattr(program, "retrieve", None), "fingerprint", None),
+        corpus=corpus_of(program),
         data={
             "tuned": request["questions"],
             "train": request["trainset"],
@@ -167,8 +168,7 @@ def _freeze(
             **{name: record[name] for name in kept},
         },
         metric={
-            "name": config.metric.name,
-            "definition": config.metric.definition,
+            **config.metric.described,
             **mean_of(trial.scores).as_dict(),
             "errors": trial.errors,
             "scores": {question.id: score for question, score in zip(questions, trial.scores, strict=True)},

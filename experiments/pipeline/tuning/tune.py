@@ -28,7 +28,8 @@ from experiments.pipeline.tuning.opening import (
 )
 from experiments.pipeline.tuning.results import Found, check_choice, write_results
 from experiments.pipeline.tuning.unseen import check_unseen
-from experiments.runs.config import describe_lm, describe_program, describe_questions
+from experiments.runs.config import describe_questions, request_of
+from experiments.runs.specs import CandidateSpec, StudySpec
 from optimizers.tuning.objective import Evaluator, LiveEvaluator, Objective
 from optimizers.tuning.samplers import grid_size, open_pruner, open_sampler
 from optimizers.tuning.signs import PRUNE_BELOW
@@ -37,6 +38,7 @@ from programs.inference import warm_up
 from programs.lms.calls.budget import PAID
 from signatures.common.costs import Costs
 from signatures.common.errors import UserError
+from signatures.common.specs import deciding, fields_of
 
 if TYPE_CHECKING:
     import dspy
@@ -236,27 +238,25 @@ def _request(
     config: TuneConfig,
     connection: "Connection",
 ) -> dict[str, Any]:
-    import json
-
-    request = {
-        "program": describe_program(student),
-        "lm": describe_lm(connection),
-        "corpus": getattr(getattr(student, "retrieve", None), "fingerprint", None),
-        "metric": {"name": config.metric.name, "definition": config.metric.definition},
-        "questions": describe_questions(questions),
-        "trainset": describe_questions(trainset) if trainset else None,
-        "knobs": knobs.describe(),
-        "candidates": config.candidates.describe(),
-        "cost": config.goal.cost,
-        "at_most": dict(config.goal.at_most),
-        "sampler": config.sampler,
-        "points": config.points if config.sampler == "grid" else None,
-        "prune": config.pruned,
-        **({"prune_below": config.prune_below} if config.pruned and config.prune_below != PRUNE_BELOW else {}),
-        "seed": config.seed,
-        "replay": None if config.replay is None else {"buy": config.buy},
-    }
-    return dict(json.loads(json.dumps(request, default=str)))  # as read back from the storage, to be compared
+    search = deciding(
+        StudySpec,
+        config if config.pruned else replace(config, prune_below=PRUNE_BELOW),
+        candidates=config.candidates.describe(),
+        cost=config.goal.cost,
+        at_most=dict(config.goal.at_most),
+        points=config.points if config.sampler == "grid" else None,
+        prune=config.pruned,
+        replay=None if config.replay is None else {"buy": config.buy},
+    )
+    return request_of(
+        student,
+        connection,
+        metric=config.metric.described,
+        questions=describe_questions(questions),
+        trainset=describe_questions(trainset) if trainset else None,
+        knobs=knobs.describe(),
+        **{name: value for name, value in search.items() if name not in fields_of(CandidateSpec)},
+    )
 
 
 def _made(

@@ -7,7 +7,7 @@ of its examples computed one by one.
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -292,20 +292,20 @@ def token_weights(examples: Sequence[EncodedExample], loss: str) -> list[float]:
     return [1 / sum(len(example.reply) for example in examples)] * len(examples)
 
 
-def _times(examples: Sequence[EncodedExample], weights: dict[str, float], chance: random.Random) -> Iterator[int]:
+def _times(examples: Sequence[EncodedExample], weights: Mapping[str, float], chance: random.Random) -> Iterator[int]:
     """Yield how often each example is used in an epoch."""
     for example in examples:
         weight = weights.get(example.skill, 1.0)
         yield int(weight) + (chance.random() < weight - int(weight))
 
 
-def epoch_size(examples: Sequence[EncodedExample], weights: dict[str, float], seed: int, epoch: int) -> int:
+def epoch_size(examples: Sequence[EncodedExample], weights: Mapping[str, float], seed: int, epoch: int) -> int:
     """Return how many examples all `batches` of an epoch have, without making them."""
     return sum(_times(examples, weights, random.Random(f"{seed}/{epoch}")))
 
 
 def batches(
-    examples: Sequence[EncodedExample], batch_size: int, weights: dict[str, float], seed: int, epoch: int
+    examples: Sequence[EncodedExample], batch_size: int, weights: Mapping[str, float], seed: int, epoch: int
 ) -> list[list[int]]:
     """Return the batches of an epoch as places in `examples`: shuffled, the same for the same arguments.
 

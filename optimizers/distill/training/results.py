@@ -33,7 +33,7 @@ def describe(training: Any, about: dict[str, Any]) -> dict[str, Any]:
         "sources": training.data.sources,
         "left_out": training.data.left_out,
         "resume_adapter_sha256": student.resumed_sha256,
-        "settings": training.settings.model_dump(mode="json"),
+        "settings": training.settings.as_dict(),
         "device": student.device.name,
         "bfloat16": student.device.bfloat16,
         "packed": student.packs,

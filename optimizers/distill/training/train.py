@@ -17,9 +17,10 @@ from optimizers.distill.training.divergence import Diverged, Skips, check_losses
 from optimizers.distill.training.lm.base_model import BaseModel, choose_device
 from optimizers.distill.training.lm.student import Student
 from optimizers.distill.training.log import LOG, TrainingStep, cut_log, write_step
-from optimizers.distill.training.settings import EXECUTION, TrainingSettings
+from optimizers.distill.training.settings import TrainingSettings
 from signatures.common.errors import UserError, one_line
 from signatures.common.interrupts import handled
+from signatures.common.specs import deciding
 from signatures.common.work import locked_folder
 
 MOST_DRAWS = 4_000_000  # random numbers that counting the steps of a run may take: about a second
@@ -391,7 +392,6 @@ class Training:
         return self.settings.hours is not None and self.seconds() >= self.settings.hours * 3600
 
     def _state(self) -> dict[str, Any]:
-        settings = self.settings.model_dump(mode="json")
         return {
             "step": self.step,
             "tokens": self.tokens,
@@ -400,7 +400,7 @@ class Training:
             "skipped": self.skips.total,
             "data": self.data.sha256,
             "base": self.student.base.sha256,
-            "settings": {name: value for name, value in settings.items() if name not in EXECUTION},
+            "settings": deciding(TrainingSettings, self.settings),
             "evaluated": self.evaluated,
         }
 

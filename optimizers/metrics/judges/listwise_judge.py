@@ -34,7 +34,7 @@ _NAME = re.compile(r"\banswer[\s_]?([1-9])\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedAnswers:
     """One question with the answers of several systems.
 
     Args:
@@ -101,7 +101,7 @@ class ListwiseJudge(dspy.Module):
         self.citing = dspy.Predict(CompareCitations)
         self.comparing = dspy.Predict(CompareAnswers)
 
-    def forward(self, comparison: Comparison) -> ListwiseVerdict:
+    def forward(self, comparison: ComparedAnswers) -> ListwiseVerdict:
         """Return the scores and rankings of all answers on every criterion that can be judged.
 
         Raises:
@@ -135,7 +135,7 @@ class ListwiseJudge(dspy.Module):
         return ListwiseVerdict(scores, rankings, reasons, order, misordered, unparsed, clamped)
 
     def _replies(
-        self, comparison: Comparison, order: Sequence[str]
+        self, comparison: ComparedAnswers, order: Sequence[str]
     ) -> list[tuple[tuple[str, ...], dspy.Prediction | None]]:
         """Return (criteria, reply) of each call; None for an unparseable reply."""
         answers = [

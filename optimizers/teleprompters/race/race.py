@@ -44,11 +44,11 @@ import dspy
 from optimizers.teleprompters.bootstrap import shuffled
 from optimizers.teleprompters.single import SINGLE
 from optimizers.teleprompters.task import (
-    Candidate,
     Optimizer,
     Option,
     Recording,
     Runs,
+    ScoredProgram,
     Task,
     always_fits,
     resolved_options,
@@ -568,7 +568,7 @@ def _optimize(arm: Arm, start: dspy.Module, task: Task) -> None:
         score_candidate(program, task, arm.name)
 
 
-def _note(arm: Arm, best: Candidate | None, outer: Recording, rung: Rung) -> None:
+def _note(arm: Arm, best: ScoredProgram | None, outer: Recording, rung: Rung) -> None:
     if best is not None:
         arm.program, arm.scores[rung.number] = best.program, dict(best.scores)
         outer.add(best.program, best.scores, f"race {rung.number}: {arm.name}")

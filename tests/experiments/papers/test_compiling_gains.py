@@ -9,7 +9,7 @@ from experiments.papers.compiling.gains import (
     FILE,
     ROWS_FILE,
     SIZES,
-    Comparison,
+    ComparedRows,
     app,
     as_text,
     draw_rows,
@@ -155,7 +155,7 @@ def comparison(scripted, retriever, tmp_path):
     connection = Connection("scripted", dspy.settings.lm, dspy.settings.adapter, None, "samples")
     splits = {"train": questions("train", 4), "dev": questions("dev", 4), "test": questions("test", 3)}
     records = Records(tmp_path / ROWS_FILE)
-    return engine, Comparison("rag", build("rag", retriever), splits, connection, 30, records, tmp_path)
+    return engine, ComparedRows("rag", build("rag", retriever), splits, connection, 30, records, tmp_path)
 
 
 @pytest.mark.slow
@@ -201,7 +201,7 @@ def test_a_made_row_is_asked_later_and_refused_with_other_settings(comparison, m
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Comparison, "_ask", stopped)
+        patch.setattr(ComparedRows, "_ask", stopped)
         with pytest.raises(KeyboardInterrupt):
             of.measure("bootstrap", 0)
     with pytest.raises(UserError, match=r"bootstrap/0 was made with other settings \(calls was 30 and is now 31\)"):

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from corpora.questions import Question, select
 from optimizers.distill.examples import Example, Message, by_skill
-from optimizers.distill.mixture import Mixture, counts_of, is_made, limit_made, mix, one_split_each, split_by_question
+from optimizers.distill.mixture import counts_of, is_made, limit_made, mix, one_split_each, split_by_question
+from optimizers.distill.specs import Mixture
 from signatures.common.errors import UserError
 
 

@@ -6,7 +6,8 @@ import dspy
 import pytest
 
 from corpora.questions import Question, SubQuestion
-from optimizers.distill.cov_rag import VerificationDistillation, VerificationSettings, answer_half
+from optimizers.distill.cov_rag import VerificationDistillation, answer_half
+from optimizers.distill.specs import VerificationSettings
 from optimizers.distill.student import StudentPrompts
 from optimizers.distill.trajectories import prompts_of
 from programs.cov_rag import CoVRAG
@@ -190,9 +191,9 @@ def test_halves_are_exact_and_depend_on_ids_alone():
     ("settings", "message"),
     [
         ({"answer_share": 2}, "from 0 to 1"),
-        ({"negatives": -1}, "at least 0"),
+        ({"negatives": -1}, "from 0"),
         ({"means": ["lies"]}, "Unknown means of making wrong responses 'lies'"),
-        ({"labels": "people"}, "Unknown labels 'people'"),
+        ({"labels": "people"}, "Unknown verdicts 'people'"),
         ({"means": []}, "need a means"),
     ],
 )

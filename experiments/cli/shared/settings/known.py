@@ -25,6 +25,7 @@ from typing import Any
 from experiments.cli.shared import options
 from experiments.cli.shared.options import PREFIX, parse_limits, with_option_groups
 from experiments.cli.shared.settings.approvals import approved_digest
+from experiments.runs.specs import Execution
 from programs.lms.spec import LMSpec, in_process
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import config_dir, expanded, sha256_bytes
@@ -48,8 +49,8 @@ OF_MODEL = _of("server", "address", "model")
 
 # What a file that is merely found may set: nothing here reaches a host, a key, a file outside of it, or code. Settings
 # that are not listed need approval, new ones too; `cache_bytes` because a small one deletes replies that were paid for.
-_LM = {field.label: field for field in fields_of(LMSpec).values()}
-_HARMLESS = {"budget", "threads", *(name for name, field in _LM.items() if field.field.trusted is False)}
+_FIELDS = {field.label: field for spec in (LMSpec, Execution) for field in fields_of(spec).values()}
+_HARMLESS = {"budget", *(name for name, field in _FIELDS.items() if field.field.trusted is False)}
 
 _NAME_OF_A_KEY = re.compile(r"key|token(?!s)|secret|password|credential|auth", re.IGNORECASE)
 _KEY = re.compile(
@@ -210,8 +211,8 @@ def _check_words(name: str, value: Any) -> None:
         raise UserError(f"{name} cannot be nan: name a number.")
     if isinstance(value, int) and value > _MOST:
         raise UserError(f"{name} cannot be more than {_MOST:.0e}: name a smaller number.")
-    if name in _LM:
-        _LM[name].check(value)
+    if name in _FIELDS:
+        _FIELDS[name].check(value)
     if name == "budget":
         parse_limits(value, name)
 

@@ -7,10 +7,8 @@ import pytest
 
 from experiments.pipeline.synthesis.mixing import mix_folders
 from experiments.pipeline.synthesis.opened import open_synthesis
-from optimizers.distill.cov_rag import VerificationSettings
 from optimizers.distill.examples import read_examples
-from optimizers.distill.genground import GroundingSettings
-from optimizers.distill.mixture import Mixture
+from optimizers.distill.specs import GroundingSettings, Mixture, VerificationSettings
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 

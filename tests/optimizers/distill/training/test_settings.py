@@ -17,7 +17,7 @@ def test_the_learning_rate_suits_the_method(method: str, rate: float) -> None:
     assert make_settings(method=method).learning_rate == rate
     assert make_settings(method=method, learning_rate=None).learning_rate == rate
     assert make_settings(method=method, learning_rate=0.5).learning_rate == 0.5
-    assert make_settings(method=method).model_dump(mode="json")["learning_rate"] == rate
+    assert make_settings(method=method).as_dict()["learning_rate"] == rate
 
 
 @pytest.mark.parametrize("name", ["base", "resume_adapter"])

@@ -3,7 +3,7 @@
 import pytest
 
 from optimizers.metrics.judges.answer_judge import CRITERIA, ranks
-from optimizers.metrics.judges.listwise_judge import Comparison, ListwiseJudge
+from optimizers.metrics.judges.listwise_judge import ComparedAnswers, ListwiseJudge
 from signatures.common.errors import UserError
 
 
@@ -15,7 +15,7 @@ def comparison(passages, number=0, systems=("rag", "cov", "plain"), **changes):
         "responses": {system: f"Said by nobody {position} [1]." for position, system in enumerate(systems)},
         "references": dict.fromkeys(systems, passages[:2]),
     }
-    return Comparison(**{**values, **changes})
+    return ComparedAnswers(**{**values, **changes})
 
 
 def shown(user):
