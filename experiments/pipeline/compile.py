@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from corpora.questions import Question
     from experiments.pipeline.compiling.estimate import CompileEstimate
     from optimizers.teleprompters.compile import Compiled
-    from optimizers.teleprompters.task import Task
+    from optimizers.teleprompters.task import ScoredProgram, Task
     from programs.artifact import Artifact
     from programs.lms.connect import Connection
 
