@@ -17,6 +17,7 @@ import dspy
 from optimizers.examples import Score
 from programs.parts.meter import Meter, metered, record
 from programs.parts.threads import run_all
+from signatures.common.costs import Costs, asked
 from signatures.common.errors import UserError
 from signatures.common.secrets import redact
 
@@ -37,24 +38,13 @@ class Outcome:
 
     id: str
     score: float | None
-    costs: dict[str, float]
+    costs: Costs
     seconds: float
     error: str | None = None
 
-    @property
-    def calls(self) -> float:
-        """LM calls, those that the cache answered included."""
-        return self.costs["calls"]
-
-    @property
-    def tokens(self) -> float:
-        """Prompt and completion tokens, those that the cache saved included."""
-        return self.costs["prompt_tokens"] + self.costs["completion_tokens"] + self.costs["cached_tokens"]
-
-    @property
-    def usd(self) -> float:
-        """Price of the calls in US dollars, of those that the cache answered the price when they were sent."""
-        return self.costs["usd"] + self.costs["cached_usd"]
+    def cost(self, name: str) -> float:
+        """Return calls, tokens or usd, replies from the cache included; or seconds, which are those of now."""
+        return float(self.seconds if name == "seconds" else asked(self.costs, name))
 
 
 def evaluate_examples(

@@ -25,6 +25,7 @@ from programs.lms.calls.control import Control, controlled, current_control, und
 from programs.parts.meter import Meter, beside, counts_so_far, metered, metered_beside, record_parallel
 from programs.parts.prediction import Listener, completed, hops_heard_by
 from programs.parts.threads import Threads, caught, run_all
+from signatures.common.costs import Costs
 from signatures.common.errors import UserError, one_line
 from signatures.types import Hop, Passage, Retriever, Similarity
 
@@ -95,7 +96,7 @@ class Stream:
 
     def __init__(self, begin: Callable[[Listener], Work]):
         self._begin = begin
-        self.costs: list[dict[str, float]] = []
+        self.costs: list[Costs] = []
 
     def __iter__(self) -> Iterator[Hop | dspy.Prediction]:
         """Yield the hops, then the prediction."""
@@ -128,7 +129,7 @@ class Stream:
 
     def _costing(self, tell: Listener) -> Listener:
         """Return a listener that keeps what was spent until a hop before it tells of the hop."""
-        costs = self.costs = list[dict[str, float]]()
+        costs = self.costs = list[Costs]()
 
         def heard(hop: Hop) -> None:
             costs.append(counts_so_far())  # in the thread of the work, whose meter this is

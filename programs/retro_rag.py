@@ -72,7 +72,9 @@ class RetroRAG(dspy.Module):
         retrieve: Ranks passages for a query.
         threshold: Agreement above which an answer is accepted (paper: t = 0.7; 0.5 suits HotpotQA, Figure 4).
         source_size: Passages kept as evidence (paper: N = 5).
-        inferential_size: Inferences kept as evidence, and new ones asked for per round (paper: K = 5).
+        inferential_size: Inferences kept as evidence (paper: K = 5).
+        limit_inferences: True asks for at most K useful new inferences per round; False, the paper's, for as many as
+            the passages support, of which the gates drop what does not help.
         k: Passages retrieved per round (paper: 5).
         max_rounds: Rounds at most (paper: 5).
         relevance_gate: P(yes) above which an inference counts as relevant to the question (paper: 0.5).
@@ -88,7 +90,11 @@ class RetroRAG(dspy.Module):
             (`parts/evidence/candidate_records.py`).
     """
 
-    PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "hotpotqa": {"threshold": 0.5}}
+    PRESETS: dict[str, dict[str, Any]] = {
+        "paper": {},
+        "hotpotqa": {"threshold": 0.5},
+        "small": {"limit_inferences": True},  # as the embedded LM was trained
+    }
     GATES: dict[str, Gate] = {"rounds": within("max_rounds"), "acceptance": ACCEPTANCE, "evidence": records_of.EVIDENCE}
 
     # Departure: the paper names its ablations (Table 2; the bools) in one sentence; Args says what each omits.
@@ -109,6 +115,7 @@ class RetroRAG(dspy.Module):
         inferential: bool = True,
         update: bool = True,
         evaluate_evidence: bool = True,
+        limit_inferences: bool = False,
         batch_weighing: int = 1,
     ):
         super().__init__()
@@ -125,7 +132,8 @@ class RetroRAG(dspy.Module):
         self.monitoring = dspy.Predict(prompts.AnswerFromEvidence)  # M_D
         self.agreement = dspy.Predict(prompts.JudgeAgreement)  # M_sc
         self.assessing = dspy.Predict(prompts.JudgeAnswer)  # declarative assessor
-        self.inferring = dspy.Predict(prompts.DrawInferences)  # M_IE
+        drawing = prompts.DrawFewInferences if limit_inferences else prompts.DrawInferences
+        self.inferring = dspy.Predict(drawing)  # M_IE
         self.relevance = dspy.Predict(prompts.JudgeRelevance)  # M_qr
         self.attribution = dspy.Predict(prompts.JudgeAttribution)  # M_ra
         self.searching = dspy.Predict(prompts.SearchFurther)  # M_R
@@ -260,9 +268,11 @@ class RetroRAG(dspy.Module):
         if not self.inferential or not state.source:
             return state, []
         shown = {"passages": state.source, "entities": state.entities, "question": state.question}
-        # Departure: the paper does not bound its inferences. We ask for at most K; all that a reply has are tested, but
-        # so that a runaway list does not cost any number of calls, only the first 2K new ones of at most 100 words.
-        reply = try_predict(self.inferring, limit=self.inferential_size, **shown)
+        if self.limit_inferences:
+            shown["limit"] = self.inferential_size
+        # Departure: the paper does not bound its inferences; here only the first 2K new ones of at most 100 words are
+        # tested, so that a runaway list does not cost any number of calls.
+        reply = try_predict(self.inferring, **shown)
         new = new_items(reply.inferences if reply else [], state.inferences, max_words=100)
         most = TESTED * self.inferential_size
         tested, untested = new[:most], new[most:]

@@ -58,8 +58,11 @@ class JudgeTiming(dspy.Signature):
 
 
 class ScoreRevision(dspy.Signature):
-    """Score the revised question: does it keep the meaning, is it clearer, and will a search find more with it?"""
+    """Score the revised question: does it keep the meaning, is it clearer, and will a search find with it what the
+    passages lack?
+    """
 
+    passages: list[Passage] = dspy.InputField(desc="found for the original question")
     question: str = dspy.InputField(desc="the original question")
     right_answers: list[str] = dspy.InputField(desc="any of them is right")
     revised_question: str = dspy.InputField()

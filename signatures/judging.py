@@ -2,6 +2,9 @@
 
 `JudgeAnswerMatch` asks what the judge of GenGround's semantic accuracy asks, and no more: whether the prediction
 implies the gold answer (https://arxiv.org/abs/2406.14891, appendix I). Departure: one prompt shows all gold answers.
+
+`JudgeHallucination` asks for the verdict of HalluQA (https://github.com/OpenMOSS/HalluQA). Departure: the words are
+ours and English, without the demonstrations of its Chinese prompt.
 """
 
 import dspy

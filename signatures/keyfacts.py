@@ -1,4 +1,8 @@
-"""Signatures of the key-facts builder ("How Credible Is an Answer From Retrieval-Augmented LLMs?", section 3)."""
+"""Signatures of the key-facts builder ("How Credible Is an Answer From Retrieval-Augmented LLMs?", section 3).
+
+Departure: the paper's prompt for the steps has demonstrations; ours has none. As in the paper, the facts are extracted
+without the references.
+"""
 
 import dspy
 

@@ -5,8 +5,9 @@ M_D (without), JudgeAgreement M_sc, WeighEvidence M_e, DrawInferences M_IE, Judg
 SearchFurther M_R. JudgeAnswer is its declarative assessor; NameEntities and WeighPieces have no counterpart.
 
 Departure: the prompts are figures that the paper's text lacks; the words are ours. That AnswerFromEvidence offers
-"unknown", that DrawInferences names a limit, and that a step on the way counts for evidence and inferences is not in
-the text, which speaks of failed answers, of as many inferences as possible, and of contributing to an answer.
+"unknown", and that a step on the way counts for evidence and inferences is not in the text, which speaks of failed
+answers, and of contributing to an answer. DrawFewInferences, which names a limit, takes the place of DrawInferences
+where a knob says so.
 
 Departure: the paper's matching query q_m, the question followed by the last search query, is shown as the two fields
 `question` and `query`; in the first round, and for equation 4, `query` is empty.
@@ -97,6 +98,19 @@ class WeighPieces(dspy.Signature):
 
 
 class DrawInferences(dspy.Signature):
+    """State all that follows from the passages about the entities: as many inferences as the passages support.
+
+    Each inference is one full sentence about one fact, understandable on its own, and rests on the passages alone.
+    Begin with those that help to answer the question; a fact that is needed on the way to the answer helps, too.
+    """
+
+    passages: list[Passage] = dspy.InputField()
+    entities: list[str] = dspy.InputField()
+    question: str = dspy.InputField()
+    inferences: list[str] = dspy.OutputField(desc="one sentence each, most useful first; empty when nothing follows")
+
+
+class DrawFewInferences(dspy.Signature):
     """State what follows from the passages about the entities and helps to answer the question.
 
     Each inference is one full sentence about one fact, understandable on its own, and rests on the passages alone. A

@@ -7,13 +7,15 @@ can be resumed.
 """
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
 
 from corpora.index.cluster import Cluster
 from corpora.index.embedding import Kept, step_dense
 from corpora.index.info import PARTS, EmbedderInfo, IndexInfo, Request, UpdateInfo, has_vectors
-from corpora.index.long_passages import note_long_passages
 from corpora.index.manifest import clear, exclusive, list_files, prepare, read_info, remove_leftovers, write_info
 from corpora.index.progress import progress_bar
 from corpora.index.replace import finish_replacing, rebuild_folder
@@ -24,7 +26,7 @@ from corpora.retrievers.dense import choose_kind
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
 from corpora.retrievers.settings import RetrievalSettings
 from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
-from signatures.common.errors import UserError, unknown
+from signatures.common.errors import UserError, UserNotice, unknown
 from signatures.common.files import FULL
 from signatures.common.versions import RETRIEVAL, installed_versions
 from signatures.common.work import new_folder
@@ -58,7 +60,7 @@ def build_index(
         settings: None for the defaults, which scored best in the benchmarks.
         cluster: Where passages are embedded; None for this process.
 
-    Warns with a `UserNotice` if passages are so long that they are documents (`corpora.index.long_passages`).
+    Warns with a `UserNotice` if passages are so long that they are documents (`LONG`).
 
     Raises:
         UserError: Unknown retriever, unusable corpus or folder, missing model, or a full disk.
@@ -111,6 +113,40 @@ def explained(folder: Path, then: str) -> Iterator[None]:
         if isinstance(error, PermissionError):
             raise UserError(f"{folder} cannot be written to: choose another folder.") from error
         raise
+
+
+# Bytes of a passage with id and title: about 1,600 English words or 3,300 Chinese characters, at least four times the
+# 512 tokens that most embedders read; five such passages exceed a context of 8,192 tokens. Of 13,938 paragraphs of
+# HotpotQA, 2WikiMultihopQA, MuSiQue and StrategyQA the longest has 8,306.
+LONG = 10_000
+
+
+def note_long_passages(store: PassageStore, first: int = 0) -> None:
+    """Warn with a `UserNotice` if passages are longer than `LONG`; it names the longest, and what to do.
+
+    Args:
+        store: The passages.
+        first: Row of the first passage that counts.
+    """
+    sizes = store.sizes()[first:]
+    count = int((sizes > LONG).sum())
+    if not count:
+        return
+    row = int(sizes.argmax())
+    (longest,) = store.passages(np.array([first + row]), np.zeros(1))
+    name = longest.id if len(longest.id) <= 60 else f"{longest.id[:60]}..."
+    warnings.warn(
+        UserNotice(
+            f"{count:,} of {len(sizes):,} passages are longer than {LONG:,} bytes (about 1,600 words); the longest, "
+            f"{name!r}, has {_size(int(sizes[row]))}. An embedder reads only the first few hundred words of a passage, "
+            "and a few such passages overflow the context of an LM: cut documents into passages of about 100 words."
+        ),
+        stacklevel=2,
+    )
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.0f} kB"
 
 
 def _build(

@@ -14,11 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corpora.index.build import build_parts, explained
+from corpora.index.build import build_parts, explained, note_long_passages
 from corpora.index.cluster import Cluster
 from corpora.index.embedding import Kept
 from corpora.index.info import CONTENT, IndexInfo, Request, UpdateInfo, canonical, has_vectors
-from corpora.index.long_passages import note_long_passages
 from corpora.index.manifest import INFO_FILE, clear, exclusive, read_info, refuse_foreign, remove_leftovers
 from corpora.index.progress import progress_bar
 from corpora.index.replace import complete_index, finish_replacing, update_folder

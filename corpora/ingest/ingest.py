@@ -39,8 +39,8 @@ from corpora.ingest.html import read_html
 from corpora.ingest.pdf import read_pdf
 from corpora.paragraphs import passage_id
 from corpora.passages import SECTION_DIVIDER, PassageRecord, write_passages
-from corpora.retrievers.store import utf8
 from signatures.common.errors import UserError, one_line
+from signatures.common.files import utf8
 from signatures.common.terminal import shown
 
 _CORE = "docProps/core.xml"

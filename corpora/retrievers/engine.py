@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from corpora.encoders.query_vectors import never
 from corpora.retrievers.explain import Explained, Place
-from corpora.retrievers.store import PassageStore, utf8
+from corpora.retrievers.store import PassageStore
 from signatures.common.errors import UserError
+from signatures.common.files import utf8
 from signatures.types import Passage
 
 Rows = NDArray[np.int64]

@@ -42,11 +42,6 @@ class Stored(NamedTuple):
     keys: bytes
 
 
-def utf8(text: str) -> str:
-    """Return `text` with "?" for lone surrogates (halves of a split emoji), which no engine accepts."""
-    return text.encode("utf-8", "replace").decode()
-
-
 def stored(passage: Passage) -> Stored:
     """Return what is stored of a passage.
 

@@ -19,6 +19,7 @@ from experiments.runs.calls import branches_spent, judging_spent, spent
 from experiments.runs.files import SUMMARY, Json, Row, read_rows, read_run, write_json
 from optimizers.metrics.groundedness import oracles_of
 from optimizers.metrics.scoring import COSTS, costs_known
+from signatures.common.costs import paid
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -397,10 +398,7 @@ class RunSummary:
 
 
 def _paid(of: Mapping[str, float], what: str) -> dict[str, float]:
-    return {
-        f"paid calls {what}": of["calls"] - of["cached_calls"],
-        f"paid tokens {what}": of["prompt_tokens"] + of["completion_tokens"],
-    }
+    return {f"paid {name} {what}": amount for name, amount in paid(of).of(("calls", "tokens")).items()}
 
 
 def _spread_cells(spread: Spread) -> tuple[str, ...]:

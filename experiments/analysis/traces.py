@@ -10,6 +10,7 @@ from experiments.analysis.compare import labels_of
 from experiments.runs.files import Json, Row, read_rows, read_run, repeat_of
 from experiments.runs.sources import evidence_line, source_line
 from optimizers.metrics.scoring import costs_known
+from signatures.common.costs import asked
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _cells(row: Row | None) -> dict[str, str]:
     if row is None:
         return {"answer": "not answered in this run"}
     answer = row["answer"] or "no answer"
-    tokens = row["prompt_tokens"] + row["completion_tokens"] + row["cached_tokens"]
+    tokens = asked(row, "tokens")
     return {
         "answer": f"{answer} (abstained)" if row["abstained"] else answer,
         "response": row["response"] if row["response"] != row["answer"] else "",

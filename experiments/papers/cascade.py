@@ -26,13 +26,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from experiments.analysis.report.plots import empty_figure
+from experiments.analysis.report.plots import empty_figure, write_png
 from experiments.analysis.statistics import mean_of, paired
 from experiments.papers.cascade_runs import ASKED, METRICS, Recorded, as_samples, rankings_of, recorded, vote
 from experiments.papers.command import help_of, run_command, say
 from experiments.papers.embedded_lm import student
 from experiments.papers.embedded_lm.student_sets import SETS, Runs, open_lms, open_set
+from optimizers.cascade import fitting
 from optimizers.cascade.fitting import (
+    GAIN,
+    LOGISTIC,
     SHARES,
     CascadeSample,
     as_record,
@@ -41,8 +44,6 @@ from optimizers.cascade.fitting import (
     threshold_for,
     threshold_of_share,
 )
-from optimizers.cascade.rules import GAIN, LOGISTIC
-from signatures.common.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,28 +66,10 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Outcomes:
-    """Score and cost of each question, in order.
+class Outcomes(fitting.Outcomes):
+    """F1 and tokens of each question, and the share of the questions that went to an expensive program."""
 
-    Args:
-        scores: F1.
-        costs: Tokens.
-        asked: Share of the questions that went to an expensive program.
-    """
-
-    scores: list[float]
-    costs: list[float]
     asked: float = 0.0
-
-    @property
-    def score(self) -> float:
-        """The mean score."""
-        return float(np.mean(self.scores))
-
-    @property
-    def cost(self) -> float:
-        """The mean cost."""
-        return float(np.mean(self.costs))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the means as JSON."""
@@ -324,8 +307,7 @@ def draw(sets: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     figure, canvas = empty_figure(6.2 * len(sets), 4.6)
     for axes, (name, record) in zip(figure.subplots(1, len(sets), squeeze=False)[0], sets.items(), strict=True):
         _panel(axes, name, record)
-    with atomic_write(path, "wb") as file:
-        canvas.print_png(file)
+    write_png(canvas, path)
 
 
 def _panel(axes: "Axes", name: str, record: Mapping[str, Any]) -> None:

@@ -10,11 +10,13 @@ artifact says so, the checkpoint stays, and the compilation can be resumed with 
 whole compilation, all its sessions together, except for seconds, which are those of a session.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.analysis.summary import percent
 from experiments.pipeline.compiling.checkpoint import (
     CandidateLog,
     Checkpoint,
@@ -25,24 +27,77 @@ from experiments.pipeline.compiling.checkpoint import (
 from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.compiling.estimate import CompileEstimate, compile_estimate
 from experiments.pipeline.compiling.frozen import freeze_compiled, relative_path
-from experiments.pipeline.compiling.progress import CompileProgress
-from experiments.pipeline.compiling.questions import divided
-from experiments.pipeline.compiling.request import compile_request, describe, task_of
+from experiments.pipeline.compiling.request import compile_request, describe, divided, task_of
 from experiments.pipeline.corpus_notes import gold_note, retrieves, simulated_note
 from experiments.runs.config import RunConfig
 from experiments.runs.files import read_rows
 from programs.inference import warm_up
 from programs.lms.calls.control import controlled
 from signatures.common.errors import UserError
+from signatures.common.progress import ProgressLine
 
 if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
+    from experiments.pipeline.compiling.estimate import CompileEstimate
     from optimizers.teleprompters.compile import Compiled
-    from optimizers.teleprompters.task import Task
+    from optimizers.teleprompters.task import ScoredProgram, Task
     from programs.artifact import Artifact
     from programs.lms.connect import Connection
+
+
+class CompileProgress(ProgressLine):
+    """Shows runs, demonstrations and candidates.
+
+    Args:
+        estimate: Shown first; its runs are the length of the bar.
+        metric: Name of the metric.
+        shown: False prints nothing.
+    """
+
+    def __init__(self, estimate: "CompileEstimate", metric: str, *, shown: bool):
+        total = estimate.runs.student + estimate.runs.teacher
+        columns = ("what", "short bar", "count", "left")
+        super().__init__(f"Compile ({estimate.optimizer})", *columns, total=total, shown=shown)
+        self.update(visible=total > 0)
+        self._estimate, self._metric = estimate, metric
+        self._accepted = self._count = 0
+        self._best_mean: float | None = None
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Show the progress inside the block."""
+        self.say(str(self._estimate))
+        with self:
+            yield
+
+    def ran(self) -> None:
+        """Count a run of a program on a question."""
+        self.update(advance=1)
+
+    def tried(self, tried: int, accepted: int) -> None:
+        """Show how many training questions make demonstrations."""
+        self._accepted = accepted
+        self._describe()
+
+    def scored(self, candidate: "ScoredProgram") -> None:
+        """Show a candidate that was scored."""
+        self._count += 1
+        if candidate.complete and (self._best_mean is None or candidate.mean > self._best_mean):
+            self._best_mean = candidate.mean
+        part = "" if candidate.complete else " (not the whole validation set)"
+        self.say(
+            f"{candidate.label}: {self._metric} {percent(candidate.mean)} on {len(candidate.scores)} questions{part}, "
+            f"{candidate.n_calls:,} LM calls so far"
+        )
+        self._describe()
+
+    def _describe(self) -> None:
+        figures = [f"{self._accepted} accepted"] if self._accepted else []
+        if self._best_mean is not None:
+            figures = [f"{self._count} candidates", f"best {percent(self._best_mean)}"]
+        self.update(", ".join([f"Compile ({self._estimate.optimizer})", *figures]))
 
 
 SAVE_SECONDS = 5.0  # between two writings of the cost so far

@@ -325,11 +325,10 @@ def _ask(connection: "Connection", config: LMSpec) -> Iterator[Check]:
             yield _structured(connection)
             started, before = time.perf_counter(), meter.counts()
             yield _demo_question()
-            seconds, after = time.perf_counter() - started, meter.counts()
+            seconds, spent = time.perf_counter() - started, meter.counts() - before
         except _errors() as error:
             yield Check("calls", "failed", one_line(error), _cure(config))
             return
-    spent = {name: after[name] - before[name] for name in after}
     yield _thinking(connection, meter.counts())
     yield _speed(spent, seconds)
 

@@ -33,6 +33,7 @@ from experiments.runs.files import (
 from optimizers.metrics.judges.answer_judge import judged_by
 from programs.inference import warm_up
 from programs.lms.calls.control import controlled
+from signatures.common.costs import paid, total
 from signatures.common.errors import UserError
 from signatures.common.logs import event, with_texts
 
@@ -91,20 +92,18 @@ def estimate(questions: int, max_calls: int, *, rows: Sequence[Row] = (), thread
             answered by the cache alone are ignored.
         threads: Questions answered in parallel, as they were for `rows`.
     """
-    paid = [row for row in rows if row["error"] is None and row["calls"] > row["cached_calls"]]
+    measured = [row for row in rows if row["error"] is None and row["calls"] > row["cached_calls"]]
     calls = questions * max_calls
-    if not paid:
+    if not measured:
         return unmeasured(questions, calls)
-    paid_calls = sum(row["calls"] - row["cached_calls"] for row in paid)
-    tokens = sum(row["prompt_tokens"] + row["completion_tokens"] for row in paid)
-    usd = sum(row["usd"] for row in paid)
+    spent = total(map(paid, measured), ("calls", "tokens", "usd"))
     return Estimate(
         questions=questions,
         calls=calls,
-        tokens=round(calls * tokens / paid_calls),
-        seconds=questions * sum(row["seconds"] for row in paid) / len(paid) / threads,
-        usd=calls * usd / paid_calls if usd else None,
-        measured=len(paid),
+        tokens=round(calls * spent["tokens"] / spent["calls"]),
+        seconds=questions * sum(row["seconds"] for row in measured) / len(measured) / threads,
+        usd=calls * spent["usd"] / spent["calls"] if spent["usd"] else None,
+        measured=len(measured),
     )
 
 

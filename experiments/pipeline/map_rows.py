@@ -3,11 +3,11 @@
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from experiments.pipeline.parallel.thread_pool import ThreadPool
+from experiments.pipeline.parallel.thread_pool import ThreadPool, take_all
 from experiments.runs.files import SYNC_SECONDS, Json, Row, RowLog, open_run, read_rows, run_lock
-from programs.lms.calls.control import GRACE, Control, controlled
+from programs.lms.calls.control import controlled
 from programs.lms.calls.metered import LMUnavailable
 from signatures.common.errors import UserError, user_error_within
 from signatures.common.progress import ProgressLine
@@ -82,33 +82,16 @@ def map_rows(
                         return cause  # the LM answers others
                     raise
 
-            def write(row: Row) -> None:
-                log.append(row)
-                advance()
+            failed: list[UserError] = []
 
-            failed = _collect(ThreadPool(row_of, waiting, threads=threads), write, control)
+            def take(result: Row | UserError) -> None:
+                if isinstance(result, UserError):
+                    failed.append(result)
+                else:
+                    log.append(result)
+                    advance()
+
+            take_all(ThreadPool(row_of, waiting, threads=threads), take, control)
         if failed:
             raise UserError(f"{len(failed)} of {len(waiting)} items failed; resume to ask them again. {failed[0]}")
         return read_rows(out)
-
-
-def _collect(pool: ThreadPool[Any, Row | UserError], write: Callable[[Row], None], control: Control) -> list[UserError]:
-    failed: list[UserError] = []
-
-    def add(result: Row | UserError) -> None:
-        failed.append(result) if isinstance(result, UserError) else write(result)
-
-    try:
-        for outcome in pool:
-            if outcome.result is None:
-                raise outcome.error or RuntimeError("An item ended with neither row nor error.")
-            add(outcome.result)
-    except BaseException as error:
-        pool.stop()
-        if isinstance(error, KeyboardInterrupt):
-            control.stop()
-        for outcome in pool.within(GRACE):
-            if outcome.result is not None:
-                add(outcome.result)
-        raise
-    return failed

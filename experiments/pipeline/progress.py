@@ -10,6 +10,7 @@ from rich.markup import escape
 from experiments.analysis.summary import percent
 from experiments.runs.files import Row
 from programs.lms.calls.control import controlled
+from signatures.common.costs import paid
 from signatures.common.logs import event
 from signatures.common.progress import ProgressLine
 
@@ -46,8 +47,8 @@ class RunProgress(ProgressLine):
         score = row["scores"].get(self._metric)
         self._totals["scored"] += score is not None
         self._totals["score"] += score or 0.0
-        self._totals["calls"] += row["calls"] - row["cached_calls"]  # as the tokens: cached replies are free
-        self._totals["tokens"] += row["prompt_tokens"] + row["completion_tokens"]
+        for name, amount in paid(row).items():
+            self._totals[name] += amount
         self._totals["errors"] += row["error"] is not None
 
     def _figures(self) -> str:

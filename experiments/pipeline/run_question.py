@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from experiments.runs.config import RunConfig
 from experiments.runs.files import Row
 from optimizers.metrics.metric import Metric
-from programs.lms.calls.metered import LMUnavailable
-from programs.lms.sampling import fresh_samples
+from programs.lms.calls.metered import LMUnavailable, fresh_samples
 from programs.lms.tracing.calls import LMCall, asked_by, calls_heard_by
 from programs.parts.meter import Meter, metered
 from programs.parts.prediction import completed, original_of
+from signatures.common.costs import Costs
 from signatures.common.errors import user_error_within
 from signatures.common.secrets import redact
 from signatures.types import Passage, plain_metadata
@@ -70,7 +70,7 @@ def scored(
     silent: Exception | None = None
     scores: dict[str, float | None] = {}
     unparsed: dict[str, int] = {}
-    judging = Meter()
+    judging = Costs()
     keep = None if calls is None else calls.append
     for metric in metrics:
         with metered() as meter, asked_by(metric.name), calls_heard_by(keep):
@@ -81,12 +81,10 @@ def scored(
                     raise
                 scores[metric.name], silent = None, error
         counts = meter.counts()
-        judging.add(**{name: counts[name] for name in _JUDGING})
+        judging += counts.of(_JUDGING)
         if counts["parse_failures"]:
             unparsed[metric.name] = int(counts["parse_failures"])
-    spent = judging.counts()
-    judged = {name: spent[name] for name in _JUDGING} if spent["calls"] else {}
-    return {"scores": scores, "unparsed": unparsed, "judging": judged}, silent
+    return {"scores": scores, "unparsed": unparsed, "judging": judging if judging["calls"] else {}}, silent
 
 
 def _thinking(program: "dspy.Module", meter: Meter) -> Row:

@@ -29,7 +29,6 @@ import mmap
 import os
 import struct
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, Self
@@ -37,6 +36,7 @@ from typing import IO, NamedTuple, Self
 from corpora.compressed import lines_of, reading, unpacked
 from experiments.runs.files import CALLS, COSTS, ROWS, Json, Row, RowKey, RowLog, checked_lines
 from experiments.runs.models import Spent
+from signatures.common.costs import Costs, total
 from signatures.common.errors import UserError, UserNotice
 from signatures.common.secrets import redacted
 from signatures.common.strict_json import parse_strict_json
@@ -248,10 +248,10 @@ COUNTED = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "usd",
 def log_unfinished(folder: Path, costs: Iterable[Mapping[str, float]]) -> None:
     """Append a line with the summed costs of questions without a row, unless they cost nothing."""
     costs = list(costs)
-    total = added(costs)
-    if total.get("calls"):
+    summed = added(costs)
+    if summed["calls"]:
         with RowLog(folder, COSTS) as log:
-            log.append({"unfinished": len(costs), **total})
+            log.append({"unfinished": len(costs), **summed})
 
 
 def log_branches(folder: Path, cost: Mapping[str, float], *, judging: Mapping[str, float]) -> None:
@@ -262,12 +262,9 @@ def log_branches(folder: Path, cost: Mapping[str, float], *, judging: Mapping[st
             log.append({"branches": True, **added([cost]), **judged})
 
 
-def added(costs: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def added(costs: Iterable[Mapping[str, float]]) -> Costs:
     """Return the sums of what is counted."""
-    total: Counter[str] = Counter()
-    for cost in costs:
-        total.update({name: cost.get(name) or 0 for name in COUNTED})
-    return {name: total[name] for name in COUNTED}
+    return total(costs, COUNTED)
 
 
 def spent(folder: Path) -> dict[str, float]:
@@ -287,10 +284,8 @@ def branches_spent(folder: Path) -> dict[str, float]:
 
 def judging_spent(folder: Path) -> dict[str, float]:
     """Return the cost of a run's judge in all sessions; empty without a judge."""
-    total: Counter[str] = Counter()
-    for row in [*_lines(folder / ROWS), *_lines(folder / COSTS)]:
-        total.update(row.get("judging") or {})
-    return dict(total)
+    rows = [*_lines(folder / ROWS), *_lines(folder / COSTS)]
+    return sum((Costs(row.get("judging") or {}) for row in rows), start=Costs())
 
 
 def _lines(path: Path) -> list[Json]:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from experiments.service.leaving import in_thread
+from signatures.common.costs import Costs
 from signatures.common.errors import UserError, user_error_within
 from signatures.common.logs import event, with_texts
 from signatures.types import Passage, Retriever
@@ -246,7 +247,7 @@ class Answering:
         from programs.tracing.questions import question_span
 
         limits: Any = self.limits.budget
-        costs, number, scope = _Costs(), 0, asyncio.timeout(self.limits.seconds)
+        costs, number, scope = _Steps(), 0, asyncio.timeout(self.limits.seconds)
         try:
             traced = question_span(self.answerer.program, question, id=id)
             with traced as span, metered() as meter, limited_by(Budget(**limits)):
@@ -296,21 +297,20 @@ async def _closing(stream: Any) -> AsyncIterator[Any]:
         await iterator.aclose()
 
 
-class _Costs:
+class _Steps:
     """What steps cost: the difference of counts and time between two looks."""
 
     def __init__(self) -> None:
         self._begun = self._then = time.perf_counter()
-        self._before: dict[str, float] = dict.fromkeys(_COSTS, 0)
+        self._before = Costs()
 
-    def since_last(self, counts: dict[str, float]) -> dict[str, float]:
+    def since_last(self, counts: Costs) -> Costs:
         now = time.perf_counter()
-        cost = {name: counts[name] - self._before[name] for name in _COSTS}
-        cost["seconds"] = round(now - self._then, 3)
-        self._before, self._then = {name: counts[name] for name in _COSTS}, now
+        cost = Costs((counts - self._before).of(_COSTS), seconds=round(now - self._then, 3))
+        self._before, self._then = counts, now
         return cost
 
-    def at_end(self, counts: dict[str, float]) -> dict[str, dict[str, float]]:
+    def at_end(self, counts: Costs) -> dict[str, dict[str, float]]:
         rest = self.since_last(counts)
         return {"cost": {**counts, "seconds": round(time.perf_counter() - self._begun, 3)}, "rest_cost": rest}
 

@@ -13,22 +13,24 @@ import ipaddress
 import json
 import logging
 import math
-import multiprocessing
 import os
 import signal
 import socket
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from experiments.pipeline.parallel.process_pool import (
+    Child,
     can_fork,
-    end_processes,
+    end_all,
     exit_reason,
+    forking,
     packed_error,
     receive,
     send,
@@ -36,9 +38,9 @@ from experiments.pipeline.parallel.process_pool import (
 )
 from experiments.service.answering import Failure, Limits
 from experiments.service.guards import LOOPBACK
-from experiments.service.waiting import Waiting
 from programs.parts.threads import daemon
 from signatures.common.errors import UserError, user_error_within
+from signatures.common.interrupts import handled
 from signatures.common.logs import event
 from signatures.common.secrets import register
 
@@ -290,12 +292,6 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LAST_WORDS = 5.0  # seconds for a process to end after it was told to
 
 
-@dataclass(frozen=True)
-class _Member:
-    process: Any
-    link: Pipe
-
-
 def check_processes(processes: int, width: int) -> None:
     """Raise UserError if a service cannot be divided so."""
     if processes > 1 and not (can_fork() and hasattr(socket, "SO_REUSEPORT")):
@@ -331,7 +327,7 @@ def serve_in_processes(
         KeyboardInterrupt: SIGINT came, and all processes have ended.
     """
     signals = _Signals()
-    with contextlib.closing(_alone_at(holder)), signals.passed_on():
+    with contextlib.closing(_alone_at(holder)), handled(dict.fromkeys(_SIGNALS, signals.pass_on)):
         # Only now, since sockets with this option share a port, also with those of another service.
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         try:
@@ -341,7 +337,7 @@ def serve_in_processes(
                 ready(facts[0])
             _until_ended(signals)
         finally:
-            _end(signals.members)
+            end_all(signals.members, _LAST_WORDS)
     if signals.came:  # with the handlers of before
         signal.raise_signal(signals.came[0])
 
@@ -369,26 +365,17 @@ class _Signals:
 
     def __init__(self) -> None:
         self.came: list[int] = []
-        self.members: list[_Member] = []
+        self.members: list[Child] = []
         self._kept: list[int] = []  # came while processes were being started
 
-    @contextlib.contextmanager
-    def passed_on(self) -> Iterator[None]:
-        """Pass signals on in the block."""
-        before = {number: signal.signal(number, self._pass_on) for number in _SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def started(self, members: list[_Member]) -> None:
+    def started(self, members: list[Child]) -> None:
         """Take the processes, and send them what came in the meantime."""
         self.members += members
         while self._kept:
             self._send(self._kept.pop(0))
 
-    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+    def pass_on(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
         self.came.append(number)
         if self.members:
             self._send(number)
@@ -403,31 +390,20 @@ class _Signals:
 
 
 def _start(signals: _Signals, processes: int, holder: socket.socket, work: Work) -> None:
-    context = multiprocessing.get_context("fork")
-    sys.stdout.flush()
-    sys.stderr.flush()
-    members: list[_Member] = []
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # in a process until it can end in order
-    try:
-        for number in range(processes):
-            if signals.came:  # another thread of this process may get a signal that is blocked here
-                break
-            ours, theirs = context.Pipe()
-            inherited = [ours, *(member.link for member in members)]
-            process = context.Process(target=_run_process, args=(number, theirs, inherited, holder, work), daemon=True)
-            process.start()
-            theirs.close()
-            members.append(_Member(process, ours))
-    finally:
-        signals.started(members)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    members: list[Child] = []
+    with forking(members, _SIGNALS) as start:
+        try:
+            for number in range(processes):
+                if signals.came:  # another thread of this process may get a signal that is blocked here
+                    break
+                start(_run_process, number, holder, work)
+        finally:
+            signals.started(members)
 
 
-def _run_process(number: int, link: Pipe, inherited: list[Pipe], holder: socket.socket, work: Work) -> None:
+def _run_process(link: Pipe, number: int, holder: socket.socket, work: Work) -> None:
     try:
         os.setpgid(0, 0)  # the first process passes on what a terminal sends; it must not come twice
-        for other in inherited:  # else no process would notice that the first one has ended
-            other.close()
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # else a terminal may stop a process that writes to it
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -494,19 +470,65 @@ def _until_ended(signals: _Signals) -> None:
                 raise _died(member)
 
 
-def _died(member: _Member) -> BaseException:
+def _died(member: Child) -> BaseException:
     with contextlib.suppress(EOFError, OSError):
         return unpacked_error(receive(member.link)["failed"])
-    member.process.join(_LAST_WORDS)
-    code = member.process.exitcode
-    cure = " Start fewer." if code == -9 else ""
-    return UserError(f"A process of the service ended unexpectedly: {exit_reason(code)}.{cure}")
+    reason = exit_reason(member.process, _LAST_WORDS)
+    cure = " Start fewer." if member.process.exitcode == -signal.SIGKILL else ""
+    return UserError(f"A process of the service ended unexpectedly: {reason}.{cure}")
 
 
-def _end(members: list[_Member]) -> None:
-    end_processes([member.process for member in members], _LAST_WORDS)
-    for member in members:
-        member.link.close()
+Connection = TypeVar("Connection")
+
+
+class Waiting(Generic[Connection]):
+    """Says which connection is closed first.
+
+    First those that are idle between two requests, the one that has waited longest. Then those without a whole request,
+    of the address that has most of them the oldest. So nobody keeps others out by half requests: who has another
+    address loses nothing, and who has the same, such as all on the loopback address or behind a proxy, has as long to
+    send a request as it takes to open all connections anew.
+    """
+
+    def __init__(self) -> None:
+        self._idle: dict[Connection, None] = {}  # in order of arrival, like those below
+        self._begun: defaultdict[str, dict[Connection, None]] = defaultdict(dict)
+        self._address: dict[Connection, str] = {}
+
+    def add(self, connection: Connection, client: Any, *, idle: bool = False) -> None:
+        """Add a connection, as the last; one that is there keeps its place unless it was idle and is no longer.
+
+        Args:
+            connection: What waits.
+            client: Host and port; None if unknown.
+            idle: Between two requests.
+        """
+        if idle:
+            self.remove(connection)
+            self._idle[connection] = None
+        elif connection not in self._address:
+            self._idle.pop(connection, None)
+            address = self._address[connection] = _share(client)
+            self._begun[address][connection] = None
+
+    def remove(self, connection: Connection) -> None:
+        """Remove a connection, if it is there."""
+        self._idle.pop(connection, None)
+        if (address := self._address.pop(connection, None)) is not None:
+            del self._begun[address][connection]
+            if not self._begun[address]:
+                del self._begun[address]
+
+    def first(self) -> Connection | None:
+        """Return the connection to close; None if none waits."""
+        most = self._idle or max(self._begun.values(), key=len, default={})
+        return next(iter(most), None)
+
+
+def _share(client: Any) -> str:
+    """Return the address whose connections count together: of IPv6 the network, in which one host has any address."""
+    host = str(client[0]) if client else ""
+    return ipaddress.ip_address(host.partition("%")[0]).exploded[:19] if ":" in host else host
 
 
 HEAD_BYTES = 1 << 16

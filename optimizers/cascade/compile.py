@@ -130,8 +130,8 @@ def ask_both(
         elif one.score is None or returned is None:
             undefined += 1
         else:
-            added = other.tokens - one.tokens if cascade.before else other.tokens
-            samples.append(CascadeSample(one.id, features[one.id], one.score, returned, one.tokens, added))
+            tokens, added = one.cost("tokens"), other.cost("tokens") - (one.cost("tokens") if cascade.before else 0)
+            samples.append(CascadeSample(one.id, features[one.id], one.score, returned, tokens, added))
     return AskedSamples(samples, undefined, len(errors), errors[0] if errors else None)
 
 

@@ -166,6 +166,20 @@ VERIFICATION_METRICS = (
         needs=_HOPS,
     ),
     Metric(
+        "revision[direct]",
+        f"Share of drafts that were right and stayed so (figure 5), {_HOP_MATCH}",
+        share("direct"),
+        _GENGROUND,
+        needs=_HOPS,
+    ),
+    Metric(
+        "revision[corrected]",
+        f"Share of drafts that were wrong and were corrected (figure 5), {_HOP_MATCH}",
+        share("revised"),
+        _GENGROUND,
+        needs=_HOPS,
+    ),
+    Metric(
         "revision[failure]",
         f"Share of drafts that were wrong and stayed so, {_HOP_MATCH}",
         share("failure"),

@@ -26,6 +26,7 @@ from optimizers.metrics.fields import (
 )
 from programs.parts.meter import record
 from signatures.citation_marks import strip_citations
+from signatures.common.costs import asked, paid
 
 Score = Callable[[Any, Any], float | None]
 OracleScore = Callable[[Any, Any, Entails], float | None]
@@ -185,22 +186,20 @@ def _cost(name: str, definition: str, count: Callable[[Mapping[str, Any]], float
 
 def tokens_of(row: Mapping[str, Any]) -> float:
     """Return the prompt and completion tokens of a row, those that the cache saved included."""
-    return float(row["prompt_tokens"] + row["completion_tokens"] + row["cached_tokens"])
+    return float(asked(row, "tokens"))
 
 
 COSTS = {
-    "lm_calls": _cost("lm_calls", "LM calls the program asked for.", lambda row: float(row["calls"])),
-    "paid_calls": _cost(
-        "paid_calls", "LM calls that the cache did not answer.", lambda row: float(row["calls"] - row["cached_calls"])
-    ),
+    "lm_calls": _cost("lm_calls", "LM calls the program asked for.", lambda row: row["calls"]),
+    "paid_calls": _cost("paid_calls", "LM calls that the cache did not answer.", lambda row: paid(row)["calls"]),
     "tokens": _cost("tokens", "Prompt and completion tokens of all LM calls, cache hits included.", tokens_of),
     "paid_tokens": _cost(
         "paid_tokens",
         "Prompt and completion tokens of the LM calls that the cache did not answer.",
-        lambda row: float(row["prompt_tokens"] + row["completion_tokens"]),
+        lambda row: paid(row)["tokens"],
     ),
-    "rounds": _cost("rounds", "LM calls in sequence: parallel calls count once.", lambda row: float(row["rounds"])),
+    "rounds": _cost("rounds", "LM calls in sequence: parallel calls count once.", lambda row: row["rounds"]),
     "seconds": _cost(
-        "seconds", "Wall-clock seconds of one question, with others in parallel.", lambda row: float(row["seconds"])
+        "seconds", "Wall-clock seconds of one question, with others in parallel.", lambda row: row["seconds"]
     ),
 }

@@ -21,6 +21,7 @@ import dspy
 
 from programs.lms.calls.metered import Reply, calls_recorded
 from programs.parts.meter import Meter
+from signatures.common.context import set_within
 from signatures.common.errors import UserError
 from signatures.common.strict_json import parse_strict_json
 from signatures.common.work import AppendedFile, json_line
@@ -122,12 +123,8 @@ def remembering(memory: Memory, *, as_sent: bool = True) -> Iterator[Meter]:
 
     `as_sent` and what it yields are those of `programs.lms.calls.metered.calls_recorded`.
     """
-    token = _memory.set(memory)
-    try:
-        with calls_recorded(memory, as_sent=as_sent) as known:
-            yield known
-    finally:
-        _memory.reset(token)
+    with set_within(_memory, memory), calls_recorded(memory, as_sent=as_sent) as known:
+        yield known
 
 
 class RememberingRetriever:

@@ -170,7 +170,7 @@ class Record:
         _, outcomes = self._outcomes.setdefault(id_of(leaf), (leaf, {}))
         outcome = outcomes.get(metric)
         if outcome is None:
-            outcome = outcomes[metric] = Outcome(id, leaf.scores[metric], {**_NONE, **leaf.costs}, 0.0)
+            outcome = outcomes[metric] = Outcome(id, leaf.scores[metric], _NONE + leaf.costs, 0.0)
         return outcome
 
     def check(self, run: Mapping[str, Any], examples: Sequence[dspy.Example] = ()) -> None:
@@ -308,25 +308,10 @@ def _check_header(header: _Header) -> None:
         raise KeyError("program")
 
 
-def load_memories(folder: Path | str) -> dict[str, Memory]:
-    """Return what is known of each question, by id; empty if nothing was recorded."""
-    path, kept = Path(folder) / REPLIES, dict[str, list[Json]]()
-    for value in read_members(path):
-        kept.setdefault(_id_of(value, path), []).append(value)
-    return {id: _memory(found, path) for id, found in kept.items()}
-
-
 def _id_of(value: Any, path: Path) -> str:
     if not isinstance(value, dict) or not isinstance(value.get("id"), str):
         raise _damaged(path, "a member is of no question")
     return str(value["id"])
-
-
-def _memory(kept: Sequence[Json], path: Path) -> Memory:
-    try:
-        return Memory(kept)
-    except (TypeError, KeyError, ValueError, IndexError, AttributeError) as error:
-        raise _damaged(path, one_line(error)) from None
 
 
 class RecordLog:
@@ -358,7 +343,10 @@ class RecordLog:
 
     def memory(self, id: str) -> Memory:
         """Return what is known of a question, read from the file."""
-        return _memory([read_place(self._path, place) for place in self._places.get(id, [])], self._path)
+        try:
+            return Memory([read_place(self._path, place) for place in self._places.get(id, [])])
+        except (TypeError, KeyError, ValueError, IndexError, AttributeError) as error:
+            raise _damaged(self._path, one_line(error)) from None
 
     def add_memory(self, id: str, memory: Memory) -> None:
         """Write what a question's memory has learned since the last time."""

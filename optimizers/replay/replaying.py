@@ -20,15 +20,13 @@ from programs.parts.gates import Decided, listening
 from programs.parts.knobs import check_knobs, with_knobs
 from programs.parts.meter import Meter, metered
 from programs.parts.threads import run_all
+from signatures.common.costs import Costs, asked
 from signatures.common.errors import UserError, one_line
 
 
 @dataclass(frozen=True)
 class Unseen(Outcome):
     """A question whose branch was never recorded: it has no score, and its costs are those of nothing."""
-
-
-_NOTHING = Meter().counts()
 
 
 def replay(record: Record, knobs: Mapping[str, Any], *, metric: str, ids: Sequence[str] | None = None) -> list[Outcome]:
@@ -60,7 +58,7 @@ def outcome_of(record: Record, id: str, root: Any, setting: Mapping[str, Any], m
 
 def unseen(id: str) -> Unseen:
     """Return the outcome of a question whose branch was never recorded."""
-    return Unseen(id, None, _NOTHING, 0.0)
+    return Unseen(id, None, Costs(), 0.0)
 
 
 def count_unseen(outcomes: Sequence[Outcome]) -> int:
@@ -128,32 +126,23 @@ class Runner:
                     self._pay(meter, answered)
             if len(memory) == known:
                 break
-        costs = {name: count for name, count in meter.counts().items() if count}
         return Leaf.model_validate_json(
             Leaf(
                 root=dict(self.record.root(knobs)),
                 path=[DecisionStep(gate=each.gate, values=each.values, decision=each.decision) for each in path],
                 scores=self.scores(example, prediction),
-                costs=costs,
+                costs=meter.counts().nonzero(),
                 answer=str(prediction.get("answer") or ""),
                 abstained=bool(prediction.get("abstained")),
             ).model_dump_json()
         )
 
     def _pay(self, meter: Meter, answered: Meter) -> None:
-        whole, free = meter.counts(), answered.counts()
-        self.paid.add(**{name: max(0.0, whole[name] - free[name]) for name in _PAID})
+        self.paid.add(**answered.counts().left_of(meter.counts().of(_PAID)))
 
 
 def _quiet() -> Any:
     return dspy.context(trace=None, disable_history=True)
-
-
-_COUNTS = {
-    "calls": ("calls",),
-    "tokens": ("prompt_tokens", "completion_tokens", "cached_tokens"),
-    "usd": ("usd", "cached_usd"),
-}  # of a cost
 
 
 @dataclass
@@ -209,7 +198,7 @@ class Buyer:
         budget = getattr(dspy.settings.lm, "budget", None)
         left = {} if budget is None else budget.left()
         leaves = [leaf for _, _, tree in self.runner.record.trees() for leaf in leaves_of(tree)]
-        highest = {name: max((cost_of_leaf(leaf, name) for leaf in leaves), default=0.0) for name in left}
+        highest = {name: max((asked(leaf.costs, name) for leaf in leaves), default=0.0) for name in left}
         return min((left[name] / most for name, most in highest.items() if most), default=math.inf)
 
     def note(self) -> str | None:
@@ -218,11 +207,6 @@ class Buyer:
             return None
         id, error = next(iter(self.failed.items()))
         return f"{len(self.failed)} questions ended in an error when they were asked, the first {id!r}: {error}"
-
-
-def cost_of_leaf(leaf: Leaf, name: str) -> float:
-    """Return what a question costs whose replies are all new: calls, tokens or usd."""
-    return sum(leaf.costs.get(each, 0.0) for each in _COUNTS[name])
 
 
 @dataclass

@@ -14,6 +14,7 @@ from optimizers.replay.replaying import count_unseen
 from optimizers.tuning.prompts import Prompts, is_prompt
 from optimizers.tuning.space import Space
 from programs.parts.knobs import knobs_of, with_knobs
+from signatures.common.costs import Costs
 from signatures.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -72,15 +73,6 @@ class LiveEvaluator:
 
 
 COSTS = ("calls", "tokens", "seconds", "usd")
-
-
-def cost_of(outcome: Outcome, name: str) -> float:
-    """Return a cost of one question.
-
-    Calls, tokens and US dollars count replies from the cache as if they had been sent, so that they do not depend on
-    what was asked before. Seconds are those of this evaluation, and fewer with cached replies.
-    """
-    return float(getattr(outcome, name))
 
 
 FIRST_RUNG = 8  # questions before a trial may be pruned; each further rung doubles them
@@ -142,7 +134,7 @@ class Objective:
     evaluator: Evaluator
     questions: "Sequence[Question]"
     prune: bool = True
-    spent: Callable[[], dict[str, float]] = dict
+    spent: Callable[[], Costs] = Costs
     report: Callable[[int, int], None] | None = None
 
     def __call__(self, trial: "Trial") -> float | tuple[float, float]:
@@ -203,7 +195,7 @@ class Objective:
     def _keep(self, trial: "Trial", outcomes: Sequence[Outcome], before: Mapping[str, float]) -> None:
         """Store scores and costs of each question so far, and what was spent."""
         trial.set_user_attr(SCORES, [None if each.score is None else round(each.score, 6) for each in outcomes])
-        costs = {name: [_rounded(name, cost_of(each, name)) for each in outcomes] for name in COSTS}
+        costs = {name: [_rounded(name, each.cost(name)) for each in outcomes] for name in COSTS}
         trial.set_user_attr(COST, {name: values for name, values in costs.items() if any(values)})
         trial.set_user_attr(ERRORS, sum(each.error is not None for each in outcomes))
         self._book(trial, before)
@@ -214,9 +206,9 @@ class Objective:
         """Store what was spent, also on questions whose outcomes are lost; a budget counts it all."""
         from optuna.exceptions import UpdateFinishedTrialError
 
-        now = self.spent()
+        now = Costs(self.spent())
         with contextlib.suppress(UpdateFinishedTrialError):  # another process took this one for dead
-            trial.set_user_attr(SPENT, {name: round(value - before.get(name, 0), 6) for name, value in now.items()})
+            trial.set_user_attr(SPENT, (now - before).rounded())
 
     def _worse(self, trial: "Trial", outcomes: Sequence[Outcome]) -> bool:
         """Tell Optuna the scores it has not heard; return whether its pruner ends the trial."""
@@ -250,4 +242,4 @@ def mean_score(outcomes: Sequence[Outcome]) -> float:
 
 def mean_cost(outcomes: Sequence[Outcome], name: str) -> float:
     """Return the mean of a cost per question."""
-    return math.fsum(cost_of(outcome, name) for outcome in outcomes) / len(outcomes)
+    return math.fsum(outcome.cost(name) for outcome in outcomes) / len(outcomes)

@@ -13,6 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from optimizers.tuning.objective import BASELINE, SPENT, SURPLUS, Objective, TrialCut
 from optimizers.tuning.storages import fail_stale, not_queued, queue_again
+from signatures.common.costs import Costs
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 _WAIT = 1.0  # seconds between looks at the trials of other processes
@@ -153,18 +154,14 @@ def fail_running(study: optuna.Study) -> int:
     return len(running)
 
 
-def spent_of(trials: Sequence[FrozenTrial]) -> dict[str, float]:
+def spent_of(trials: Sequence[FrozenTrial]) -> Costs:
     """Return what all trials have spent, by cost."""
-    total: dict[str, float] = {}
-    for trial in trials:
-        for name, value in (trial.user_attrs.get(SPENT) or {}).items():
-            total[name] = total.get(name, 0.0) + value
-    return total
+    return sum((Costs(trial.user_attrs.get(SPENT) or {}) for trial in trials), start=Costs())
 
 
 def _used_up(trials: Sequence[FrozenTrial], limits: Mapping[str, float]) -> str | None:
     spent = spent_of(trials)
     for name, limit in limits.items():
-        if spent.get(name, 0.0) >= limit:
+        if spent[name] >= limit:
             return f"The study's budget of {limit:g} {name} is used up."
     return None

@@ -10,7 +10,8 @@ Du et al., "A-RAG: Scaling Agentic Retrieval-Augmented Generation via Hierarchic
 3. Finish ends the loop. After `max_turns` turns, one call demands the answer from the transcript.
 
 With `tools="native"` an LM that can calls the three as tools of its server: all calls of a reply are run, and a reply
-without a call is the answer.
+without a call is the answer. For small LMs, the preset `small` offers in each turn only the actions that can be done
+(`programs/parts/agents/guided.py`).
 """
 
 import re
@@ -19,6 +20,7 @@ from typing import Annotated, Any, NamedTuple
 
 import dspy
 
+from programs.parts.agents.guided import FINISH, GUIDED, GuidedLoop, guided_predictors
 from programs.parts.agents.transcript import (
     OWN,
     PASSAGES,
@@ -42,6 +44,7 @@ from programs.parts.prediction import (
     try_predict,
 )
 from signatures.agents.a_rag import CallTools, UseTool
+from signatures.agents.guided import GuidedTool
 from signatures.agents.transcript import ExtractAnswer
 from signatures.text import split_sentences
 from signatures.text_words import text_words
@@ -102,15 +105,16 @@ class ARAG(dspy.Module):
             searched for by meaning, though the prompt still offers them.
         tools: "native", the paper's, has the LM call tools by the interface of its server, if it declares that it can:
             a server by `--api-base` is taken to, the embedded LM is not, and LiteLLM needs its package `mcp`. Any other
-            LM, and "fields", names action and argument in fields.
+            LM, and "fields", names action and argument in fields. "guided" (preset `small`) is for small LMs.
         reader: "own", the paper's, takes the answer that the agent finishes with, or the one demanded; "passages" reads
             what was read whole, or else what was shown, with the reader that all programs share.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
+        "code": {"max_turns": 15},  # of the public code's example
         "native": {"tools": NATIVE},
-        "small": {"k": 3, "max_turns": 6, "transcript_words": 600},
+        "small": {"k": 3, "max_turns": 5, "tools": GUIDED, "reader": PASSAGES},
     }
 
     def __init__(
@@ -123,21 +127,25 @@ class ARAG(dspy.Module):
         # Departure: what the limit has no room for is left out, oldest first; the public code demands the answer then.
         transcript_words: Annotated[int, Range(100, 100_000, log=True)] = 6000,
         keyword_search: bool = True,
-        tools: Annotated[str, Choice(FIELDS, NATIVE)] = FIELDS,
+        tools: Annotated[str, Choice(FIELDS, NATIVE, GUIDED)] = FIELDS,
         reader: Annotated[str, Choice(OWN, PASSAGES)] = OWN,
     ):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve = retrieve
-        self.acting = dspy.Predict(UseTool)
+        if tools != GUIDED:
+            self.acting = dspy.Predict(UseTool)
+            self.extracting = dspy.ChainOfThought(ExtractAnswer)
         if tools == NATIVE:
             self.calling = dspy.Predict(CallTools)
-        self.extracting = dspy.ChainOfThought(ExtractAnswer)
-        for name, predictor in ending_predictors(reader).items():
+        predictors = guided_predictors(GuidedTool) if tools == GUIDED else ending_predictors(reader)
+        for name, predictor in predictors.items():
             setattr(self, name, predictor)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; fixed `passages` are the corpus of the first search (of all, without a retriever)."""
+        if self.tools == GUIDED:
+            return _GuidedTools(self, question, passages).run(self.max_turns, "invalid", "turns")
         native = self.tools == NATIVE and calls_tools(self.calling)
         turns: list[Turn] = []
         hops: list[Hop] = []
@@ -189,6 +197,8 @@ class ARAG(dspy.Module):
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: the turns, the demanded answer, the shared reader."""
+        if self.tools == GUIDED:
+            return max(1, self.max_turns - 1)
         return self.max_turns + 1 + (self.reader != OWN)
 
     def _choose(self, question: str, lines: Sequence[str]) -> ReplyActions:
@@ -225,6 +235,14 @@ class ARAG(dspy.Module):
             return _read(turn.argument, seen, lines)
         if turn.action not in (KEYWORDS, SEARCH) or is_no_item(turn.argument):
             return None
+        found = self.snippets(turn, fixed)
+        passages = [passage for passage, _ in found]
+        numbers = {passage.id: number for number, passage in enumerate(deduplicate([*seen, *passages]), start=1)}
+        shown = [f"[{numbers[each.id]}] {titled_text(each.model_copy(update={'text': text}))}" for each, text in found]
+        return Found(tuple(shown) or (_NOTHING_FOUND,), passages)
+
+    def snippets(self, turn: Turn, fixed: list[Passage] | None) -> list[tuple[Passage, str]]:
+        """Return the passages that keywords or a search find, each with the sentences of it that are shown."""
         if turn.action == KEYWORDS and self.keyword_search:
             terms = [term for part in _COMMA.split(turn.argument) if (term := part.strip(_EDGES))]
             words = [term.casefold() for term in terms]
@@ -232,19 +250,46 @@ class ARAG(dspy.Module):
             pool = retrieve_passages(self, " ".join(terms), self.candidates, fixed=fixed)
             counts = {place: _count(passage, words) for place, passage in enumerate(pool)}
             best = sorted((place for place in counts if counts[place]), key=lambda place: -counts[place])[: self.k]
-            found = [(pool[place], _with_words(pool[place], words)) for place in best]
+            return [(pool[place], _with_words(pool[place], words)) for place in best]
+        # Departure: the paper ranks sentences by an embedding; here the retriever ranks passages, and of each those
+        # sentences are shown that share most words with the query.
+        ranked = retrieve_passages(self, turn.argument, self.k, fixed=fixed)
+        if fixed is not None:  # in the order given, which is no ranking
+            texts = [titled_text(passage) for passage in ranked]
+            ranked = [ranked[place] for place in closest(turn.argument, texts, None, self.k)]
+        return [(passage, _nearest(passage, turn.argument)) for passage in ranked]
+
+
+class _GuidedTools(GuidedLoop):
+    """Shows the sentences that a search shows, and whole passages once they were read."""
+
+    def __init__(self, program: Any, question: str, fixed: list[Passage] | None):
+        super().__init__(program, question, fixed)
+        self.sentences: dict[str, str] = {}  # of the passages that are not shown whole, by id
+
+    def allowed(self) -> tuple[str, ...]:
+        keywords = (KEYWORDS,) if self.program.keyword_search else ()
+        return (*keywords, SEARCH, *((READ,) if self.sentences else ()), *((FINISH,) if self.found else ()))
+
+    def shown(self) -> list[Passage]:
+        return [each.model_copy(update={"text": self.sentences.get(each.id, each.text)}) for each in self.found]
+
+    def reads(self) -> list[Passage]:
+        return [each for each in self.found if each.id not in self.sentences] or self.found
+
+    def act(self, turn: Turn) -> Hop | None:
+        if turn.action == READ:
+            asked = {int(number) for number in re.findall(r"\d{1,6}", turn.argument)}
+            found = [each for place, each in enumerate(self.found, start=1) if place in asked]
+            if not any(self.sentences.pop(each.id, None) for each in found):
+                return None
         else:
-            # Departure: the paper ranks sentences by an embedding; here the retriever ranks passages, and of each those
-            # sentences are shown that share most words with the query.
-            ranked = retrieve_passages(self, turn.argument, self.k, fixed=fixed)
-            if fixed is not None:  # in the order given, which is no ranking
-                texts = [titled_text(passage) for passage in ranked]
-                ranked = [ranked[place] for place in closest(turn.argument, texts, None, self.k)]
-            found = [(passage, _nearest(passage, turn.argument)) for passage in ranked]
-        passages = [passage for passage, _ in found]
-        numbers = {passage.id: number for number, passage in enumerate(deduplicate([*seen, *passages]), start=1)}
-        shown = [f"[{numbers[each.id]}] {titled_text(each.model_copy(update={'text': text}))}" for each, text in found]
-        return Found(tuple(shown) or (_NOTHING_FOUND,), passages)
+            fixed = self.fixed if not self.hops or self.program.retrieve is None else None
+            snippets = self.program.snippets(turn, fixed)
+            found, known = [each for each, _ in snippets], {each.id for each in self.found}
+            self.sentences |= {each.id: text for each, text in snippets if each.id not in known and text != each.text}
+            self.found = deduplicate([*self.found, *found])
+        return Hop(question=turn.argument, answer="", passage_ids=[each.id for each in found], verdict=turn.action)
 
 
 def keywords(words: list[str]) -> str:

@@ -87,6 +87,7 @@ class CoRAG(dspy.Module):
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
+        "code": {"max_hops": 3},  # of the public code's configuration; its script says 6
         "best_of_4": {"chains": 4},
         "small": {"k": 3, "final_k": 3, "max_hops": 3},
     }

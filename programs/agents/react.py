@@ -8,13 +8,15 @@ three actions, at most seven steps on HotpotQA). https://arxiv.org/abs/2210.0362
    that contains the words. What is neither, or lacks its argument, is answered by a notice. Go to 1.
 3. Finish ends the loop with the answer. After `max_steps` steps the answer is empty, unless `reader` reads one.
 
-The form here has typed fields. The paper's plain text, which its demonstrations teach, is not supported yet.
+The form here has typed fields; a reply in the paper's plain text ("Action 1: Search[x]") is understood, too. For small
+LMs, the preset `small` offers in each turn only the actions that can be done (`programs/parts/agents/guided.py`).
 """
 
 from typing import Annotated, Any, NamedTuple
 
 import dspy
 
+from programs.parts.agents.guided import FINISH, GUIDED, SEARCH, GuidedLoop, guided_predictors
 from programs.parts.agents.transcript import (
     EXTRACT,
     OWN,
@@ -29,10 +31,12 @@ from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
 from programs.parts.passages import is_no_item, titled_text
 from programs.parts.prediction import CAP, FINISHED, drop_from_trace, retrieve_passages, settled, try_predict
+from signatures.agents.guided import GuidedStep
 from signatures.agents.react import TakeStep
 from signatures.text import split_sentences
 from signatures.types import Hop, Passage, Retriever
 
+FIELDS, LOOKUP = "fields", "lookup"
 SEARCHED, LOOKED_UP = "searched", "looked up"
 _INVALID = "This was no valid action: search, lookup or finish, each with its argument."
 _NOTHING_FOUND = "Nothing was found. Search for something else."
@@ -77,10 +81,12 @@ class ReAct(dspy.Module):
         sentences: Sentences of each passage that a search shows; lookups read all (paper: 5 of the page).
         max_steps: Steps, with invalid ones and the one that finishes (paper: 7 on HotpotQA).
         transcript_words: Longest transcript that a step is shown (paper: what the LM's context holds).
+        form: "fields" asks for thought, action and argument; "guided" (preset `small`) is for small LMs.
         reader: "own", the paper's, takes the answer that the agent finishes with, and none where the steps run out;
             "extract" asks for it at the end of every question, as `dspy.ReAct` does; "passages" reads all that was
             found with the reader that all programs share. The two are asked for an answer in any case; where they give
-            none, it is the agent's own.
+            none, it is the agent's own. The guided form has no transcript to extract from; with it, passages are read
+            wherever the agent does not answer.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
@@ -88,7 +94,7 @@ class ReAct(dspy.Module):
         # Departure: DSPy's agent takes 20 steps, and an extracting call after the last one always answers. There an
         # invalid step ends the loop; here it gets a notice.
         "dspy": {"max_steps": 20, "reader": EXTRACT},
-        "small": {"transcript_words": 700},
+        "small": {"max_steps": 5, "form": GUIDED, "reader": PASSAGES},
     }
 
     def __init__(
@@ -99,17 +105,22 @@ class ReAct(dspy.Module):
         sentences: Annotated[int, Range(1, 20)] = 5,
         max_steps: Annotated[int, Range(1, 20)] = 7,
         transcript_words: Annotated[int, Range(100, 20_000, log=True)] = 3000,
+        form: Annotated[str, Choice(FIELDS, GUIDED)] = FIELDS,
         reader: Annotated[str, Choice(OWN, EXTRACT, PASSAGES)] = OWN,
     ):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve = retrieve
-        self.stepping = dspy.Predict(TakeStep)
-        for name, predictor in ending_predictors(reader).items():
+        if form == FIELDS:
+            self.stepping = dspy.Predict(TakeStep)
+        predictors = guided_predictors(GuidedStep) if form == GUIDED else ending_predictors(reader)
+        for name, predictor in predictors.items():
             setattr(self, name, predictor)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; fixed `passages` are what the first search finds (all searches, without a retriever)."""
+        if self.form == GUIDED:
+            return _GuidedSteps(self, question, passages).run(self.max_steps, "invalid", "steps")
         turns: list[Turn] = []
         hops: list[Hop] = []
         read: list[Passage] = []
@@ -136,7 +147,8 @@ class ReAct(dspy.Module):
                 found = retrieve_passages(self, turn.argument.strip(), self.k, fixed=fixed)
                 # As in the paper's code, a search that finds nothing leaves the passages that lookups read.
                 page, read = Page(tuple(found)) if found else page, [*read, *found]
-                turns.append(turn._replace(results=self._shown(found) or (_NOTHING_FOUND,)))
+                results = tuple(map(titled_text, self.first_sentences(found)))
+                turns.append(turn._replace(results=results or (_NOTHING_FOUND,)))
                 hops.append(settled(_hop(turn, SEARCHED, found)))
             else:
                 page, holder, sentence, total = page.look_up(turn.argument)
@@ -150,15 +162,42 @@ class ReAct(dspy.Module):
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: the steps, and one for a reader that is not "own"."""
+        if self.form == GUIDED:
+            return max(1, self.max_steps - 1)
         return self.max_steps + (self.reader != OWN)
 
-    def _shown(self, found: list[Passage]) -> tuple[str, ...]:
-        """Return the first sentences of each passage after its title.
+    def first_sentences(self, found: list[Passage]) -> list[Passage]:
+        """Return the passages with their first sentences alone.
 
         Departure: a title that no page has is answered by similar titles; a retriever of passages always ranks some.
         """
         cut = [" ".join(split_sentences(passage.text)[: self.sentences]) for passage in found]
-        return tuple(titled_text(each.model_copy(update={"text": text})) for each, text in zip(found, cut, strict=True))
+        return [each.model_copy(update={"text": text}) for each, text in zip(found, cut, strict=True)]
+
+
+class _GuidedSteps(GuidedLoop):
+    """Shows the first sentences of the passages; words can be looked up while more of those found last is hidden."""
+
+    page: Page = Page()
+    sentences: tuple[Passage, ...] = ()
+
+    def allowed(self) -> tuple[str, ...]:
+        hidden = any(len(split_sentences(each.text)) > self.program.sentences for each in self.page.passages)
+        return (SEARCH, LOOKUP, FINISH) if hidden else super().allowed()
+
+    def shown(self) -> list[Passage]:
+        return [*self.program.first_sentences(self.found), *self.sentences]
+
+    def act(self, turn: Turn) -> Hop | None:
+        if turn.action == SEARCH:
+            found = self.search(turn.argument)
+            self.page = Page(tuple(found)) if found else self.page
+            return _hop(turn, SEARCHED, found)
+        self.page, holder, sentence, _ = self.page.look_up(turn.argument)
+        if holder is None:
+            return None
+        self.sentences = (*self.sentences, holder.model_copy(update={"text": sentence}))
+        return _hop(turn, LOOKED_UP, [holder], sentence)
 
 
 def _is_invalid(turn: Turn) -> bool:

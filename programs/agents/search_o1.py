@@ -12,7 +12,11 @@ reasoning), 3.4 (reason-in-documents) and 4 (limits). https://arxiv.org/abs/2501
    answer that the LM gives without any search.
 
 The form here has typed fields, for any LM; how long a turn may get is a setting of the LM (paper: 8,192 or 20,480
-tokens in all). The special tags that a reasoning model writes into one long text are not supported yet.
+tokens in all). The special tags that a reasoning model writes into one long text are not supported yet. For small LMs,
+the preset `small` offers in each turn only the actions that can be done (`programs/parts/agents/guided.py`).
+
+Departure: the paper samples (temperature 0.7, top-p 0.8, top-k 20); here sampling is a setting of the LM
+(`--temperature`), 0 unless it is given.
 """
 
 from collections.abc import Sequence
@@ -20,6 +24,7 @@ from typing import Annotated, Any
 
 import dspy
 
+from programs.parts.agents.guided import GUIDED, GuidedLoop, guided_predictors
 from programs.parts.agents.transcript import (
     EXTRACT,
     OWN,
@@ -43,6 +48,7 @@ _NOTHING_HELPS = "Nothing helpful was found."
 _SEARCHED_BEFORE = "This was searched for before: go by the earlier result."
 _NO_MORE_SEARCHES = "All searches are used up: reason on without."
 _INVALID = "This was no valid action: search with a query, or finish with the answer."
+FIELDS = "fields"
 _LAST_LINES, _ALL_LINES = 4, 5  # of the reasoning, as the public code shortens it
 
 
@@ -59,15 +65,17 @@ class SearchO1(dspy.Module):
         max_turns: Turns of the reasoning (paper: 15).
         transcript_words: Longest transcript that a call is shown (paper: what the LM's context holds).
         documents: False shows the passages to the reasoning as they are, without step 3.
+        form: "fields" asks for thought, action and argument; "guided" (preset `small`) is for small LMs.
         reader: "own", the paper's, takes the answer that the reasoning finishes with, and none where the turns run out;
             "extract" asks for it at the end of every question; "passages" reads all that was found with the reader that
-            all programs share. Where these give no answer, it is the reasoning's own.
+            all programs share. Where these give no answer, it is the reasoning's own. The guided form has no transcript
+            to extract from; with it, passages are read wherever the reasoning does not answer.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
         "single_hop": {"max_searches": 5},
-        "small": {"k": 3, "max_searches": 4, "max_turns": 6, "transcript_words": 500},
+        "small": {"k": 3, "max_turns": 5, "transcript_words": 500, "form": GUIDED, "reader": PASSAGES},
     }
 
     def __init__(
@@ -79,19 +87,24 @@ class SearchO1(dspy.Module):
         max_turns: Annotated[int, Range(1, 20)] = 15,
         transcript_words: Annotated[int, Range(100, 20_000, log=True)] = 4000,
         documents: bool = True,
+        form: Annotated[str, Choice(FIELDS, GUIDED)] = FIELDS,
         reader: Annotated[str, Choice(OWN, EXTRACT, PASSAGES)] = OWN,
     ):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve = retrieve
-        self.reasoning = dspy.Predict(ReasonOn)
+        if form == FIELDS:
+            self.reasoning = dspy.Predict(ReasonOn)
         if documents:
             self.extraction = dspy.Predict(ReasonInDocuments)
-        for name, predictor in ending_predictors(reader).items():
+        for name, predictor in (guided_predictors() if form == GUIDED else ending_predictors(reader)).items():
             setattr(self, name, predictor)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; fixed `passages` are what the first search finds (all searches, without a retriever)."""
+        if self.form == GUIDED:
+            most = min(self.max_turns, self.max_searches + 1)
+            return _GuidedReasoning(self, question, passages).run(most, "notices", "turns")
         turns: list[Turn] = []
         hops: list[Hop] = []
         read: list[Passage] = []
@@ -115,7 +128,7 @@ class SearchO1(dspy.Module):
                 fixed = passages if not hops or self.retrieve is None else None
                 found = retrieve_passages(self, turn.argument.strip(), self.k, fixed=fixed)  # step 2
                 read += found
-                information = self._read(turn, turns, found)  # step 3
+                information = self.read_documents(turn, turns, found)  # step 3
                 results = (information,) if information else () if self.documents else found_texts(found)
                 turns.append(turn._replace(results=results or (_NOTHING_HELPS,)))
                 ids = [passage.id for passage in found]
@@ -128,6 +141,9 @@ class SearchO1(dspy.Module):
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: all turns, a reading per search, and the reader's."""
         readings = min(self.max_searches, self.max_turns - 1) if self.documents else 0
+        if self.form == GUIDED:  # one search is the question, and the last turn is the reader's
+            readings = self.documents * max(1, readings)
+            return max(1, min(self.max_turns - 1, self.max_searches)) + readings
         return self.max_turns + readings + (self.reader != OWN)
 
     def _notice(self, turn: Turn, hops: Sequence[Hop]) -> str:
@@ -144,7 +160,7 @@ class SearchO1(dspy.Module):
         repeated = same_words(turn.argument) in {same_words(hop.question) for hop in hops}
         return _SEARCHED_BEFORE if repeated else ""
 
-    def _read(self, turn: Turn, turns: Sequence[Turn], found: list[Passage]) -> str:
+    def read_documents(self, turn: Turn, turns: Sequence[Turn], found: list[Passage]) -> str:
         """Return what the passages say that helps the reasoning, empty for nothing; nothing found costs no call.
 
         Departure: the paper reads 3,000 characters of each page around the snippet of the search engine; passages are
@@ -156,6 +172,19 @@ class SearchO1(dspy.Module):
         reply = try_predict(self.extraction, transcript=lines, query=turn.argument.strip(), passages=found)
         information = reply.information.strip() if reply else ""
         return "" if is_no_item(information) or not gives_answer(information) else information
+
+
+class _GuidedReasoning(GuidedLoop):
+    """Shows what was extracted from the passages of each search; the passages themselves while that is nothing."""
+
+    def act(self, turn: Turn) -> Hop | None:
+        passages = self.search(turn.argument)
+        information = self.program.read_documents(turn, self.turns, passages)
+        return Hop(question=turn.argument, answer=information, passage_ids=[passage.id for passage in passages])
+
+    def shown(self) -> list[Passage]:
+        told = [Passage(id=hop.question, title=hop.question, text=hop.answer) for hop in self.hops if hop.answer]
+        return told or self.found
 
 
 def _shortened(lines: Sequence[str]) -> list[str]:

@@ -9,13 +9,15 @@ section 3.2 (algorithm 1, the loop), 3.3 (the template) and 4 (three passages). 
 3. When the turns are used up, reason once more: an answer counts, a search is not run.
 
 The paper's contribution is an LM that was trained on this loop by reinforcement. Its checkpoints act by tags in one
-growing text, the preset `tags`; any other LM fills in typed fields.
+growing text, the preset `tags`; any other LM fills in typed fields. For small LMs, the preset `small` offers in each
+turn only the actions that can be done (`programs/parts/agents/guided.py`).
 """
 
 from typing import Annotated, Any
 
 import dspy
 
+from programs.parts.agents.guided import GUIDED, GuidedLoop, guided_predictors
 from programs.parts.agents.transcript import (
     ANSWER,
     EXTRACT,
@@ -64,15 +66,21 @@ class SearchR1(dspy.Module):
         form: "fields" asks for thought, action and argument; "tags" (preset `tags`) is for the paper's checkpoints: the
             LM continues one text with `<think>`, `<search>`, `<information>` and `<answer>`, which its server must be
             able to do (`programs/lms/continuing.py`). Give it 500 tokens a reply, as the paper does (`--max-tokens`).
+            "guided" (preset `small`) is for small LMs.
+        template: The instruction of the form "tags", word for word, without "Question:" and what follows it. Departure:
+            ours says the same in other words; checkpoints saw the one of their public code only, so give them that,
+            from a file (`--set template=@FILE`).
         reader: "own", the paper's, takes the answer that the agent finishes with, and none where the turns run out;
             "extract" asks for it at the end of every question; "passages" reads all that was found with the reader that
-            all programs share. Where these give no answer, it is the agent's own.
+            all programs share. Where these give no answer, it is the agent's own. The guided form has no transcript to
+            extract from; with it, passages are read wherever the agent does not answer.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
+        "code": {"max_turns": 2},  # of the public code's training scripts
         "tags": {"form": TAGS},
-        "small": {"k": 2, "result_words": 200, "transcript_words": 700},
+        "small": {"form": GUIDED, "reader": PASSAGES},
     }
 
     def __init__(
@@ -85,21 +93,25 @@ class SearchR1(dspy.Module):
         # words.
         result_words: Annotated[int, Range(50, 2000, log=True)] = 375,
         transcript_words: Annotated[int, Range(100, 20_000, log=True)] = 3000,
-        form: Annotated[str, Choice(FIELDS, TAGS)] = FIELDS,
+        form: Annotated[str, Choice(FIELDS, TAGS, GUIDED)] = FIELDS,
+        template: str = "",
         reader: Annotated[str, Choice(OWN, EXTRACT, PASSAGES)] = OWN,
     ):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve = retrieve
         if form == TAGS:
-            self.continuing = dspy.Predict(ContinueWithTags, stop=list(STOP))
-        else:
+            signature = ContinueWithTags.with_instructions(template) if template else ContinueWithTags
+            self.continuing = dspy.Predict(signature, stop=list(STOP))
+        elif form == FIELDS:
             self.reasoning = dspy.Predict(SearchOrAnswer)
-        for name, predictor in ending_predictors(reader).items():
+        for name, predictor in (guided_predictors() if form == GUIDED else ending_predictors(reader)).items():
             setattr(self, name, predictor)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; fixed `passages` are what the first search finds (all searches, without a retriever)."""
+        if self.form == GUIDED:
+            return GuidedLoop(self, question, passages).run(self.max_turns + 1, "invalid", "turns")
         turns: list[Turn] = []
         hops: list[Hop] = []
         read: list[Passage] = []
@@ -131,6 +143,8 @@ class SearchR1(dspy.Module):
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: all turns, the last one, and a reader not "own"."""
+        if self.form == GUIDED:
+            return self.max_turns
         return self.max_turns + 1 + (self.reader != OWN)
 
     def _turn(self, question: str, turns: list[Turn]) -> tuple[Turn, dspy.Prediction | None]:

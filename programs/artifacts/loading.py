@@ -36,6 +36,9 @@ PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {
     "corag": (),
 }
 
+# Program -> knobs that its earlier artifacts do not name, with what they did; their defaults now are those of papers.
+EARLIER_KNOBS: dict[str, dict[str, Any]] = {"retro_rag": {"limit_inferences": True}}
+
 
 @dataclass(frozen=True)
 class Bindings:
@@ -245,7 +248,7 @@ def _load_single(folder: Path, artifact: Artifact, given: Bindings) -> dspy.Modu
     if artifact.children or artifact.pool_sha256 is not None:
         raise damaged(folder / "artifact.json", "a single program has neither children nor a pool")
     cls = known_program(artifact.program)
-    knobs: dict[str, Any] = dict(artifact.knobs)
+    knobs: dict[str, Any] = {**EARLIER_KNOBS.get(artifact.program, {}), **artifact.knobs}
     check_knobs(cls, knobs)  # before `build_class`, which has arguments that are no knobs
     path = folder / "program.json"
     state = _read_hashed(path, artifact.state_sha256)

@@ -19,6 +19,7 @@ from programs.catalog import name_of
 from programs.ensemble import Ensemble
 from programs.nearest_demos import NearestDemos, PoolQuestion
 from signatures.common.errors import UserError, first_problem
+from signatures.common.files import utf8
 from signatures.types import Similarity
 
 _MOST_DEMOS = 1000  # per predictor
@@ -117,7 +118,7 @@ def dump_state(program: dspy.Module) -> dict[str, Any]:
     Raises:
         UserError: A demonstration has a value of another type than its field.
     """
-    state = json.loads(_utf8(json.dumps(program.dump_state(), ensure_ascii=False)))
+    state = json.loads(utf8(json.dumps(program.dump_state(), ensure_ascii=False)))
     for name, predictor in program.named_predictors():
         texts = zip(predictor.signature.fields, state[name]["signature"]["fields"], strict=True)
         state[name]["signature"]["fields"] = [{"name": field, **text} for field, text in texts]
@@ -136,10 +137,6 @@ def check_visible(program: dspy.Module) -> None:
                 f"Predictor {path.removeprefix('self.')} is hidden in a module that is marked as compiled, which DSPy "
                 "leaves out of the state: set `_compiled` of that module to False."
             )
-
-
-def _utf8(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
 
 
 def apply_state(program: dspy.Module, state: Any) -> None:
@@ -381,7 +378,7 @@ def dump_pool(pool: Sequence[PoolQuestion], program: dspy.Module) -> list[dict[s
     rows = []
     for entry in pool:
         demos = {name: [_plain(demo, signatures[name]) for demo in shown] for name, shown in entry.demos.items()}
-        rows.append({"question": entry.question.encode("utf-8", "replace").decode(), "demos": demos})
+        rows.append({"question": utf8(entry.question), "demos": demos})
     check_pool(rows, program)
     return rows
 

@@ -25,7 +25,8 @@ class CoT(dspy.Module):
     def __init__(self, retrieve: Retriever | None = None):
         super().__init__()
         self.retrieve = retrieve
-        # Departure: reasoning and answer are two typed fields instead of one text cut at "the answer is".
+        # Departure: reasoning and answer are two typed fields instead of one text cut at "the answer is", and an
+        # instruction takes the place of the paper's eight demonstrations, which compiling adds.
         self.answering = dspy.ChainOfThought(AnswerFromMemory)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:

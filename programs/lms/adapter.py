@@ -21,6 +21,7 @@ from dspy.adapters.chat_adapter import field_header_pattern
 from dspy.adapters.utils import apply_output_field_defaults
 from dspy.utils.exceptions import AdapterParseError
 
+from programs.lms.actions import options_of, with_action
 from programs.lms.calls.reply_cache import Unparsed, cached_if_parsed
 from programs.lms.continuing import Continuing
 from programs.lms.rendering import describe_field, escape, escape_all, is_passages, render
@@ -293,7 +294,7 @@ class _Form:
         try:
             check_length(completion)
             raw = {next(iter(signature.output_fields)): completion} if asks_yes_no(signature) else None
-            raw = raw or self._split_fields(signature, completion)
+            raw = raw or self._read_fields(signature, completion)
         except ValueError as error:
             raise self._failure(signature, completion, {}, str(error)) from error
         fields: Inputs = {}
@@ -306,6 +307,19 @@ class _Form:
         if missing := [name for name in signature.output_fields if name not in fields]:
             raise self._failure(signature, completion, fields, f"missing: {', '.join(missing)}")
         return fields
+
+    def _read_fields(self, signature: Any, completion: str) -> Inputs:
+        """Return the texts of the output fields, those of an agent's action also where they are written otherwise."""
+        options = options_of(signature)
+        if not options:
+            return self._split_fields(signature, completion)
+        try:
+            fields = self._split_fields(signature, completion)
+        except (ValueError, AdapterParseError):
+            if not (fields := with_action({}, completion, options, list(signature.output_fields))):
+                raise
+            return fields
+        return with_action(fields, completion, options, list(signature.output_fields))
 
     def _split_fields(self, signature: Any, completion: str) -> Inputs:
         raise NotImplementedError

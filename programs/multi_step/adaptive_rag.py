@@ -13,6 +13,7 @@ https://arxiv.org/abs/2403.14403
 Departure: the paper's classifier is a T5 that is trained on the cheapest approach that is right; here the LM is asked.
 `optimizers/routes.py` labels training questions as the paper does, and shows them to it.
 Departure: as in the public code for Flan-T5, the readers answer at once; for GPT-3.5 those of all routes reason first.
+Instructions take the place of the paper's demonstrations, which compiling adds.
 """
 
 import re

@@ -10,7 +10,8 @@ retrieval, implicit queries by masking). https://arxiv.org/abs/2305.06983
 4. If it says "the answer is", that is the answer; else go to 2, up to `max_sentences`.
 
 Departure: an instruction takes the place of the paper's demonstrations, which compiling adds. Explicit queries, which
-the paper asks an LM for, are not built.
+the paper asks an LM for, are not built. There is no preset `code`: the public configuration for 2WikiMultihopQA has the
+values of the paper.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import answer_in
-from programs.parts.passages import passages_stating
+from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.prediction import (
     CAP,
     FINISHED,
@@ -70,15 +71,16 @@ class FLARE(dspy.Module):
             0.4 on StrategyQA); 0 never retrieves again, with log-probabilities.
         mask_below: Tokens of a draft that are less probable are no part of the query (paper: 0.4); 0 masks none.
         max_sentences: Sentences of the thought (the paper bounds its tokens: 256).
-        reader: Who answers. "direct", the shared reader with all passages, is the default: it is that of other
-            strategies here, so that comparisons measure the passages. "thought" (preset `own_reader`) is the paper's:
-            what the thought says, and the shared reader only where it says nothing.
+        reader: Who answers. "thought" is the paper's: what the thought says, and the shared reader only where it says
+            nothing. "direct" (preset `shared_reader`) is the shared reader with all passages: that of other strategies
+            here, so that comparisons measure the passages.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
-        "own_reader": {"reader": THOUGHT},
-        "small": {"max_sentences": 5},
+        "strategyqa": {"k": 3, "confidence": 0.4},
+        "shared_reader": {"reader": DIRECT},
+        "small": {"max_sentences": 5, "reader": DIRECT},
     }
 
     def __init__(
@@ -89,7 +91,7 @@ class FLARE(dspy.Module):
         confidence: Annotated[float, Range(0, 1)] = 0.8,
         mask_below: Annotated[float, Range(0, 1)] = 0.4,
         max_sentences: Annotated[int, Range(1, 20)] = 10,
-        reader: Annotated[str, Choice(DIRECT, THOUGHT)] = DIRECT,
+        reader: Annotated[str, Choice(DIRECT, THOUGHT)] = THOUGHT,
     ):
         super().__init__()
         set_knobs(self, locals())
@@ -100,7 +102,7 @@ class FLARE(dspy.Module):
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; fixed `passages` replace the first retrieval (all without a retriever)."""
-        read = list(retrieve_passages(self, question, self.k, fixed=passages))  # step 1
+        read = deduplicate(retrieve_passages(self, question, self.k, fixed=passages))  # step 1
         fixed = passages if self.retrieve is None else None
         hops: list[Hop] = []
         thought: list[str] = []
@@ -111,7 +113,7 @@ class FLARE(dspy.Module):
                 hop, reply = self._write_first(question, read)
             else:
                 hop, reply, found, confidence = self._look_ahead(question, thought, fixed)
-                read += found
+                read = deduplicate([*read, *found])
                 confidences.append(confidence)
             hops.append(settled(hop))
             # Departure: a sentence that is empty, unparseable or only repeats the thought ends it.

@@ -46,15 +46,15 @@ class IterRetGen(dspy.Module):
         retrieve: Ranks passages for generation and question; None if every question has fixed contexts.
         k: Passages per iteration (paper: 5).
         iterations: Retrievals, each followed by a generation (paper: 1 to 7; most of the gain comes with the second).
-        reader: Who writes the last generation, whose answer alone is used. "direct", the shared reader, is the default:
-            it is that of other strategies here, so that comparisons measure the passages. "thought" is the paper's own:
-            the chain of thought, as in the iterations before.
+        reader: Who writes the last generation, whose answer alone is used. "thought" is the paper's: the chain of
+            thought, as in the iterations before. "direct" (preset `shared_reader`) is the shared reader: that of other
+            strategies here, so that comparisons measure the passages.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
-        "own_reader": {"reader": THOUGHT},
-        "small": {"k": 3},
+        "shared_reader": {"reader": DIRECT},
+        "small": {"k": 3, "reader": DIRECT},
     }
 
     def __init__(
@@ -63,13 +63,13 @@ class IterRetGen(dspy.Module):
         *,
         k: Annotated[int, Range(1, 20)] = 5,
         iterations: Annotated[int, Range(1, 7)] = 2,
-        reader: Annotated[str, Choice(DIRECT, THOUGHT)] = DIRECT,
+        reader: Annotated[str, Choice(DIRECT, THOUGHT)] = THOUGHT,
     ):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve = retrieve
         self.thinking = dspy.Predict(ReasonAndAnswer)
-        if reader == DIRECT:  # Departure: the paper's last generation is a chain of thought like those before it.
+        if reader == DIRECT:
             self.reading = dspy.Predict(ReadAnswer)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:

@@ -11,7 +11,8 @@ Zhou et al., "Metacognitive Retrieval-Augmented Large Language Models", WWW 2024
    lacking. Answer again with it; go to 2.
 
 Departure: the paper's monitor is a trained question-answering model (T5), its check that an answer follows from the
-reasoning an NLI model; here both are prompts to the same LM, the monitor without reasoning.
+reasoning an NLI model; here both are prompts to the same LM, the monitor without reasoning. Instructions take the place
+of the paper's demonstrations, which compiling adds.
 """
 
 from functools import partial

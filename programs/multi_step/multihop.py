@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import dspy
 
-from programs.parts.knobs import Range, set_knobs
+from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.passages import deduplicate, is_no_item, passages_stating
 from programs.parts.prediction import (
     DONE,
@@ -27,6 +27,8 @@ from signatures.multi_step.multihop import WriteQuery
 from signatures.reading import ReadAnswer
 from signatures.types import Hop, Passage, Retriever
 
+REASONED, DIRECT = "reasoned", "direct"
+
 
 class MultiHop(dspy.Module):
     """Write one query per hop from the passages so far, then read the answer from all passages.
@@ -35,24 +37,27 @@ class MultiHop(dspy.Module):
 
     Args:
         retrieve: Ranks passages for a query.
-        k: Passages per hop (paper: 2).
+        k: Passages per hop (paper: 3).
         max_hops: Queries written (paper: 2).
+        reader: "reasoned", the paper's, reasons before it answers; "direct" (preset `small`) is the reader that all
+            programs share.
     """
 
-    PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {}}
+    PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"k": 2, "reader": DIRECT}}
 
     def __init__(
         self,
         retrieve: Retriever | None = None,
         *,
-        k: Annotated[int, Range(1, 20)] = 2,
+        k: Annotated[int, Range(1, 20)] = 3,
         max_hops: Annotated[int, Range(1, 8)] = 2,
+        reader: Annotated[str, Choice(REASONED, DIRECT)] = REASONED,
     ):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve = retrieve
         self.querying = dspy.ChainOfThought(WriteQuery)
-        self.reading = dspy.ChainOfThought(ReadAnswer)
+        self.reading = (dspy.Predict if reader == DIRECT else dspy.ChainOfThought)(ReadAnswer)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; fixed `passages` replace the first retrieval (all without a retriever)."""

@@ -93,16 +93,16 @@ class SearChain(dspy.Module):
         transcript_words: Longest dialogue that a call is shown (paper: what the LM's context holds).
         verification: False gives no feedback on steps with an answer.
         completion: False gives no feedback on steps without an answer; with neither, there is one chain, from memory.
-        reader: Who gives the short answer. "direct", the shared reader with all passages found, is the default: it is
-            that of other strategies here, so that comparisons measure the passages. "extract" lets it read the final
-            content instead; "content" (preset `own_reader`) is the paper's, whose metric looks for the answer in the
-            final content: what that states, without a call. Where a reader gives none, it is "content".
+        reader: Who gives the short answer. "content" is the paper's, whose metric looks for the answer in the final
+            content: what that states, without a call; so it is where another reader gives none. "direct" (preset
+            `shared_reader`) is the shared reader with all passages found: that of other strategies here, so that
+            comparisons measure the passages. "extract" lets it read the final content instead.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
-        "own_reader": {"reader": CONTENT},
-        "small": {"max_rounds": 3, "max_hops": 4, "transcript_words": 500},
+        "shared_reader": {"reader": DIRECT},
+        "small": {"max_rounds": 3, "max_hops": 4, "transcript_words": 500, "reader": DIRECT},
     }
 
     def __init__(
@@ -118,7 +118,7 @@ class SearChain(dspy.Module):
         transcript_words: Annotated[int, Range(100, 20_000, log=True)] = 3000,
         verification: bool = True,
         completion: bool = True,
-        reader: Annotated[str, Choice(DIRECT, EXTRACT, CONTENT)] = DIRECT,
+        reader: Annotated[str, Choice(DIRECT, EXTRACT, CONTENT)] = CONTENT,
     ):
         super().__init__()
         set_knobs(self, locals())

@@ -23,10 +23,12 @@ they are no gates of the whole; a listener tells them apart by the program that 
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import dspy
+
+from signatures.common.context import set_within
 
 Values = Mapping[str, Any]
 
@@ -56,14 +58,9 @@ Listener = Callable[[dspy.Module, Decided], None]
 _listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("verihop_gates", default=None)
 
 
-@contextlib.contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def listening(listener: Listener) -> contextlib.AbstractContextManager[object]:
     """Tell `listener` each decision made in the block, with the program that made it; an outer listener is not told."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
+    return set_within(_listener, listener)
 
 
 def decide(program: dspy.Module, name: str, **values: Any) -> Any:

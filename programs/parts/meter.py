@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any
 
+from signatures.common.context import set_within
+from signatures.common.costs import Costs
+
 MOST_THOUGHTS = 50
 LONGEST_THOUGHT = 4000  # characters
 
@@ -127,9 +130,9 @@ class Meter:
         if self._outer is not None:
             self._outer.keep_unreadable(reply)
 
-    def counts(self) -> dict[str, float]:
+    def counts(self) -> Costs:
         """Return all counts by name."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if not item.name.startswith("_")}
+        return Costs({item.name: getattr(self, item.name) for item in fields(self) if not item.name.startswith("_")})
 
 
 _current: contextvars.ContextVar[Meter | None] = contextvars.ContextVar("verihop_meter", default=None)
@@ -139,11 +142,8 @@ _current: contextvars.ContextVar[Meter | None] = contextvars.ContextVar("verihop
 def metered(meter: Meter | None = None) -> Iterator[Meter]:
     """Count the calls inside the block in `meter`, by default a new one; an outer meter does not count them."""
     meter = meter or Meter()
-    token = _current.set(meter)
-    try:
+    with set_within(_current, meter):
         yield meter
-    finally:
-        _current.reset(token)
 
 
 def inner_meter() -> Meter:
@@ -168,7 +168,7 @@ def metered_beside() -> Iterator[Meter]:
         meter.join()
 
 
-def counts_so_far() -> dict[str, float]:
+def counts_so_far() -> Costs:
     """Return the counts of the meter of the running context; all 0 without one."""
     return (_current.get() or Meter()).counts()
 

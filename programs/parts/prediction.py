@@ -8,13 +8,14 @@ import contextlib
 import contextvars
 import copy
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from programs.parts.passages import deduplicate, find_quote
+from signatures.common.context import set_within
 from signatures.common.errors import UserError
 from signatures.reading import AnswerFromMemory
 from signatures.types import Hop, Passage
@@ -36,14 +37,9 @@ Listener: TypeAlias = Callable[[Hop], None]
 _listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("verihop_hop_listener", default=None)
 
 
-@contextlib.contextmanager
-def hops_heard_by(listener: Listener | None) -> Iterator[None]:
+def hops_heard_by(listener: Listener | None) -> contextlib.AbstractContextManager[object]:
     """Call `listener` with each hop that programs settle in the block, in their threads; None leaves them unheard."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
+    return set_within(_listener, listener)
 
 
 def settled(hop: Hop) -> Hop:

@@ -65,7 +65,7 @@ class SelfRAG(dspy.Module):
 
     Args:
         retrieve: Ranks passages for the question.
-        k: Passages, each with an answer of its own (paper: 5).
+        k: Passages, each with an answer of its own (paper: up to 10 of its own retriever).
         threshold: P(yes) above which retrieval is needed (paper: 0.2).
         relevance_weight: Weight of the passage's relevance (paper: 1).
         support_weight: Weight of the answer's support by the passage (paper: 1).
@@ -96,6 +96,7 @@ class SelfRAG(dspy.Module):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve = retrieve
+        # Departure: five passages by default, since each takes a prompt for every judgement.
         # Departure: the paper trains one LM for all of this; here an untrained LM gets a prompt for each judgement.
         self.reading = dspy.Predict(ReadAnswer)
         self.memory = dspy.Predict(AnswerFromMemory)

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 import dspy
 
+from signatures.common.context import set_within
+
 
 class QuestionSpan(Protocol):
     """A question in progress, as its tracer sees it."""
@@ -53,14 +55,9 @@ class _Untraced:
 _tracer: contextvars.ContextVar[Tracer | None] = contextvars.ContextVar("verihop_tracer", default=None)
 
 
-@contextlib.contextmanager
-def traced_by(tracer: Tracer | None) -> Iterator[None]:
+def traced_by(tracer: Tracer | None) -> contextlib.AbstractContextManager[object]:
     """Let questions in the block be traced; None leaves them untraced."""
-    token = _tracer.set(tracer)
-    try:
-        yield
-    finally:
-        _tracer.reset(token)
+    return set_within(_tracer, tracer)
 
 
 def flush_spans() -> None:

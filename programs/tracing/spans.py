@@ -30,6 +30,7 @@ from programs.lms.tracing.calls import LMCall, calls_heard_by
 from programs.parts.prediction import original_of
 from programs.parts.threads import daemon
 from signatures.common.errors import UserError, UserNotice, one_line
+from signatures.common.files import utf8
 from signatures.common.secrets import redact, register
 from signatures.types import Passage
 
@@ -112,7 +113,7 @@ def plain_text(value: Any) -> Any:
     if isinstance(value, bool | int | float):
         return value
     if isinstance(value, str):
-        return redact(value).encode(errors="replace").decode()
+        return utf8(redact(value))
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return [plain_text(item) for item in value]
     return plain_text(_json(value))

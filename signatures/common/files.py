@@ -233,6 +233,11 @@ def _acquire(lock: "BaseFileLock", folder: Path) -> None:
             return
 
 
+def utf8(text: str) -> str:
+    """Return `text` with "?" for lone surrogates (halves of a split emoji), which no file or engine accepts."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
 def sha256_file(path: Path | str) -> str:
     """Return the hexadecimal SHA-256 of a file's bytes."""
     with open(path, "rb") as file:

@@ -9,13 +9,14 @@ import pytest
 from optimizers.cascade.compile import ask_both, fit_cascade
 from optimizers.cascade.fitting import (
     FEWEST,
+    GAIN,
+    LOGISTIC,
     CascadeSample,
     fit,
     replayed,
     threshold_for,
     threshold_of_share,
 )
-from optimizers.cascade.rules import GAIN, LOGISTIC
 from programs.cascade import Cascade, parse_weights
 from programs.catalog import build
 from signatures.common.errors import UserError, UserNotice
@@ -43,7 +44,7 @@ def test_a_rule_asks_where_the_dear_program_gains(rules):
     assert parse_weights(fitted.weights)["coverage"] < 0
     done = replayed(test, fitted.weights, threshold_for(train, fitted.weights))
     assert done.asked == [number % 3 == 0 for number in range(60)]
-    assert done.mean == pytest.approx(0.5 + 0.5 / 3)
+    assert done.score == pytest.approx(0.5 + 0.5 / 3)
     assert done.cost == pytest.approx(100 + 300 / 3)
 
 
@@ -65,7 +66,7 @@ def test_programs_that_never_differ_can_be_fitted(gain):
     same = [CascadeSample(str(number), {"best": number / 40}, 0.0, gain, 1.0, 2.0) for number in range(40)]
     fitted = fit(same)
     done = replayed(same, fitted.weights, threshold_for(same, fitted.weights))
-    assert done.mean == gain
+    assert done.score == gain
     assert any(done.asked) is bool(gain)
 
 
@@ -81,8 +82,8 @@ def test_the_threshold_keeps_the_mean_cost_within_a_limit():
 def test_the_best_threshold_is_the_best_of_all():
     train = samples(60)
     weights = fit(train, rules=[GAIN]).weights
-    best = replayed(train, weights, threshold_for(train, weights)).mean
-    assert best == max(replayed(train, weights, step / 1000).mean for step in range(1001))
+    best = replayed(train, weights, threshold_for(train, weights)).score
+    assert best == max(replayed(train, weights, step / 1000).score for step in range(1001))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])

@@ -32,6 +32,7 @@ VALUES = {
         "Action 1: search: Ansa Merrow",
         "Result 1: Ansa Merrow: Merrow was born on Quillon.",
     ],
+    "searched": ["Ansa Merrow"],
     "text": "<think>Where was she born?</think>\n<search>Ansa Merrow</search>\n\n"
     "<information>Doc 1(Title: Ansa Merrow) Merrow was born on Quillon.</information>\n\n",
     "claim": "Quillon lies in the Amber Sea.",
@@ -48,17 +49,19 @@ VALUES = {
 }
 SWITCHES = {  # to have every predictor of a program at least once
     "genread": [{"decompose": True}],
+    "iter_retgen": [{"reader": "direct"}],
+    "searchain": [{"reader": "direct"}],
     "grg": [{"decompose": True}],
     "self_ask": [{"search": False}],
     "genground": [{"ground": False}, {"deduce": False, "early_stop": False}, {"true_false": True}, {"few_shot": True}],
     "cov_rag": [{"chain": False}, {"revise": "start"}],
     "rrr": [{"rewrite": "one", "reader": "long"}],
-    "react": [{"reader": "extract"}, {"reader": "passages"}],
-    "search_r1": [{"reader": "extract"}, {"reader": "passages"}, {"form": "tags"}],
-    "search_o1": [{"reader": "extract"}, {"reader": "passages"}],
-    "a_rag": [{"reader": "passages"}, {"tools": "native"}],
+    "react": [{"reader": "extract"}, {"reader": "passages"}, {"form": "guided"}],
+    "search_r1": [{"reader": "extract"}, {"reader": "passages"}, {"form": "tags"}, {"form": "guided"}],
+    "search_o1": [{"reader": "extract"}, {"reader": "passages"}, {"form": "guided"}],
+    "a_rag": [{"reader": "passages"}, {"tools": "native"}, {"tools": "guided"}],
     "corag": [{"chains": 2, "reader": "passages"}],
-    "retro_rag": [{"ellery": False, "batch_weighing": 2}],
+    "retro_rag": [{"ellery": False, "batch_weighing": 2}, {"limit_inferences": True}],
 }
 
 
@@ -67,7 +70,13 @@ def predictors():
         found = dict(build(name).named_predictors())
         for knobs in SWITCHES.get(name, ()):
             for predictor_name, predictor in build(name, **knobs).named_predictors():
-                found[f"{predictor_name}_with_demos" if predictor.demos else predictor_name] = predictor
+                if predictor.demos:
+                    predictor_name = f"{predictor_name}_with_demos"
+                elif predictor_name in found and set(predictor.signature.fields) != set(
+                    found[predictor_name].signature.fields
+                ):
+                    predictor_name = f"{predictor_name}_{next(iter(knobs))}"
+                found[predictor_name] = predictor
         for predictor_name, predictor in found.items():
             yield pytest.param(predictor, id=f"{name}.{predictor_name.removesuffix('.predict')}")
 

@@ -63,12 +63,12 @@ def test_a_thought_that_states_another_answer_than_the_reader_is_no_demonstratio
     program = IRCoT(retriever)
     _, trace = traced(program, "Where?")
     assert [predictor for predictor, *_ in trace] == [program.reading]
-    program = FLARE(retriever)
+    program = FLARE(retriever, reader="direct")
     _, trace = traced(program, "Where?")
     assert [predictor for predictor, *_ in trace] == [program.reading]
     answers = iter(["Tarn", "Quillon"])
     scripted(lambda system, user: {"reasoning": "so", "answer": next(answers)})
-    program = IterRetGen(retriever)
+    program = IterRetGen(retriever, reader="direct")
     _, trace = traced(program, "Where?")
     assert [predictor for predictor, *_ in trace] == [program.reading]
 

@@ -4,7 +4,7 @@ Yang et al., "HotpotQA: A Dataset for Diverse, Explainable Multi-hop Question An
 https://hotpotqa.github.io
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ujson
@@ -42,8 +42,15 @@ def read_hotpotqa(record: Mapping[str, Any], split: str | None) -> Item:
     """Convert one question; test sets have neither answers nor supporting facts."""
     passages = context_passages(record["context"])
     gold = TitledGold(passages, gold_facts(record.get("supporting_facts")))
+    return Item(question_of(record, split, gold, passages, **extras(record, "level")), passages, gold.notes)
+
+
+def question_of(
+    record: Mapping[str, Any], split: str | None, gold: TitledGold, passages: Sequence[PassageRecord], **more: Any
+) -> Question:
+    """Return the question of a record, with more fields."""
     answer = record.get("answer")
-    question = Question(
+    return Question(
         id=record["_id"] if "_id" in record else record["id"],
         question=record["question"],
         answers=[answer] if answer else [],
@@ -52,9 +59,8 @@ def read_hotpotqa(record: Mapping[str, Any], split: str | None) -> Item:
         context_ids=unique(passage.id for passage in passages),
         type=record.get("type") or None,
         split=split,
-        **extras(record, "level"),
+        **more,
     )
-    return Item(question, passages, gold.notes)
 
 
 def _pair(entry: Any, second: tuple[str, ...]) -> tuple[Any, Any]:

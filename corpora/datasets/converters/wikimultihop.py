@@ -12,7 +12,7 @@ from typing import Any
 
 import ujson
 
-from corpora.datasets.converters.hotpotqa import context_passages, gold_facts
+from corpora.datasets.converters.hotpotqa import context_passages, gold_facts, question_of
 from corpora.datasets.converters.ircot import IRCOT
 from corpora.datasets.schema import Item, Schema, TitledGold, extras, unique
 from corpora.jsonl import bad_line, read_objects
@@ -31,20 +31,10 @@ def read_wikimultihop(record: Mapping[str, Any], split: str | None) -> Item:
     triples = _triples(record.get("evidences"))
     gold_passages = list({passage.id: passage for passage in passages if passage.id in gold.ids}.values())
     hops, notes = _sub_questions(record.get("qa_pairs") or [], triples, gold_passages)
-    answer = record.get("answer")
-    question = Question(
-        id=record["_id"] if "_id" in record else record["id"],
-        question=record["question"],
-        answers=[answer] if answer else [],
-        gold_ids=gold.ids,
-        gold_sentences=gold.sentences,
-        context_ids=unique(passage.id for passage in passages),
-        sub_questions=hops,
-        type=record.get("type") or None,
-        split=split,
-        **extras(record, "entity_ids", "evidences_id", "answer_id"),
-        **({"evidences": [list(triple) for triple in triples]} if triples else {}),
-    )
+    more = extras(record, "entity_ids", "evidences_id", "answer_id")
+    if triples:
+        more["evidences"] = [list(triple) for triple in triples]
+    question = question_of(record, split, gold, passages, sub_questions=hops, **more)
     return Item(question, passages, gold.notes + notes)
 
 

@@ -28,6 +28,7 @@ from experiments.analysis.summary import FAULTS, RunSummary, interval, number, p
 from experiments.runs.files import Json, Row, collector_paused, read_rows, read_run, repeat_of
 from experiments.runs.sources import evidence_line, source_and_link
 from optimizers.metrics.scoring import COSTS, costs_known
+from signatures.common.costs import asked
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, writing
 from signatures.common.secrets import redact, redacted
@@ -143,7 +144,7 @@ def _cited(passage: Json) -> tuple[str | None, ...]:
 
 
 def _answer(row: Row) -> Json:
-    tokens = row["prompt_tokens"] + row["completion_tokens"] + row["cached_tokens"]
+    tokens = asked(row, "tokens")
     counts = [row["calls"], tokens, row["rounds"], row["seconds"], row["parse_failures"], row["truncated"]]
     return {
         "answer": row["answer"],

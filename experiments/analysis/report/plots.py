@@ -67,6 +67,11 @@ def token_histogram(groups: Mapping[str, Sequence[int]], path: Path, *, title: s
     panels[-1].set_xlabel("tokens per question (prompt and completion)")
     panels[-1].xaxis.set_major_formatter("{x:,.0f}")
     panels[-1].set_xlim(edges[0], edges[-1])
+    return write_png(canvas, path)
+
+
+def write_png(canvas: "FigureCanvasAgg", path: Path | str) -> Path:
+    """Write what a canvas shows as PNG, atomically; return where."""
     path = Path(path)
     with writing(path), atomic_write(path, "wb") as file:
         canvas.print_png(file)

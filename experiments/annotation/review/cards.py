@@ -223,7 +223,7 @@ HELPFUL = Scale(
     "Does this sentence help to answer the question?",
     (Grade("0", "Not helpful", "0", 0.0), Grade("1", "Helpful", "1", 1.0)),
     ordered=True,
-    raters=1,
+    raters=1,  # Departure: ten in the paper; `--raters 10`
     settle="mean",
     source=f"{_CREDIBLE}, section 6.2",
 )
@@ -233,7 +233,7 @@ COMPLETENESS = _whole_answer(
     "completeness",
     "How completely does this answer the question?",
     {"0": "Inadequate", "0.25": "A quarter", "0.5": "Half", "0.75": "Nearly all", "1": "Complete"},
-    raters=1,
+    raters=1,  # Departure: ten in the paper; `--raters 10`
     settle="mean",
     source=f"{_CREDIBLE}, section 6.2",
 )
@@ -250,17 +250,19 @@ STEPWISE = _whole_answer(
 HOPS = Scale(
     "hops",
     "hop",
-    "Success: the hop's answer is correct, at once or after checking. Failure: the first answer was wrong and stayed "
-    "wrong. Error: a correct first answer was made wrong.",
+    "Right at once: the first answer was correct and stayed so. Corrected: it was wrong, and checking made it right. "
+    "Failure: it was wrong and stayed wrong. Error: a correct first answer was made wrong.",
     (
-        Grade("success", "Success", "s", 1.0),
+        Grade("direct", "Right at once", "d", 1.0),
+        Grade("corrected", "Corrected", "c", 1.0),
         Grade("failure", "Failure", "f", 0.0),
         Grade("error", "Error", "e", 0.0),
+        Grade("success", "Right, cannot tell how", "s", 1.0),  # the one grade for both in earlier reviews
     ),
     ordered=False,
-    raters=1,
+    raters=1,  # Departure: three in the paper; `--raters 3`
     settle="majority",
-    source=f"{_GENGROUND}, section 7.2",
+    source=f"{_GENGROUND}, section 7.2 and figure 5",
 )
 
 ANSWER_SCALES = {scale.name: scale for scale in (HELPFUL, COMPLETENESS, STEPWISE, HOPS)}

@@ -15,7 +15,6 @@ command can be stopped and started again, here or on another machine. `--rows`, 
 part; `--only-table` makes table and plot again from the records, without an LM.
 """
 
-import io
 import re
 import secrets
 import shutil
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from dspy.lm15 import Request, Response
 
-from experiments.analysis.report.plots import empty_figure
+from experiments.analysis.report.plots import empty_figure, write_png
 from experiments.analysis.statistics import means_and_differences
 from experiments.papers.command import help_of, names, run_command, say
 from experiments.papers.compiling.records import COSTS, FAULTS, METRIC, METRICS, Key, Record, Records
@@ -156,7 +155,6 @@ def draw(programs: Mapping[str, Any], path: Path) -> Path:
         programs: Program -> its record.
         path: The PNG file, written atomically.
     """
-    from signatures.common.files import atomic_write
 
     columns = min(len(programs), _COLUMNS)
     lines = -(-len(programs) // columns)
@@ -172,11 +170,7 @@ def draw(programs: Mapping[str, Any], path: Path) -> Path:
             axes.set_ylim(most - 0.5, -0.5)  # the first row on top, all of one height
     for axes in panels[2 * len(programs) :]:
         axes.set_axis_off()
-    buffer = io.BytesIO()
-    canvas.print_png(buffer)
-    with atomic_write(path, "wb") as file:
-        file.write(buffer.getvalue())
-    return path
+    return write_png(canvas, path)
 
 
 def draw_rows(gains: "Axes", price: "Axes", rows: Mapping[str, Any]) -> None:

@@ -10,14 +10,13 @@ again, here or on another machine; cheap programs come first. `--boards` and `--
 makes tables and plot again from the records, without an LM.
 """
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.analysis.report.plots import empty_figure
+from experiments.analysis.report.plots import empty_figure, write_png
 from experiments.analysis.statistics import paired
 from experiments.analysis.summary import percent
 from experiments.papers.command import help_of, names, run_command, say
@@ -137,7 +136,6 @@ def draw(found: Mapping[str, Any], path: Path) -> Path:
         found: As `table` returns it.
         path: The PNG file, written atomically.
     """
-    from signatures.common.files import atomic_write
 
     most = max(len(of["programs"]) for of in found.values())
     figure, canvas = empty_figure(5.4 * len(found), 1.2 + 0.27 * most, dpi=110)
@@ -145,11 +143,7 @@ def draw(found: Mapping[str, Any], path: Path) -> Path:
         _panel(axes, of["programs"])
         axes.set_title(TITLES[board], loc="left", fontsize=11)
         axes.set_xlabel("F1, % (95 % interval); tokens per question in brackets")
-    buffer = io.BytesIO()
-    canvas.print_png(buffer)
-    with atomic_write(path, "wb") as file:
-        file.write(buffer.getvalue())
-    return path
+    return write_png(canvas, path)
 
 
 def _panel(axes: "Axes", programs: Mapping[str, Any]) -> None:

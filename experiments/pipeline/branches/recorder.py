@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.analysis.statistics import Mean, Paired, mean_of, paired
 from experiments.pipeline.map_rows import progress_bar
-from experiments.pipeline.parallel.thread_pool import ThreadPool
+from experiments.pipeline.parallel.thread_pool import ThreadPool, take_all
 from experiments.pipeline.run_question import scored
 from experiments.runs.calls import log_branches
 from experiments.runs.config import RunConfig, describe_lm, describe_program
 from experiments.runs.files import Json, run_lock
-from optimizers.evaluating import Outcome
 from optimizers.examples import to_examples
 from optimizers.metrics.judges.answer_judge import judged_by
 from optimizers.metrics.typed.opened import typed_metric
@@ -28,9 +27,9 @@ from optimizers.replay.record import Record, RecordLog, has_record, load_record
 from optimizers.replay.replaying import Buyer, ReplayEvaluator, Runner, Unseen, replay, scores_by
 from optimizers.replay.trees import Leaf
 from programs.lms.calls.budget import BudgetExceeded
-from programs.lms.calls.control import GRACE, controlled
+from programs.lms.calls.control import controlled
 from programs.parts.knobs import knob_values
-from programs.parts.meter import Meter
+from signatures.common.costs import Costs, paid
 from signatures.common.errors import UserError, one_line
 from signatures.common.logs import quotable
 
@@ -75,8 +74,8 @@ class Recorder:
         self.record.check(self._run)
         self._log = RecordLog(folder)
         self._runner = Runner(self.program, self.record, self._scores, self._inputs)
-        self._judging = Meter()
-        self._booked = Meter().counts(), Meter().counts()
+        self._judging = Costs()
+        self._booked = Costs(), Costs()
 
     def __enter__(self) -> "Recorder":
         self._log.__enter__()
@@ -121,44 +120,37 @@ class Recorder:
             controlled(say) as control,
             progress_bar("branches", len(examples), 0, shown=shown) as advance,
         ):
-            pool = ThreadPool(work, examples, threads=self._config.threads)
+
+            def take(explored: Explored) -> None:
+                done.append(explored)
+                self._book()
+                advance()
+
             try:
-                for outcome in pool:
-                    if outcome.result is None:
-                        raise outcome.error or RuntimeError("A question ended with neither branches nor error.")
-                    done.append(outcome.result)
-                    self._book()
-                    advance()
-            except BaseException as end:
-                pool.stop()
-                if isinstance(end, KeyboardInterrupt):
-                    control.stop()
-                for _ in pool.within(GRACE):  # what is in progress is still written
-                    pass
-                if isinstance(end, KeyboardInterrupt):
-                    return Ended("interrupted by Ctrl-C", interrupted=True)
-                if isinstance(end, BudgetExceeded):
-                    return Ended(str(end))
-                raise
+                take_all(ThreadPool(work, examples, threads=self._config.threads), take, control)
+            except KeyboardInterrupt:
+                return Ended("interrupted by Ctrl-C", interrupted=True)
+            except BudgetExceeded as end:
+                return Ended(str(end))
             finally:
                 self._book()
         self._tell(done, say)
         return Ended()
 
     def _book(self) -> None:
-        costs, judging = self._runner.paid.counts(), self._judging.counts()
-        log_branches(self._folder, _since(self._booked[0], costs), judging=_since(self._booked[1], judging))
+        costs, judging = self._runner.paid.counts(), self._judging
+        since = (costs - self._booked[0]).nonzero(), (judging - self._booked[1]).nonzero()
+        log_branches(self._folder, since[0], judging=since[1])
         self._booked = costs, judging
 
     def _tell(self, done: Sequence[Explored], say: Callable[[str], None]) -> None:
         leaves = sum(self.record.count(id) for id in self.record.questions)
         share = sum(each.share for each in done) / len(done) if done else 0.0
-        paid = self._runner.paid
-        tokens = paid.prompt_tokens + paid.completion_tokens
-        price = f", {paid.usd:.2f} USD" if paid.usd else ""
+        spent = paid(self._runner.paid.counts())
+        price = f", {spent['usd']:.2f} USD" if spent["usd"] else ""
         say(
             f"Recorded {leaves} branches of {len(self.record.questions)} questions with "
-            f"{paid.calls - paid.cached_calls:,.0f} further LM calls ({tokens:,.0f} tokens{price}). "
+            f"{spent['calls']:,.0f} further LM calls ({spent['tokens']:,.0f} tokens{price}). "
             f"Settings drawn at random can be replayed on {100 * share:.1f} % of the questions."
         )
         if failed := [each.failed for each in done if each.failed is not None]:
@@ -167,7 +159,7 @@ class Recorder:
 
     def _scores(self, example: Any, prediction: Any) -> dict[str, float | None]:
         found, error = scored(self._config.scored, example, prediction, failed=False)
-        self._judging.add(**found["judging"])
+        self._judging += found["judging"]
         if error is not None:
             raise error
         scores: dict[str, float | None] = found["scores"]
@@ -176,10 +168,6 @@ class Recorder:
     def _inputs(self, example: Any) -> dict[str, Any]:
         contexts = self._config.contexts
         return {"question": example.question, **({"passages": list(contexts.of(example.id))} if contexts else {})}
-
-
-def _since(before: dict[str, float], now: dict[str, float]) -> dict[str, float]:
-    return {name: count - before[name] for name, count in now.items() if count != before[name]}
 
 
 def described(run: Json) -> Json:
@@ -359,7 +347,7 @@ def replay_run(folder: Path, knobs: Mapping[str, Any]) -> Replayed:
         unseen = len(old) - len(seen)
         lines.append(_line(metric, [(one.score, other.score) for one, other in seen]))
         if metric == record.metrics[-1]:
-            lines += [_line(name, [(_cost(one, name), _cost(other, name)) for one, other in seen]) for name in _COSTS]
+            lines += [_line(name, [(one.cost(name), other.cost(name)) for one, other in seen]) for name in _COSTS]
     branches = sum(record.count(id, root) for id, root, _ in record.trees())
     return Replayed(record, dict(knobs), branches, unseen, lines)
 
@@ -367,7 +355,3 @@ def replay_run(folder: Path, knobs: Mapping[str, Any]) -> Replayed:
 def _line(name: str, pairs: list[tuple[float | None, float | None]]) -> Line:
     first, second = [one for one, _ in pairs], [other for _, other in pairs]
     return Line(name, mean_of(first), mean_of(second), paired(first, second))
-
-
-def _cost(outcome: Outcome, name: str) -> float:
-    return float(getattr(outcome, name))

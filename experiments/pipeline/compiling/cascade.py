@@ -182,4 +182,4 @@ def _on_training_questions(samples: "Sequence[CascadeSample]", fitted: "Cascade"
 
 def _means(done: "ReplayedCascade") -> dict[str, float]:
     share = sum(done.asked) / len(done.asked)
-    return {"score": round(done.mean, 4), "tokens": round(done.cost, 1), "asked": round(share, 4)}
+    return {"score": round(done.score, 4), "tokens": round(done.cost, 1), "asked": round(share, 4)}

@@ -16,6 +16,7 @@ from experiments.runs.files import read_json, read_rows, write_json
 from programs.lms.calls.budget import PAID
 from programs.lms.calls.control import controlled
 from programs.parts.meter import Meter, metered
+from signatures.common.costs import Costs
 from signatures.common.errors import UserError
 from signatures.common.files import exclusive_lock, refuse_links, sha256_file, sha256_text
 from signatures.common.strict_json import parse_strict_json
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
     from programs.lms.calls.budget import Budget
 
 
-Spent = dict[str, float]
 # What a budget of this process has counted of each compilation, so that sessions with one budget count once.
-_COUNTED: "WeakKeyDictionary[Budget, dict[str, Spent]]" = WeakKeyDictionary()
+_COUNTED: "WeakKeyDictionary[Budget, dict[str, Costs]]" = WeakKeyDictionary()
 
 
 class Spending:
@@ -42,25 +42,23 @@ class Spending:
         earlier: What `spent` returned at the end of the session before.
     """
 
-    def __init__(self, lms: Mapping[str, Any], folder: Path, earlier: Mapping[str, Spent]):
-        self._folder, self._earlier = str(folder.resolve()), earlier
+    def __init__(self, lms: Mapping[str, Any], folder: Path, earlier: Mapping[str, Mapping[str, float]]):
+        self._folder, self._earlier = str(folder.resolve()), {name: Costs(spent) for name, spent in earlier.items()}
         self._budgets: dict[str, Budget] = {}
         for name, lm in lms.items():
             budget = getattr(lm, "budget", None)
             if budget is not None and all(budget is not other for other in self._budgets.values()):
                 self._budgets[name] = budget
         for name, budget in self._budgets.items():
-            known = _COUNTED.get(budget, {}).get(self._folder, {})
-            before = earlier.get(name, {})
-            budget.carry(**{each: max(0, before.get(each, 0) - known.get(each, 0)) for each in PAID})
+            known = _COUNTED.get(budget, {}).get(self._folder, Costs())
+            budget.carry(**known.left_of(self._earlier.get(name, Costs()).of(PAID)))
         self._start = {name: budget.spent for name, budget in self._budgets.items()}
 
-    def spent(self) -> dict[str, Spent]:
+    def spent(self) -> dict[str, Costs]:
         """Return calls, tokens and usd of all sessions, for each budget."""
         found = dict(self._earlier)
         for name, budget in self._budgets.items():
-            before, start, now = self._earlier.get(name, {}), self._start[name], budget.spent
-            found[name] = {each: before.get(each, 0) + now[each] - start[each] for each in PAID}
+            found[name] = (self._earlier.get(name, Costs()) + budget.spent - self._start[name]).of(PAID)
             _COUNTED.setdefault(budget, {})[self._folder] = found[name]
         return found
 
@@ -102,8 +100,8 @@ class Checkpoint:
 
     def cost(self) -> dict[str, float]:
         """Return the cost of all sessions."""
-        now = {**self.meter.counts(), "seconds": round(time.monotonic() - self.started, 1)}
-        return {name: round(value + self.earlier.get(name, 0), 6) for name, value in now.items()}
+        now = Costs(self.meter.counts(), seconds=round(time.monotonic() - self.started, 1))
+        return (now + self.earlier).of(now).rounded()
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 The processes are forks, so that programs and connections need no serialised form. They are started before anything that
 forks badly is: models, the progress bar's thread. Where there is no fork (Windows), or where it is unsafe (macOS),
-there are threads only.
+there are threads only. Processes of a service are started, heard and ended by the same functions.
 
 A worker answers the items that its parent names by number, in threads; it has items, program and connection from the
 fork. Ctrl-C is the parent's business: a terminal sends it to all processes, and the parent tells its workers when to
@@ -45,29 +45,74 @@ _STOPS: dict[str, type[BaseException]] = {kind.__name__: kind for kind in (Budge
 
 
 class WorkerError(RuntimeError):
-    """The work of a worker process failed unexpectedly; the message contains its traceback."""
+    """The work of a process failed unexpectedly; the message contains its traceback."""
 
 
-class WorkerDied(UserError):
-    """A worker process has ended unexpectedly."""
+class Child(NamedTuple):
+    """A process as its parent sees it, and the parent's end of the pipe to it."""
+
+    process: Any
+    link: Pipe
 
 
-def exit_reason(code: int | None) -> str:
-    """Return why a process ended that was not told to, by its exit code, which is negative for a signal."""
+def can_fork() -> bool:
+    """Return whether this system starts processes as copies; on macOS its own libraries forbid it."""
+    return "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
+
+
+@contextlib.contextmanager
+def forking(children: list[Child], signals: Sequence[signal.Signals]) -> Iterator[Callable[..., Child]]:
+    """Yield a function that starts a process, which calls a function with its end of the pipe and arguments.
+
+    Args:
+        children: Receives each process that was started.
+        signals: Blocked in the block and in the processes, each of which has to unblock them.
+    """
+    context = multiprocessing.get_context("fork")
+
+    def start(run: Callable[..., None], *arguments: Any) -> Child:
+        ours, theirs = context.Pipe()
+        inherited = [ours, *(child.link for child in children)]
+        process = context.Process(target=_begin, args=(inherited, run, theirs, *arguments), daemon=True)
+        process.start()
+        theirs.close()
+        children.append(Child(process, ours))
+        return children[-1]
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield start
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin(inherited: Sequence[Pipe], run: Callable[..., None], *arguments: Any) -> None:
+    for other in inherited:  # of the parent: as long as one process has them open, none would notice the parent's end
+        other.close()
+    run(*arguments)
+
+
+def exit_reason(process: Any, seconds: float) -> str:
+    """Return why a process ended that was not told to; it may take `seconds` to end after its pipe did."""
+    process.join(seconds)
+    code = process.exitcode
     reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-    return f"{reason} (9 is what the system sends when memory runs out)" if code == -9 else reason
+    return f"{reason} (9 is what the system sends when memory runs out)" if code == -signal.SIGKILL else reason
 
 
-def end_processes(processes: Sequence[Any], seconds: float) -> None:
+def end_all(children: Sequence[Child], seconds: float) -> None:
     """Send SIGTERM to all processes, and SIGKILL to those that have not ended within `seconds`, all together."""
-    for process in processes:
+    for process, _ in children:
         process.terminate()
     until = time.monotonic() + seconds
-    for process in processes:
+    for process, link in children:
         process.join(max(0.0, until - time.monotonic()))
         if process.is_alive():
             process.kill()
             process.join()
+        link.close()
 
 
 def send(link: Pipe, message: Message) -> None:
@@ -106,6 +151,10 @@ def unpacked_error(packed: Message) -> BaseException:
     if kind == "user":
         return LMUnavailable(text, packed["model"]) if packed.get("model") else UserError(text)
     return _STOPS[kind](text) if kind in _STOPS else WorkerError(text)
+
+
+class WorkerDied(UserError):
+    """A worker process has ended unexpectedly."""
 
 
 Item = TypeVar("Item")
@@ -270,7 +319,7 @@ class ProcessPool(Generic[Item, Result]):
         self._outcomes: deque[Outcome[Item, Result]] = deque()
         self._costs: list[Mapping[str, float]] = []
         self._members: list[_Member] = []
-        self._opened: list[tuple[Any, Pipe]] = []
+        self._children: list[Child] = []
         try:
             self._start(threads, max(1, min(processes, threads, len(self._items))))
         except BaseException:  # Ctrl-C, or the system starts no further process
@@ -280,24 +329,11 @@ class ProcessPool(Generic[Item, Result]):
             self._assign(member)
 
     def _start(self, threads: int, processes: int) -> None:
-        context = multiprocessing.get_context("fork")
-        sys.stdout.flush()
-        sys.stderr.flush()
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the worker ignores it
-        try:
+        with forking(self._children, [signal.SIGINT]) as start:
             for number in range(processes):
                 share = threads // processes + (number < threads % processes)
-                ours, theirs = context.Pipe()
-                others = [ours, *(member.link for member in self._members)]
-                process = context.Process(
-                    target=_run, args=(theirs, others, self._job, self._items, share, number), daemon=True
-                )
-                process.start()
-                theirs.close()
-                self._opened.append((process, ours))
-                self._members.append(_Member(process, ours, set(), share + AHEAD))
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                child = start(_run, self._job, self._items, share, number)
+                self._members.append(_Member(*child, set(), share + AHEAD))
 
     def _assign(self, member: _Member) -> None:
         left = self._last - self._next
@@ -361,9 +397,7 @@ class ProcessPool(Generic[Item, Result]):
 
     def close(self) -> None:
         """End the processes, with SIGKILL those that SIGTERM does not end."""
-        end_processes([process for process, _ in self._opened], _ENDING)
-        for _, link in self._opened:
-            link.close()
+        end_all(self._children, _ENDING)
         self._members = []
 
     def _pending(self) -> bool:
@@ -376,8 +410,10 @@ class ProcessPool(Generic[Item, Result]):
                 message = receive(member.link)
             except (EOFError, OSError):
                 self._members.remove(member)
-                member.process.join(_LAST_WORDS)
-                raise WorkerDied(_ended(member.process.exitcode)) from None
+                reason = exit_reason(member.process, _LAST_WORDS)
+                raise WorkerDied(
+                    f"A worker process ended unexpectedly: {reason}. Rows are kept: resume, with fewer processes."
+                ) from None
             self._take(member, message)
 
     def _take(self, member: _Member, message: dict[str, Any]) -> None:
@@ -406,24 +442,11 @@ class ProcessPool(Generic[Item, Result]):
             warnings.warn(message["warning"], RuntimeWarning, stacklevel=2)
 
 
-def _run(
-    link: Pipe, others: Sequence[Pipe], job: Job[Any, Any], items: Sequence[Any], threads: int, number: int
-) -> None:
-    for other in others:  # of the parent: as long as one process has them open, no worker would notice the parent's end
-        other.close()
+def _run(link: Pipe, job: Job[Any, Any], items: Sequence[Any], threads: int, number: int) -> None:
     Worker(link, job, items, threads).run(number)
 
 
-def _ended(code: int | None) -> str:
-    return f"A worker process ended unexpectedly: {exit_reason(code)}. Rows are kept: resume, with fewer processes."
-
-
 _THREADS, _QUESTIONS = 8, 50  # of each process at least, or it costs more than it gains
-
-
-def can_fork() -> bool:
-    """Return whether this system starts processes as copies; on macOS its own libraries forbid it."""
-    return "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
 
 
 def processes_for(

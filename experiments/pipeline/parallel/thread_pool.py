@@ -11,7 +11,9 @@ from itertools import islice
 from types import FrameType
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from programs.lms.calls.control import GRACE, Control
 from programs.parts.threads import daemon
+from signatures.common.interrupts import handled
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -116,6 +118,23 @@ class ThreadPool(Generic[Item, Result]):
             return self._take() if self._outcomes and not pressed else None
 
 
+def take_all(pool: ThreadPool[Any, Result], take: Callable[[Result], None], control: Control) -> None:
+    """Hand over each result; after an error or Ctrl-C, which are raised, those that are complete within `GRACE`."""
+    try:
+        for outcome in pool:
+            if outcome.result is None:
+                raise outcome.error or RuntimeError("An item ended with neither result nor error.")
+            take(outcome.result)
+    except BaseException as error:
+        pool.stop()
+        if isinstance(error, KeyboardInterrupt):
+            control.stop()
+        for outcome in pool.within(GRACE):
+            if outcome.result is not None:
+                take(outcome.result)
+        raise
+
+
 @contextlib.contextmanager
 def deferred_interrupt() -> Iterator[list[int]]:
     """Yield a list that receives the first Ctrl-C in the block instead of an exception; the second one raises.
@@ -124,10 +143,7 @@ def deferred_interrupt() -> Iterator[list[int]]:
     is waited for at the end. Outside of the main thread, which signals interrupt, the list stays empty.
     """
     pressed: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield pressed
-        return
+    before: Any = signal.getsignal(signal.SIGINT)
 
     def press(number: int, frame: FrameType | None) -> None:
         pressed.append(number)
@@ -137,11 +153,8 @@ def deferred_interrupt() -> Iterator[list[int]]:
             if len(pressed) > 1:
                 raise
 
-    signal.signal(signal.SIGINT, press)
-    try:
+    with handled({signal.SIGINT: press} if callable(before) else {}):
         yield pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 BATCH = 32  # questions in one pass

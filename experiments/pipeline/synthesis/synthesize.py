@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.pipeline.evaluate import unmeasured
 from experiments.pipeline.map_rows import map_rows
 from experiments.pipeline.synthesis.sources import Seed, Seeds
-from experiments.runs.calls import COUNTED
+from experiments.runs.calls import added
 from experiments.runs.config import describe_lm, describe_questions, describe_session, portable
 from experiments.runs.files import RUN, SCHEMA, Json, Row, read_rows, write_json
 from experiments.runs.specs import SynthesisSpec
@@ -77,7 +77,7 @@ def manifest_of(
             "validation": validation,
             "counts": counts_of(examples),
             **({"kinds": dict(sorted(kinds.items()))} if kinds else {}),
-            "cost": {name: sum(row[name] or 0 for row in rows) for name in COUNTED},
+            "cost": added(rows),
             "files": {"examples.jsonl": sha256},
         }
     )

@@ -9,6 +9,7 @@ from experiments.pipeline.tuning.config import Candidates, TuneConfig
 from experiments.pipeline.tuning.unseen import open_version
 from optimizers.evaluating import instructions_of
 from optimizers.tuning.prompts import DEMOS, PRESENT, Prompts, demos_of, instruction_of
+from signatures.common.costs import Costs
 
 if TYPE_CHECKING:
     import dspy
@@ -86,7 +87,7 @@ def _half(connection: "Connection", earlier: Mapping[str, float]) -> Iterator[No
     left = budget.left()
     own = {name: 0.0 if name == "seconds" else earlier.get(name, 0.0) for name in left}  # seconds are of a session
     share = {name: max(0.0, value * _SHARE - own[name]) for name, value in left.items()}
-    with budget.within(**share | {name: int(share[name]) for name in ("calls", "tokens") if name in share}):
+    with budget.within(**Costs(share).whole()):
         yield
 
 

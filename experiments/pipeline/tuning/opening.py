@@ -16,6 +16,7 @@ from experiments.pipeline.tuning.candidates import Prepared
 from experiments.pipeline.tuning.config import DATABASE, QUICK_JOURNAL, TuneConfig
 from optimizers.tuning.objective import Goal
 from programs.parts.threads import daemon
+from signatures.common.costs import Costs
 from signatures.common.errors import UserError, with_causes
 from signatures.common.files import refuse_links
 from signatures.common.work import difference, locked_folder
@@ -172,7 +173,7 @@ def _prepare(
 
 
 @contextlib.contextmanager
-def booked(study: "optuna.Study", paid: Callable[[], dict[str, float]]) -> Iterator[dict[str, float]]:
+def booked(study: "optuna.Study", paid: Callable[[], Costs]) -> Iterator[dict[str, float]]:
     """Add what the block spends to what preparing the study has cost, also if it is cut off; yield what it had cost.
 
     Args:
@@ -184,8 +185,7 @@ def booked(study: "optuna.Study", paid: Callable[[], dict[str, float]]) -> Itera
     try:
         yield earlier
     finally:
-        now = {name: value - before[name] for name, value in paid().items()}
-        study.set_user_attr(BOOKED, {name: earlier.get(name, 0.0) + now.get(name, 0.0) for name in {**earlier, **now}})
+        study.set_user_attr(BOOKED, Costs(earlier) + (paid() - before))
 
 
 def _read(record: dict[str, Any], student: "dspy.Module") -> tuple[Prepared, dict[str, float]]:

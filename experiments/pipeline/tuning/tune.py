@@ -36,6 +36,7 @@ from optimizers.tuning.signs import PRUNE_BELOW
 from optimizers.tuning.space import Space, knob_space, most_calls
 from programs.inference import warm_up
 from programs.lms.calls.budget import PAID
+from signatures.common.costs import Costs
 from signatures.common.errors import UserError
 from signatures.common.specs import deciding, fields_of
 
@@ -280,24 +281,22 @@ def _queue(knobs: Space, study: "optuna.Study", prepared: Prepared) -> None:
     enqueue(study, [present, *({**present, **setting} for setting in prepared.queued)])
 
 
-def _paid_by(connection: "Connection") -> Callable[[], dict[str, float]]:
+def _paid_by(connection: "Connection") -> Callable[[], Costs]:
     """Return a function that returns what the LM calls of this process have cost so far."""
     budget = getattr(connection.lm, "budget", None)
     started = time.monotonic()
 
-    def paid() -> dict[str, float]:
-        spent = {name: float(budget.spent[name]) for name in PAID} if budget is not None else {}
-        return {**spent, "seconds": time.monotonic() - started}
+    def paid() -> Costs:
+        spent = {name: float(value) for name, value in budget.spent.of(PAID).items()} if budget is not None else {}
+        return Costs(spent, seconds=time.monotonic() - started)
 
     return paid
 
 
-def _spent(opened: Opened) -> dict[str, float]:
+def _spent(opened: Opened) -> Costs:
     from optimizers.tuning.worker import spent_of
 
-    trials = spent_of(opened.study.get_trials(deepcopy=False))
-    names = [*trials, *(name for name in opened.spent if name not in trials)]
-    return {name: round(trials.get(name, 0.0) + opened.spent.get(name, 0.0), 6) for name in names}
+    return (spent_of(opened.study.get_trials(deepcopy=False)) + opened.spent).rounded()
 
 
 def _run(
@@ -316,7 +315,8 @@ def _run(
     budget: Budget | None = getattr(connection.lm, "budget", None)
     limits = {name: limit for name, limit in (budget.limits if budget else {}).items() if limit and name in PAID}
     already = _spent(opened)
-    left: dict[str, Any] = {name: _left(name, limit, already.get(name, 0.0)) for name, limit in limits.items()}
+    left: dict[str, Any] = already.left_of(limits).whole()
+    for_trials = Costs(opened.spent).left_of(limits)  # what preparing the study has left
     study = opened.study
     study.sampler = open_sampler(config.sampler, space, seed=config.seed, points=config.points)
     study.pruner = open_pruner(prune=config.pruned, below=config.prune_below)
@@ -335,19 +335,8 @@ def _run(
             if budget is not None and left
             else contextlib.nullcontext()
         ):
-            ended = work(
-                study, objective, trials=trials_of(space, config), limits=_of_trials(limits, opened), tell=bar.say
-            )
+            ended = work(study, objective, trials=trials_of(space, config), limits=for_trials, tell=bar.say)
     except KeyboardInterrupt:
         return "interrupted by Ctrl-C", True
     bar.done(ended.finished)
     return ended.stopped, False
-
-
-def _left(name: str, limit: float, spent: float) -> float:
-    return max(0.0, limit - spent) if name == "usd" else max(0, int(limit - spent))
-
-
-def _of_trials(limits: dict[str, Any], opened: Opened) -> dict[str, float]:
-    """Return what the trials may spend of a budget: what preparing the study has left."""
-    return {name: max(0.0, float(limit) - opened.spent.get(name, 0.0)) for name, limit in limits.items()}

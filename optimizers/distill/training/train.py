@@ -4,7 +4,6 @@ import contextlib
 import math
 import signal
 import tempfile
-import threading
 import time
 from bisect import bisect_right
 from collections import defaultdict
@@ -20,6 +19,7 @@ from optimizers.distill.training.lm.student import Student
 from optimizers.distill.training.log import LOG, TrainingStep, cut_log, write_step
 from optimizers.distill.training.settings import TrainingSettings
 from signatures.common.errors import UserError, one_line
+from signatures.common.interrupts import handled
 from signatures.common.specs import deciding
 from signatures.common.work import locked_folder
 
@@ -124,7 +124,7 @@ def terminable() -> Iterator[None]:
     Raises:
         KeyboardInterrupt: One of the two was sent.
     """
-    with _handled({signal.SIGTERM: _interrupt}):
+    with handled({signal.SIGTERM: _interrupt}):
         yield
 
 
@@ -136,7 +136,7 @@ def uninterrupted() -> Iterator[None]:
         KeyboardInterrupt: After the block, if Ctrl-C was pressed in it.
     """
     sent: list[int] = []
-    with _handled(dict.fromkeys(_SIGNALS, lambda number, frame: sent.append(number))):
+    with handled(dict.fromkeys(_SIGNALS, lambda number, frame: sent.append(number))):
         yield
     if sent:
         handler = signal.getsignal(sent[0])
@@ -144,22 +144,6 @@ def uninterrupted() -> Iterator[None]:
             handler(sent[0], None)
         else:  # as without the block: ignored, or the end of the process
             signal.raise_signal(sent[0])
-
-
-@contextlib.contextmanager
-def _handled(handlers: dict[signal.Signals, Any]) -> Iterator[None]:
-    """Handle signals while the block runs; only the main thread can, and in others nothing is handled."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in handlers}
-    try:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def learning_rate(

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizers.metrics.entailment import embedding_features, likelihood
-from optimizers.metrics.entailment.oracle import Agreement, Pair, agreement_of, over_distinct
+from optimizers.metrics.entailment.oracle import Measured, Pair, over_distinct
 from signatures.common.files import sha256_text
 from signatures.common.words import FUNCTION_WORDS, strip_suffix
 from signatures.text import CJK
@@ -225,7 +225,7 @@ def measure_features(name: str, pairs: Sequence[Pair]) -> NDArray[np.float64]:
     return np.concatenate([extractor(pairs) for extractor in extractors(name)], axis=1)
 
 
-class WeightedOracle:
+class WeightedOracle(Measured):
     """Logistic regression over features of pairs.
 
     Args:
@@ -244,11 +244,6 @@ class WeightedOracle:
         """Return the name with a hash of the weights and of the extractors' fingerprints."""
         parts = [json.dumps(self.weights.as_dict()), *(extractor.fingerprint for extractor in extractors(self.name))]
         return f"{self.name}:{sha256_text(' '.join(parts))[:16]}"
-
-    @property
-    def agreement(self) -> Agreement | None:
-        """Return the agreement measured on the half of the data that the weights were not fitted on."""
-        return agreement_of(self.fingerprint)
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         """Return P(entailed) of each (premise, hypothesis); 0 if one side is blank."""

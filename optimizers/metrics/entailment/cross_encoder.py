@@ -14,7 +14,7 @@ from typing import Any
 
 from corpora.encoders.torch_encoder import hash_weights
 from corpora.retrievers.embedder import Embedder
-from optimizers.metrics.entailment.oracle import Agreement, Pair, agreement_of, over_distinct, warn_cut
+from optimizers.metrics.entailment.oracle import Measured, Pair, over_distinct, warn_cut
 from signatures.common.errors import UserError
 
 
@@ -103,7 +103,7 @@ def entailed_label(labels: Mapping[int, str]) -> int | None:
     return int(entailed[0])
 
 
-class CrossEncoderOracle:
+class CrossEncoderOracle(Measured):
     """Softmax of the entailment label (neutral counts as not entailed); sigmoid for a model with one output.
 
     Args:
@@ -126,11 +126,6 @@ class CrossEncoderOracle:
     def fingerprint(self) -> str:
         """Return the model's name with the id of its weights."""
         return f"{self.name}:{weights_id(self._source, self._load())}:{VERSION}"
-
-    @property
-    def agreement(self) -> Agreement | None:
-        """Return the measured agreement of these weights with human judgements."""
-        return agreement_of(self.fingerprint)
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         """Return P(entailed) of each (premise, hypothesis); 0 if one side is blank.
@@ -180,7 +175,7 @@ class CrossEncoderOracle:
 YES, NO = "1", "0"
 
 
-class Seq2SeqOracle:
+class Seq2SeqOracle(Measured):
     """P("1") against P("0"), each the product over its tokens, since T5 tokenises "0" as two. Thread-safe.
 
     Greedy decoding gives "1" exactly if this probability is above 0.5, unless it would give a third text.
@@ -210,11 +205,6 @@ class Seq2SeqOracle:
         """Return the model's name with the id of its weights, number format and longest input."""
         model, _ = self._load()
         return f"{self.name}:{weights_id(self._source, model)}:{model.dtype}:{self.max_tokens}:{VERSION}"
-
-    @property
-    def agreement(self) -> Agreement | None:
-        """Return the measured agreement of these weights with human judgements."""
-        return agreement_of(self.fingerprint)
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         """Return P(entailed) of each (premise, hypothesis); 0 if one side is blank."""

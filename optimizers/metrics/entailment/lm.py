@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import dspy
 
-from optimizers.metrics.entailment.oracle import Agreement, Pair, agreement_of, over_distinct
+from optimizers.metrics.entailment.oracle import Measured, Pair, over_distinct
 from programs.parts.meter import metered, record
 from programs.parts.probability import probability
 from programs.parts.threads import fanout
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BATCH = 64  # pairs per fan-out
 
 
-class LMOracle:
+class LMOracle(Measured):
     """P(entailed) by an LM. Its calls do not count as calls of the question being scored; its parse failures do.
 
     Args:
@@ -42,11 +42,6 @@ class LMOracle:
         fields = " ".join(f"{name} {field.json_schema_extra}" for name, field in JudgeEntailment.fields.items())
         prompt = f"{JudgeEntailment.instructions} {fields} {self._connection.probability_mode}"
         return f"lm:{self._connection.lm.model}:{sha256_text(prompt)[:16]}"
-
-    @property
-    def agreement(self) -> Agreement | None:
-        """Return the measured agreement of this LM with human judgements."""
-        return agreement_of(self.fingerprint)
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         """Return P(yes) of each (premise, hypothesis); an unparseable reply is 0 and counted in `unparsed`.

@@ -16,6 +16,7 @@ from typing import Protocol, runtime_checkable
 
 from programs.lms.calls.reply_cache import ReplyStore, cache_dir, reply_cache_bytes
 from signatures.common.errors import UserNotice
+from signatures.common.files import utf8
 
 Pair = tuple[str, str]
 """(premise, hypothesis)."""
@@ -134,18 +135,13 @@ def over_distinct(pairs: Sequence[Pair], score: Callable[[list[Pair]], Sequence[
     Raises:
         ValueError: `score` returned a wrong number of scores, or one outside [0, 1].
     """
-    valid = {pair: (_valid_utf8(pair[0]), _valid_utf8(pair[1])) for pair in dict.fromkeys(pairs)}
+    valid = {pair: (utf8(pair[0]), utf8(pair[1])) for pair in dict.fromkeys(pairs)}
     distinct = [pair for pair in dict.fromkeys(valid.values()) if pair[0].strip() and pair[1].strip()]
     scores = [float(value) for value in score(distinct)] if distinct else []
     if not all(0 <= value <= 1 for value in scores):
         raise ValueError(f"Probabilities must be in [0, 1], got {min(scores)} to {max(scores)}.")
     score_of = dict(zip(distinct, scores, strict=True))
     return [score_of.get(valid[pair], 0.0) for pair in pairs]
-
-
-def _valid_utf8(text: str) -> str:
-    """Return a text with lone surrogates replaced, which tokenizers reject."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def judge(oracle: EntailmentOracle, pairs: Sequence[Pair]) -> Entails:
@@ -185,9 +181,18 @@ def _measured() -> dict[str, Agreement]:
     }
 
 
-def agreement_of(fingerprint: str) -> Agreement | None:
-    """Return the measured agreement of the oracle with that fingerprint; None if it was not measured."""
-    return _measured().get(fingerprint)
+class Measured:
+    """An oracle whose agreement with human judgements stands in `agreement.json`, if it was measured."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What it was measured as."""
+        raise NotImplementedError
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """Return the agreement measured on pairs that the oracle was not fitted on."""
+        return _measured().get(self.fingerprint)
 
 
 class CachedOracle:

@@ -9,6 +9,7 @@ from optimizers.metrics.metric import Metric, Need
 _ASQA = "https://github.com/princeton-nlp/ALCE/blob/3fdc2ed/eval.py (ASQA: https://arxiv.org/abs/2204.06092)"
 _COV_RAG = "https://arxiv.org/abs/2410.05801"
 _FLASHRAG = "https://github.com/RUC-NLPIR/FlashRAG/blob/1ee5249/flashrag/evaluator/metrics.py"
+_CREDIBLE = '"How Credible Is an Answer From Retrieval-Augmented LLMs?"'
 _GENGROUND = "https://arxiv.org/abs/2406.14891"
 
 _GOLD = (Need.ANSWERS,)
@@ -79,7 +80,7 @@ ANSWER_METRICS = (
         "abstention",
         "1 when the program declined or gave no answer; every score counts that as a wrong answer.",
         scoring.abstention,
-        _GENGROUND,
+        f"{_CREDIBLE}, section 5 (there by a fixed sentence)",
         higher_is_better=False,
     ),
     Metric(

@@ -4,7 +4,7 @@ from optimizers.metrics import citations, scoring
 from optimizers.metrics.metric import Metric, Need, OracleMetric
 
 _ALCE = "https://github.com/princeton-nlp/ALCE/blob/3fdc2ed/eval.py"
-_CREDIBLE = 'https://hotpotqa.github.io (its questions; "How Credible Is an Answer From Retrieval-Augmented LLMs?")'
+_CREDIBLE = '"How Credible Is an Answer From Retrieval-Augmented LLMs?", section 4'
 
 _MARKS = "A mark is a bracket of numbers: [1], [1, 2], [1-3], [^1], [[1]], also full-width."
 

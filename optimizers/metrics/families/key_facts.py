@@ -3,7 +3,7 @@
 from optimizers.metrics import keyfact_scores, scoring
 from optimizers.metrics.metric import Need, OracleMetric
 
-_CREDIBLE = 'https://hotpotqa.github.io (its questions; "How Credible Is an Answer From Retrieval-Augmented LLMs?")'
+_CREDIBLE = '"How Credible Is an Answer From Retrieval-Augmented LLMs?", section 4'
 
 _NEEDS = (Need.KEY_FACTS, Need.ORACLE)
 

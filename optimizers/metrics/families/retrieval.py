@@ -13,6 +13,7 @@ from signatures.common.errors import UserError
 
 _FLASHRAG = "https://github.com/RUC-NLPIR/FlashRAG/blob/1ee5249/flashrag/evaluator/metrics.py"
 _HIPPO = "https://github.com/OSU-NLP-Group/HippoRAG"
+_OWN = "defined by verihop"
 _TREC = "https://github.com/usnistgov/trec_eval"
 
 _BY_ID = (Need.GOLD_IDS, Need.PASSAGES)
@@ -60,7 +61,7 @@ AT_K = {
         "1 / rank of the first gold passage among the first {} different passages read, 0 without one; undefined "
         "without gold ids.",
         lambda k: scoring.on_read_ids(retrieval.reciprocal_rank, k),
-        _HIPPO,
+        _TREC,
         (10,),
     ),
     "ndcg": AtK(
@@ -104,7 +105,7 @@ AT_K = {
         "Share of the hops with a gold passage among their first {}; hops that read nothing are left out; undefined "
         "without gold ids or such a hop.",
         scoring.hop_hit,
-        _HIPPO,
+        _OWN,
         (5,),
         (Need.GOLD_IDS, Need.HOPS),
     ),

@@ -10,12 +10,13 @@ how far an answer departs from the examiner's own answer, which does not rely on
 
 import contextlib
 import contextvars
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from optimizers.metrics.answer import cover_substring, findable
 from optimizers.metrics.fields import answer_of, golds_of, question_of, response_of
 from optimizers.metrics.metric import Metric, Need
+from signatures.common.context import set_within
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -44,14 +45,9 @@ class Judge(Protocol):
 _current: contextvars.ContextVar[Judge | None] = contextvars.ContextVar("verihop_judge", default=None)
 
 
-@contextlib.contextmanager
-def judged_by(judge: Judge | None) -> Iterator[None]:
+def judged_by(judge: Judge | None) -> contextlib.AbstractContextManager[object]:
     """Use `judge` for the judged metrics inside the block and in threads that copy its context; None for no judge."""
-    token = _current.set(judge)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return set_within(_current, judge)
 
 
 def _judge() -> Judge:

@@ -64,7 +64,7 @@ class RevisionJudge(dspy.Module):
             return RevisionVerdict(None, 1)
         if not (revised and timing.due):
             return RevisionVerdict(revision_score(bool(revised), timing.due, None), 0)
-        content = try_predict(self.scoring, revised_question=revised, **shown)
+        content = try_predict(self.scoring, passages=references, revised_question=revised, **shown)
         if content is None:
             return RevisionVerdict(None, 1)
         quality = min(max(content.quality, 0.0), 1.0)

@@ -56,6 +56,7 @@ from optimizers.teleprompters.task import (
 )
 from programs.lms.calls.budget import Budget, BudgetExceeded, Share
 from programs.parts.meter import Meter, metered, record_parallel
+from signatures.common.costs import Costs, paid
 from signatures.common.errors import UserError, one_line, user_error_within
 
 
@@ -335,9 +336,6 @@ def _score(arm: Arm, rung: int, task: Task, outer: Recording) -> None:
     outer.add(arm.program, {**arm.scores[rung], **arm.final}, f"final: {arm.name}", errors=made.errors)
 
 
-_WHOLE = ("calls", "tokens")
-
-
 @contextlib.contextmanager
 def opened(task: Task) -> Iterator[list[Budget]]:
     """Open the budgets of the task's LMs, each once; the option `calls` limits the only one inside the block.
@@ -365,7 +363,7 @@ def _not_shared(task: Task, reason: str) -> UserError:
     )
 
 
-def left_of(budget: Budget) -> dict[str, float]:
+def left_of(budget: Budget) -> Costs:
     """Return what is left, as if the race had never been interrupted."""
     return budget.left(uninterrupted=True)
 
@@ -380,11 +378,10 @@ def parts(
         number: Of parts.
         kept: For each budget, what is not divided.
     """
-    limits = []
+    limits: list[dict[str, float]] = []
     for index, budget in enumerate(budgets):
-        rest = {name: left - (kept[index].get(name, 0.0) if kept else 0.0) for name, left in left_of(budget).items()}
-        part = {name: max(0.0, left / number) for name, left in rest.items()}
-        limits.append({name: float(int(each)) if name in _WHOLE else each for name, each in part.items()})
+        rest = left_of(budget) - (kept[index] if kept else {})
+        limits.append(Costs({name: max(0.0, left / number) for name, left in rest.items()}).whole())
     return limits
 
 
@@ -423,13 +420,13 @@ def report(
 
 
 def _row(arm: Arm, uncompiled: Arm, seed: int) -> dict[str, Any]:
-    counts = arm.meter.counts()
+    spent = paid(arm.meter.counts())
     row: dict[str, Any] = {
         "optimizer": arm.name,
-        "calls": int(counts["calls"]),
-        "sent": int(counts["calls"] - counts["cached_calls"]),
-        "usd": round(counts["usd"], 6),
-        "tokens": int(counts["prompt_tokens"] + counts["completion_tokens"]),
+        "calls": int(arm.meter.calls),
+        "sent": int(spent["calls"]),
+        "usd": round(spent["usd"], 6),
+        "tokens": int(spent["tokens"]),
         "outcome": "; ".join(filter(None, [arm.dropped, _table_note(arm)])),
     }
     if arm.scores:

@@ -23,6 +23,8 @@ from dspy.clients.execution import PreparedCall
 
 from programs.lms.calls.control import SLICE, current_control
 from programs.lms.requests import system_text
+from signatures.common.context import set_within
+from signatures.common.costs import Costs
 from signatures.common.errors import UserError
 
 SUMS = ("calls", "tokens", "usd", "reserved_tokens", "reserved_usd", "in_flight", "start", "highest_price")
@@ -110,37 +112,14 @@ class Share:
         name: What messages call it.
     """
 
-    def __init__(self, limits: dict[str, float | None], sums: Callable[[], dict[str, float]], name: str):
+    def __init__(self, limits: dict[str, float | None], sums: Callable[[], Costs], name: str):
         self.limits, self.name = limits, name
         self._sums, self._before = sums, sums()
 
     @property
-    def spent(self) -> dict[str, float]:
+    def spent(self) -> Costs:
         """Calls, tokens, usd and seconds since the share was opened."""
-        return {name: value - self._before[name] for name, value in self._sums().items()}
-
-
-class Earlier:
-    """Calls, tokens and usd that were spent before and are not taken over yet; not safe under threads."""
-
-    def __init__(self) -> None:
-        self.left = dict.fromkeys(PAID, 0.0)
-        self.known: set[str] = set()  # keys of the calls that this session has sent or taken over
-
-    def add(self, spent: dict[str, float]) -> None:
-        """Add what was spent."""
-        for name, value in spent.items():
-            self.left[name] += value
-
-    def may_have_paid(self, key: str, calls: int) -> bool:
-        """Return whether a reply from the cache is to be taken over: it is then new here, and its calls are left."""
-        return key not in self.known and self.left["calls"] >= calls
-
-    def take_over(self, key: str, **cost: float) -> None:
-        """Take a reply over with what it has cost."""
-        self.known.add(key)
-        for name, value in cost.items():
-            self.left[name] = max(0.0, self.left[name] - value)
+        return self._sums() - self._before
 
 
 class BudgetExceeded(BaseException):  # not an Exception: optimizers catch those and continue
@@ -203,7 +182,8 @@ class Budget:
         self._clock = clock
         self._sums = Ledger()
         self._shares: list[Share] = []
-        self._earlier = Earlier()
+        self._earlier = Costs()  # what was spent before and is not taken over yet
+        self._known: set[str] = set()  # keys of the calls that this session has sent or taken over
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Budget":
         return self  # optimizers copy programs and their LMs, and all copies share one budget
@@ -219,7 +199,7 @@ class Budget:
             sums.notify()
 
     @property
-    def spent(self) -> dict[str, float]:
+    def spent(self) -> Costs:
         """Calls, tokens, usd and seconds used so far; of calls in flight, only their number."""
         with self._sums:
             return self._spent()
@@ -229,19 +209,18 @@ class Budget:
         """Whether there is any limit."""
         return any(limit is not None for limit in self.limits.values())
 
-    def left(self, *, uninterrupted: bool = False) -> dict[str, float]:
+    def left(self, *, uninterrupted: bool = False) -> Costs:
         """Return what is left of the limits by name, the tightest of budget and open shares; calls in flight count.
 
         Args:
             uninterrupted: Count what earlier sessions have spent only as far as this one has taken it over.
         """
         with self._sums:
-            found: dict[str, float] = {}
+            found = Costs()
             for share in (None, *self._shares):
                 spent = share.spent if share else self._in_one_session() if uninterrupted else self._spent()
-                for name, limit in (share or self).limits.items():
-                    if limit is not None:
-                        found[name] = min(found.get(name, math.inf), max(0.0, limit - spent[name]))
+                for name, left in spent.left_of((share or self).limits).items():
+                    found[name] = min(found.get(name, math.inf), left)
             return found
 
     def carry(self, *, calls: float = 0, tokens: float = 0, usd: float = 0) -> None:
@@ -253,17 +232,17 @@ class Budget:
         with self._sums as sums:
             for name, value in added.items():
                 sums[name] += value
-            self._earlier.add(added)
+            self._earlier += added
 
     @property
     def resumed(self) -> bool:
         """Whether an earlier session has spent what this one has not taken over yet."""
-        return any(self._earlier.left.values())
+        return any(self._earlier.values())
 
     def sent(self, key: str) -> None:
         """Note that this session has sent a call, so that its reply is not one of an earlier session."""
         with self._sums:
-            self._earlier.known.add(key)
+            self._known.add(key)
 
     def take_over(self, key: str, booking: Reservation, *, calls: int, at_most: int) -> None:
         """Count a reply from the cache in shares, if an earlier session may have paid for it.
@@ -278,10 +257,12 @@ class Budget:
             BudgetExceeded: In one session, a share would have had no room for the call.
         """
         with self._sums as sums:
-            if self._earlier.may_have_paid(key, calls):
+            if key not in self._known and self._earlier["calls"] >= calls:
                 if exceeded := self._exceeded(calls, at_most, self._price(), only_shares=True):
                     raise self._used_up(*exceeded)
-                self._earlier.take_over(key, calls=calls, tokens=booking.tokens, usd=booking.usd or 0.0)
+                self._known.add(key)
+                cost = Costs(calls=calls, tokens=booking.tokens, usd=booking.usd or 0.0)
+                self._earlier = cost.left_of(self._earlier)
                 if booking.usd is not None:
                     sums["highest_price"] = max(self._price(), booking.usd)
 
@@ -306,7 +287,7 @@ class Budget:
         """
         limits = {"calls": calls, "tokens": tokens, "usd": usd, "seconds": seconds}
         _check_limits(limits)
-        share = Share(limits, lambda: {**self._in_one_session(), "seconds": self._clock()}, name)
+        share = Share(limits, lambda: Costs(self._in_one_session(), seconds=self._clock()), name)
         with self._sums:
             self._shares.append(share)
         try:
@@ -363,14 +344,14 @@ class Budget:
                 "This LM states no price, so a budget in usd cannot be enforced: limit calls or tokens instead."
             )
 
-    def _spent(self) -> dict[str, float]:
+    def _spent(self) -> Costs:
         sums = self._sums
-        whole: dict[str, float] = {"calls": int(sums["calls"]), "tokens": int(sums["tokens"])}
-        return {**whole, "usd": sums["usd"], "seconds": self._seconds()}
+        calls, tokens = int(sums["calls"]), int(sums["tokens"])
+        return Costs(calls=calls, tokens=tokens, usd=sums["usd"], seconds=self._seconds())
 
-    def _in_one_session(self) -> dict[str, float]:
+    def _in_one_session(self) -> Costs:
         """Return what was spent, less what earlier sessions have spent and this one has not taken over yet."""
-        return {name: value - self._earlier.left.get(name, 0) for name, value in self._spent().items()}
+        return self._spent() - self._earlier
 
     def _price(self) -> float:
         """Return the highest price so far; 0 if none is known."""
@@ -465,18 +446,13 @@ def _tokens(text: str) -> int:
 _current: contextvars.ContextVar[Budget | None] = contextvars.ContextVar("verihop_question_budget", default=None)
 
 
-@contextlib.contextmanager
-def limited_by(budget: Budget) -> Iterator[None]:
+def limited_by(budget: Budget) -> contextlib.AbstractContextManager[object]:
     """Let LM calls of the block count in `budget`, too, in threads that copy its context as well.
 
     Questions that are answered in parallel can each have one; `Budget.within` counts whatever runs during its block.
     What does not fit raises BudgetExceeded.
     """
-    token = _current.set(budget)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return set_within(_current, budget)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from programs.parts.threads import Started, daemon
+from signatures.common.context import set_within
 from signatures.common.per_process import PerProcess
 
 GRACE = 1.5  # seconds that calls in flight have when the work is stopped
@@ -99,14 +100,9 @@ def controlled(say: Callable[[str], None] | None = None) -> Iterator[Control]:
         control.stop()
 
 
-@contextlib.contextmanager
-def under(control: Control) -> Iterator[None]:
+def under(control: Control) -> contextlib.AbstractContextManager[object]:
     """Run the block under a control that outlives it."""
-    token = _current.set(control)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return set_within(_current, control)
 
 
 Result = TypeVar("Result")
@@ -185,8 +181,7 @@ def call_within(work: Callable[[], Result], seconds: float, *, check: Callable[[
 _check: contextvars.ContextVar[Callable[[], None] | None] = contextvars.ContextVar("verihop_call_check", default=None)
 
 
-@contextlib.contextmanager
-def checked_calls(check: Callable[[], None]) -> Iterator[None]:
+def checked_calls(check: Callable[[], None]) -> contextlib.AbstractContextManager[object]:
     """Let `abortable` end what it runs in the block when `check` raises, or when the work was stopped some time ago."""
     control = current_control()
 
@@ -194,11 +189,7 @@ def checked_calls(check: Callable[[], None]) -> Iterator[None]:
         check()
         control.check(grace=GRACE)
 
-    token = _check.set(both)
-    try:
-        yield
-    finally:
-        _check.reset(token)
+    return set_within(_check, both)
 
 
 class _Call:

@@ -5,6 +5,9 @@ engine without cost has `free = True`; for any other, a budget in usd needs a kn
 
 The replies of one question can be recorded, and the same calls be answered from the record. Unlike the cache, a record
 holds every reply, also one that could not be parsed: a program that is run again on it takes the same course. A reply
+import contextlib
+import contextvars
+from signatures.common.context import set_within
 from the record is not paid again.
 """
 
@@ -47,10 +50,10 @@ from programs.lms.calls.control import CLOCK, call_within, checked_calls, curren
 from programs.lms.calls.reply_cache import key_of
 from programs.lms.calls.retry import Attempts, ConcurrencyLimit, check_readable, shared_limit
 from programs.lms.calls.transport import Transport
-from programs.lms.sampling import rollout_in_repeat
 from programs.lms.tracing.calls import heard
 from programs.parts.meter import Meter, record
 from programs.parts.replies.sources import sources_of, tell_sources
+from signatures.common.context import set_within
 from signatures.common.errors import UserError, one_line, with_causes
 from signatures.common.secrets import redact, redacted
 
@@ -70,6 +73,25 @@ class CallRecord(Protocol):
     def add(self, key: str, reply: Reply) -> Reply:
         """Keep the reply to a call and return it; the earlier one if there is one."""
         ...
+
+
+_STEP = 1_000_000  # far above the rollout ids that programs use
+
+_repeat: contextvars.ContextVar[int] = contextvars.ContextVar("verihop_repeat", default=1)
+
+
+def fresh_samples(repeat: int) -> contextlib.AbstractContextManager[object]:
+    """Use new samples in this repeat, counted from 1, for every LM call in the block.
+
+    The samples of the first repeat are those of a run without repeats. Calls at temperature 0 do not change.
+    """
+    return set_within(_repeat, repeat)
+
+
+def rollout_in_repeat(own: int | None, temperature: float | None) -> int | None:
+    """Return the rollout id of a call in the current repeat, given the one that the program set."""
+    repeat = _repeat.get()
+    return own if repeat == 1 or temperature == 0 else (repeat - 1) * _STEP + (own or 0)
 
 
 class _Recording(NamedTuple):
@@ -95,11 +117,8 @@ def calls_recorded(record: CallRecord | None, *, as_sent: bool = True) -> Iterat
             depend on what was asked before; else as one from the cache.
     """
     known = Meter()
-    token = _recording.set(None if record is None else _Recording(record, as_sent, known))
-    try:
+    with set_within(_recording, None if record is None else _Recording(record, as_sent, known)):
         yield known
-    finally:
-        _recording.reset(token)
 
 
 class Recorded:

@@ -28,6 +28,7 @@ from dspy.clients.execution import IGNORED_CACHE_KEYS, PreparedCall
 from dspy.utils.exceptions import AdapterParseError
 from filelock import FileLock
 
+from signatures.common.context import set_within
 from signatures.common.errors import UserError, UserNotice
 from signatures.common.files import cache_dir
 
@@ -269,14 +270,12 @@ _unparsed: contextvars.ContextVar[Unparsed | None] = contextvars.ContextVar("ver
 def cached_if_parsed() -> Iterator[Unparsed]:
     """Cache the replies received in the block when it ends; drop them if it raises AdapterParseError."""
     replies = Unparsed()
-    token = _unparsed.set(replies)
     try:
-        yield replies
+        with set_within(_unparsed, replies):
+            yield replies
     except AdapterParseError:
         replies.drop()
         raise
-    finally:
-        _unparsed.reset(token)
     replies.keep()
 
 

@@ -37,9 +37,8 @@ from programs.lms.requests import system_text, turns
 from programs.lms.servers.dialects import DIALECTS, FEW_LOGPROBS
 from programs.lms.servers.http_connection import NoReply, NoReplyInTime
 from programs.lms.servers.http_pool import HttpPool, Reply, UnreadableReply
-from programs.lms.servers.streaming import FINISHED, Event, ReplyStream, event_values
+from programs.lms.servers.streaming import FINISHED, Event, ReplyStream, event_values, stated_usage
 from programs.lms.servers.thinking import NOT_SHOWN, answer_tokens, split_message, split_text
-from programs.lms.servers.usage import stated_usage
 from programs.lms.tolerant import check_length
 from programs.parts.replies.sources import SOURCES, stated_sources
 from signatures.common.errors import UserNotice, one_line

@@ -19,6 +19,7 @@ from dspy.clients.execution import PreparedCall
 from programs.lms.requests import turns
 from programs.parts.meter import Meter, inner_meter, metered
 from programs.parts.prediction import original_of
+from signatures.common.context import set_within
 from signatures.common.errors import one_line
 
 Record: TypeAlias = dict[str, Any]  # JSON
@@ -103,24 +104,14 @@ _metric: contextvars.ContextVar[str | None] = contextvars.ContextVar("verihop_as
 _read: contextvars.ContextVar[list[LMCall] | None] = contextvars.ContextVar("verihop_calls_being_read", default=None)
 
 
-@contextlib.contextmanager
-def calls_heard_by(listener: Listener | None) -> Iterator[None]:
+def calls_heard_by(listener: Listener | None) -> contextlib.AbstractContextManager[object]:
     """Tell `listener`, too, of each call that ends in the block, in the thread of the call; None tells nobody else."""
-    token = _listeners.set(_listeners.get() if listener is None else (*_listeners.get(), listener))
-    try:
-        yield
-    finally:
-        _listeners.reset(token)
+    return set_within(_listeners, _listeners.get() if listener is None else (*_listeners.get(), listener))
 
 
-@contextlib.contextmanager
-def asked_by(metric: str) -> Iterator[None]:
+def asked_by(metric: str) -> contextlib.AbstractContextManager[object]:
     """Let the calls in the block be those of a metric."""
-    token = _metric.set(metric)
-    try:
-        yield
-    finally:
-        _metric.reset(token)
+    return set_within(_metric, metric)
 
 
 def records_of(calls: Iterable[LMCall], program: dspy.Module) -> list[Record]:
@@ -195,16 +186,13 @@ def calls_read() -> Iterator[Callable[[str], None]]:
         yield lambda reason: None
         return
     made: list[LMCall] = []
-    token = _read.set(made)  # a list, because a call may be made in a copy of this context
 
     def unreadable(reason: str) -> None:
         for call in made:
             call.unreadable = one_line(reason, _LONGEST_ERROR)
 
-    try:
+    with set_within(_read, made):  # a list, because a call may be made in a copy of this context
         yield unreadable
-    finally:
-        _read.reset(token)
 
 
 def _messages(prepared: PreparedCall) -> list[dict[str, Any]]:

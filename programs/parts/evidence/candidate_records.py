@@ -185,21 +185,19 @@ ACCEPTANCE = Gate(lambda values, knobs: verdict(**values, threshold=knobs["thres
 
 
 def final_answer(answers: list[Answer]) -> Answer | None:
-    """Return the last answer that is one; None if no reply answers, in whichever words it declines.
+    """Return the last answer, whatever was judged of it; None if no reply answers, in whichever words it declines.
 
     The last round's prompt does not offer "unknown". If its reply is unparseable, or declines nonetheless, the latest
-    earlier answer is returned, and so it is if the assessor alone rejects the reply. Of the earlier ones, answers that
-    were judged to be none, or whose judgement was lost, come after the others: a judgement may be wrong, and the
-    paper's loop never abstains.
+    earlier answer is returned. Of these, answers that were judged to be none, or whose judgement was lost, come after
+    the others: a judgement may be wrong, and the paper's loop never abstains.
 
     Departure: the paper does not say what its loop returns if no answer was accepted; that it is the last one follows
     from its ablation without answer evaluation.
     """
     given = [answer for answer in answers if gives_answer(answer.text)]
-    last = answers[-1] if answers else None
+    if given and given[-1] is answers[-1]:
+        return given[-1]
     trusted = [answer for answer in given if answer.verdict not in {NO_ANSWER, UNPARSEABLE}]
-    if last is not None and gives_answer(last.text) and (last.verdict != NO_ANSWER or not trusted):
-        return last
     return next(reversed(trusted or given), None)
 
 

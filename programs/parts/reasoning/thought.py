@@ -32,7 +32,8 @@ _WIDE_ENDINGS = "。！？；：”」』）"
 def next_sentence(reply: str, thought: Sequence[str]) -> str:
     """Return the first sentence of a reply that the thought does not contain yet; empty if there is none.
 
-    LMs repeat the thought before they go on; that is no new sentence. Nor is one that only declines ("The passages do
+    Departure: IRCoT and FLARE take the first sentence, whatever it says. LMs without demonstrations repeat the thought
+    before they go on; that is no new sentence here. Nor is one that only declines ("The passages do
     not mention it", "So the answer is: unknown"): it is nothing to search for, and no answer. A sentence that ends with
     a colon takes the next one with it ("So the answer is:" and the answer on a line of its own).
 

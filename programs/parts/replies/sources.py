@@ -25,6 +25,7 @@ from dspy.clients.legacy_outputs import plain
 
 from programs.parts.passages import deduplicate
 from signatures.citation_marks import find_marks
+from signatures.common.context import set_within
 from signatures.types import Passage
 
 
@@ -47,11 +48,8 @@ _heard: contextvars.ContextVar[list[StatedSource] | None] = contextvars.ContextV
 def sources_heard() -> Iterator[list[StatedSource]]:
     """Yield a list to which the replies in the block add their sources, in the order in which marks count them."""
     heard: list[StatedSource] = []
-    token = _heard.set(heard)
-    try:
+    with set_within(_heard, heard):
         yield heard
-    finally:
-        _heard.reset(token)
 
 
 def tell_sources(read: Callable[[], Sequence[StatedSource]]) -> None:

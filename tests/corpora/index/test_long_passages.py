@@ -5,8 +5,7 @@ import warnings
 
 import pytest
 
-from corpora.index.build import build_index
-from corpora.index.long_passages import LONG
+from corpora.index.build import LONG, build_index
 from signatures.common.errors import UserNotice
 
 

@@ -23,8 +23,7 @@ from experiments.analysis.repeats import (
 )
 from experiments.analysis.report.html import write_report
 from experiments.runs.files import read_json, read_rows
-from programs.lms.calls.metered import metered_lm
-from programs.lms.sampling import fresh_samples, rollout_in_repeat
+from programs.lms.calls.metered import fresh_samples, metered_lm, rollout_in_repeat
 from signatures.common.errors import UserError
 from tests.experiments.analysis.conftest import shown
 

@@ -5,9 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.benchmarks.entailment_agreement import Half, agreement, table, token_containment
+from experiments.benchmarks.entailment_agreement import (
+    Half,
+    agreement,
+    auc_difference,
+    by_set,
+    measures,
+    table,
+    token_containment,
+)
 from experiments.benchmarks.entailment_contradictions import KINDS, PASSAGES, measure_contradictions
-from experiments.benchmarks.entailment_figures import auc_difference, by_set, measures
 from experiments.benchmarks.entailment_pairs import JudgedPair, read_judged_pairs, sample
 from optimizers.metrics.entailment.calibrated import FEATURES, WeightedOracle
 from optimizers.metrics.entailment.catalog import DEFAULT, open_oracle

@@ -10,7 +10,7 @@ import pytest
 
 from experiments.service import guards, run
 from experiments.service.answering import Limits
-from experiments.service.waiting import Waiting
+from experiments.service.run import Waiting
 from tests.experiments.service.conftest import PATIENCE
 
 MOST = 16

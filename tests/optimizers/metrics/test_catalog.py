@@ -28,7 +28,7 @@ def test_every_name_is_the_name_of_its_metric_and_states_definition_and_source()
     for name, metric in METRICS.items():
         assert metric.name == name
         assert metric.definition.endswith(".")
-        assert metric.source.startswith("https://")
+        assert metric.source.startswith(("https://", '"How Credible', "defined by verihop"))
         assert metric.needs or name == "abstention", name
     assert [name for name, metric in METRICS.items() if not metric.higher_is_better] == [
         "abstention",

@@ -58,7 +58,7 @@ def test_metrics_of_an_oracle_score_a_question_and_print_its_agreement() -> None
         assert metric.definition.endswith(
             "kappa 0.10 on 40 unseen pairs of Nowhere). Contradictions pass as entailed: negation 4 of 5."
         )
-        assert metric.source.startswith("https://")
+        assert metric.source.startswith(("https://", '"How Credible', "defined by verihop"))
         assert metric.higher_is_better
 
 

@@ -44,6 +44,8 @@ def test_the_rates_are_metrics_of_the_hops_that_have_gold_and_a_draft():
         hop(draft=None),
     ]
     prediction = dspy.Prediction(hops=hops)
-    rates = {name: METRICS[f"revision[{name}]"](EXAMPLE, prediction) for name in ("success", "failure", "error")}
-    assert rates == {"success": 0.5, "failure": 0.0, "error": 0.5}
+    names = ("success", "direct", "corrected", "failure", "error")
+    rates = {name: METRICS[f"revision[{name}]"](EXAMPLE, prediction) for name in names}
+    assert rates["success"] == rates["direct"] + rates["corrected"] == 0.5
+    assert (rates["failure"], rates["error"]) == (0.0, 0.5)
     assert METRICS["revision[error]"](dspy.Example(), prediction) is None

@@ -18,7 +18,6 @@ from optimizers.replay.record import (
     RecordLog,
     gold_sha256,
     has_record,
-    load_memories,
     load_record,
 )
 from optimizers.replay.replaying import replay
@@ -50,10 +49,16 @@ def test_a_record_is_read_as_it_was_written(written):
         assert replay(found, knobs, metric="luck") == replay(record, knobs, metric="luck")
 
 
+def memories_in(folder):
+    """Return what is known of each question, by id."""
+    with RecordLog(folder) as log:
+        return {id: log.memory(id) for id in {value["id"] for value in read_members(folder / REPLIES)}}
+
+
 def test_replies_that_were_read_are_not_asked_for_again(oracle, written):
     folder, _ = written
     _, runner = oracle.recorded("cov_rag")
-    memories, engine = load_memories(folder), oracle.ScriptedEngine(oracle.reply)
+    memories, engine = memories_in(folder), oracle.ScriptedEngine(oracle.reply)
     with oracle.connection(engine):
         leaf = runner.run(oracle.example(0), {}, memories["q0"])
     assert engine.requests == []
@@ -84,7 +89,7 @@ def test_an_incomplete_end_is_ignored_and_then_removed(written):
 def test_a_changed_byte_is_found(written, data):
     """Gzip's checksums cover the content; changes of its header that change nothing are harmless."""
     folder, _ = written
-    for name, read in ((BRANCHES, load_record), (REPLIES, load_memories)):
+    for name, read in ((BRANCHES, load_record), (REPLIES, memories_in)):
         path = folder / name
         good = path.read_bytes()
         expected = list(read_members(path))
@@ -186,7 +191,7 @@ def test_the_same_leaf_twice_is_one(written):
 def test_replies_that_are_none_are_refused(tmp_path, value):
     (tmp_path / REPLIES).write_bytes(member(value))
     with pytest.raises(UserError, match="damaged"):
-        load_memories(tmp_path)
+        memories_in(tmp_path)
 
 
 def test_a_question_cannot_have_two_texts(written):
@@ -234,8 +239,8 @@ def test_passages_survive_with_their_scores(tmp_path):
         log.add_memory("q", memory)
         log.add_memory("q", memory)  # nothing new
     assert len(list(read_members(tmp_path / REPLIES))) == 1
-    assert load_memories(tmp_path)["q"].found("Where?", 2) == found
-    assert load_memories(tmp_path)["q"].found("Where?", 3) is None
+    assert memories_in(tmp_path)["q"].found("Where?", 2) == found
+    assert memories_in(tmp_path)["q"].found("Where?", 3) is None
 
 
 def test_keys_in_replies_are_hidden(tmp_path, monkeypatch):
@@ -261,4 +266,4 @@ def test_other_keys_of_passages_are_kept(tmp_path):
     memory.add_found("query", 2, found)
     with RecordLog(tmp_path) as log:
         log.add_memory("q", memory)
-    assert load_memories(tmp_path)["q"].found("query", 2) == found
+    assert memories_in(tmp_path)["q"].found("query", 2) == found

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from corpora.questions import Question
-from optimizers.tuning.objective import COSTS, LiveEvaluator, cost_of
+from optimizers.tuning.objective import COSTS, LiveEvaluator
 from optimizers.tuning.prompts import Prompts
 from programs.closed_book.cot import CoT
 
@@ -22,8 +22,8 @@ def evaluator(scripted, monkeypatch) -> LiveEvaluator:
 def test_a_trial_that_is_repeated_costs_the_same_although_its_replies_are_cached(evaluator):
     first, again = (evaluator.evaluate({}, {}, QUESTIONS) for _ in range(2))
     compared = [name for name in COSTS if name != "seconds"]
-    assert [[cost_of(each, name) for name in compared] for each in again] == [
-        [cost_of(each, name) for name in compared] for each in first
+    assert [[each.cost(name) for name in compared] for each in again] == [
+        [each.cost(name) for name in compared] for each in first
     ]
-    assert cost_of(first[0], "usd") == cost_of(again[0], "usd") == 0.25
+    assert first[0].cost("usd") == again[0].cost("usd") == 0.25
     assert [each.costs["cached_calls"] for each in again] == [1, 1, 1]

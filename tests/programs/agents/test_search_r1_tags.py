@@ -137,3 +137,9 @@ def test_chinese_passages_are_shown_and_cited(replies):
     result = tags(library)("奎隆港的港务长是谁？")
     assert "Doc 1(Title: 奎隆港) 港务长是安莎·梅罗。" in engine.requests[1].messages[-1].text
     assert (result.answer, result.citations) == ("安莎·梅罗", ["p"])
+
+
+def test_a_template_of_ones_own_is_sent_word_for_word(replies, library):
+    engine = replies("<answer> Tren </answer>")
+    tags(library, template="Reason within tags.\nThen answer.")("Who?")
+    assert engine.requests[0].messages[0].text == "Reason within tags.\nThen answer. Question: Who?\n"

@@ -35,7 +35,7 @@ def said(reasoning, answer="x"):
 def test_each_generation_and_the_question_search_for_fresh_passages(scripted):
     engine = scripted(generating(said("She was born on Quillon.", "Grey"), said("Quillon is there.", "Amber")))
     search = Numbered()
-    result = IterRetGen(search, k=2, iterations=3)(QUESTION)
+    result = IterRetGen(search, k=2, iterations=3, reader="direct")(QUESTION)
     assert search.queries == [
         QUESTION,
         f"She was born on Quillon. Grey {QUESTION}",
@@ -73,7 +73,7 @@ def test_the_answer_of_the_last_generation_is_that_of_the_chain_of_thought(scrip
 def test_after_an_unparseable_generation_the_question_alone_is_searched_for(scripted):
     scripted(generating("?"))
     search = Numbered()
-    result = IterRetGen(search)(QUESTION)
+    result = IterRetGen(search, reader="direct")(QUESTION)
     assert (search.queries, result.answer, result.stop_reason) == ([QUESTION, QUESTION], "read", "done")
     assert [hop.answer for hop in result.hops] == ["", "read"]
 
@@ -83,36 +83,39 @@ def test_an_unparseable_or_empty_last_generation_leaves_the_answer_before(script
     result = IterRetGen(Numbered(), reader="thought")(QUESTION)
     assert (result.answer, result.stop_reason) == ("first", "unparseable")
     scripted(generating(said("One.", "first"), read=""))
-    result = IterRetGen(Numbered())(QUESTION)
+    result = IterRetGen(Numbered(), reader="direct")(QUESTION)
     assert (result.answer, result.stop_reason) == ("first", "done")
 
 
 def test_fixed_passages_replace_the_first_retrieval_or_all(scripted, passages):
     scripted(generating(said("One.", "first")))
     search = Numbered()
-    result = IterRetGen(search, k=1)(QUESTION, passages=passages[:2])
+    result = IterRetGen(search, k=1, reader="direct")(QUESTION, passages=passages[:2])
     assert [passage.id for passage in result.passages] == ["p0", "p1", "1a"]
     assert search.queries == [f"One. first {QUESTION}"]
     scripted(generating(said("One.", "first")))
-    assert [passage.id for passage in IterRetGen()(QUESTION, passages=passages[:2]).passages] == ["p0", "p1"]
+    assert [passage.id for passage in IterRetGen(reader="direct")(QUESTION, passages=passages[:2]).passages] == [
+        "p0",
+        "p1",
+    ]
 
 
 def test_with_nothing_to_read_the_chain_of_thought_goes_on_from_memory(scripted):
     engine = scripted(generating(said("One.", "first"), said("Two.", "second")))
-    result = IterRetGen()(QUESTION, passages=[])
+    result = IterRetGen(reader="direct")(QUESTION, passages=[])
     assert (result.answer, result.citations, result.passages) == ("second", [], [])
     assert len(engine.requests) == 2
 
 
 def test_citations_are_of_the_last_passages(scripted):
     scripted(generating(said("One."), read="sea2"))
-    assert IterRetGen(Numbered(), k=2)(QUESTION).citations == ["2a", "2b"]
+    assert IterRetGen(Numbered(), k=2, reader="direct")(QUESTION).citations == ["2a", "2b"]
     scripted(generating(said("One."), read="sea1"))
-    assert IterRetGen(Numbered(), k=2)(QUESTION).citations == []
+    assert IterRetGen(Numbered(), k=2, reader="direct")(QUESTION).citations == []
 
 
 def test_a_chinese_generation_is_a_query(scripted):
     scripted(generating(said("梅罗出生在特伦岛。", "琥珀海"), read="琥珀海"))
     search = Numbered()
-    assert IterRetGen(search)("梅罗出生在哪片海？").answer == "琥珀海"
+    assert IterRetGen(search, reader="direct")("梅罗出生在哪片海？").answer == "琥珀海"
     assert search.queries[1] == "梅罗出生在特伦岛。 琥珀海 梅罗出生在哪片海？"

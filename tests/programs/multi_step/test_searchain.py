@@ -23,7 +23,7 @@ def tell(scripted):
 def test_the_first_step_without_an_answer_is_completed_and_another_chain_follows(tell):
     first = chain((WHO, "Ansa Merrow"), (BORN, "unknown"), ("Which sea?", "unknown"))
     engine, shelves = tell(first, KNOWN), Shelves()
-    result = SearChain(shelves)(QUESTION)
+    result = SearChain(shelves, reader="direct")(QUESTION)
     assert kinds(engine) == ["plan", "read", "read", "plan", "read", "read"]
     assert field(plans(engine)[0], "transcript") == ["(none)"]
     assert field(plans(engine)[1], "transcript") == [
@@ -57,7 +57,7 @@ def test_the_first_step_without_an_answer_is_completed_and_another_chain_follows
 def test_a_confident_reader_that_disagrees_corrects_and_the_wrong_chain_is_no_demonstration(tell):
     wrong = chain((WHO, "Bert Oyle"), ("Where was Bert Oyle born?", "Sund"), content="So the answer is: fog.")
     engine, shelves = tell(wrong, KNOWN), Shelves()
-    program = SearChain(shelves)
+    program = SearChain(shelves, reader="direct")
     result, trace = traced(program, QUESTION)
     planned = [output.chain for predictor, _, output in trace if predictor is program.planning]
     assert planned == [KNOWN["chain"]]
@@ -86,10 +86,10 @@ def test_a_reader_that_is_not_confident_changes_nothing(tell, trusted):
 @pytest.mark.parametrize("said", ["unknown", "?", "The passage does not mention it."])
 def test_a_reader_without_an_answer_disagrees_with_nothing_but_its_passage_is_shown(tell, said):
     engine = tell(chain((WHO, "Bert Oyle")), read={WHO: said})
-    assert SearChain(Shelves())(QUESTION).hops[0].verdict == "kept"
+    assert SearChain(Shelves(), reader="direct")(QUESTION).hops[0].verdict == "kept"
     assert "trust" not in kinds(engine)
     engine = tell(chain((WHO, "unknown")), read={WHO: said})
-    result = SearChain(Shelves())(QUESTION)
+    result = SearChain(Shelves(), reader="direct")(QUESTION)
     assert [line for line in field(plans(engine)[1], "transcript") if "Result" in line] == [
         f"- Result 1: {WHO} -> unknown",
         "- Result 1: Who: The harbour master of Quillon is Ansa Merrow.",
@@ -101,22 +101,24 @@ def test_a_reader_without_an_answer_disagrees_with_nothing_but_its_passage_is_sh
 @pytest.mark.parametrize(("said", "told"), [("Ansa Merrow, harbour master", "ansa merrow"), ("Merrow", "Ansa Merrow")])
 def test_answers_of_which_one_contains_the_other_agree(tell, said, told):
     tell(chain((WHO, said)), read={WHO: told})
-    assert SearChain(Shelves())(QUESTION).hops[0].verdict == "confirmed"
+    assert SearChain(Shelves(), reader="direct")(QUESTION).hops[0].verdict == "confirmed"
 
 
 def test_the_last_chain_is_searched_for_but_not_read(tell):
     engine, shelves = tell(chain((WHO, "unknown")), KNOWN), Shelves()
-    result = SearChain(shelves, max_rounds=2)(QUESTION)
+    result = SearChain(shelves, max_rounds=2, reader="direct")(QUESTION)
     assert kinds(engine) == ["plan", "read", "plan", "read"]
     assert [hop.verdict for hop in result.hops] == ["completed", "unchecked", "unchecked"]
     assert (result.stop_reason, result.citations) == ("cap", ["who", "born", "sea"])
     tell(chain((WHO, "unknown")), chain((WHO, "Ansa Merrow"), content="So the answer is: Ansa Merrow."))
-    assert SearChain(Shelves(), max_rounds=2)(QUESTION).stop_reason == "finished"  # there was nothing new to check
+    assert (
+        SearChain(Shelves(), max_rounds=2, reader="direct")(QUESTION).stop_reason == "finished"
+    )  # there was nothing new to check
 
 
 def test_steps_beyond_the_bound_are_not_searched_for_and_their_marks_cite_nothing(tell):
     tell(KNOWN)
-    result = SearChain(Shelves(), max_hops=1)(QUESTION)
+    result = SearChain(Shelves(), max_hops=1, reader="direct")(QUESTION)
     assert [hop.question for hop in result.hops] == [WHO]
     assert "Tren [2]. It lies in the Amber Sea [3]." in result.response
     assert result.citations == ["who"]
@@ -125,7 +127,7 @@ def test_steps_beyond_the_bound_are_not_searched_for_and_their_marks_cite_nothin
 def test_marks_are_positions_in_the_passages_whatever_the_order_of_the_steps(tell):
     again = chain((SEA, "the Amber Sea"), (WHO, "Ansa Merrow"), content="The Amber Sea [1]. She is Merrow [2][9][0].")
     tell(chain((WHO, "unknown")), again)
-    result = SearChain(Shelves())(QUESTION)
+    result = SearChain(Shelves(), reader="direct")(QUESTION)
     assert [passage.id for passage in result.passages] == ["who", "sea"]
     assert result.response == "The Amber Sea [2]. She is Merrow [1][9][0]."
     assert result.citations == ["sea", "who"]
@@ -134,10 +136,10 @@ def test_marks_are_positions_in_the_passages_whatever_the_order_of_the_steps(tel
 def test_a_mark_without_a_passage_stays_out_of_range(tell):
     tell(chain((WHO, "Ansa Merrow"), ("Why?", "fog"), content="She is Merrow [1][0]. It is fog [2]."))
     shelves = Shelves({WHO: SHELVES[WHO]})
-    result = SearChain(shelves)(QUESTION)
+    result = SearChain(shelves, reader="direct")(QUESTION)
     assert (result.response, result.citations) == ("She is Merrow [1][0]. It is fog [2].", ["who"])
     tell(chain(("Why?", "fog"), (WHO, "Ansa Merrow"), content="It is fog [1]. She is Merrow [2]."))
-    result = SearChain(shelves)(QUESTION)
+    result = SearChain(shelves, reader="direct")(QUESTION)
     assert (result.response, result.citations) == ("It is fog [2]. She is Merrow [1].", ["who"])
 
 
@@ -150,7 +152,7 @@ class Many(Shelves):
 def test_of_several_passages_the_one_that_states_the_answer_is_fed_back_and_cited(tell):
     stated = chain((WHO, "Ansa Merrow"), content="She is Ansa Merrow [1].")
     engine = tell(chain((WHO, "unknown")), stated)
-    result = SearChain(Many(), k=3)(QUESTION)
+    result = SearChain(Many(), k=3, reader="direct")(QUESTION)
     assert len(field(engine.prompts[1], "passages")) == 3
     assert field(plans(engine)[1], "transcript")[2] == "- Result 1: The harbour master of Quillon is Ansa Merrow."
     assert (result.response, result.citations) == ("She is Ansa Merrow [3].", ["p2"])
@@ -170,7 +172,7 @@ def test_of_several_passages_the_one_that_states_the_answer_is_fed_back_and_cite
 def test_queries_in_similar_words_are_searched_for_once(tell, value, query, searched):
     tell(chain((WHO, "unknown")), chain((query, "Ansa Merrow"), content="She is Ansa Merrow [1]."))
     shelves = Shelves({**SHELVES, query: SHELVES[WHO]})
-    result = SearChain(shelves, similarity=Similar(lambda one, other: value))(QUESTION)
+    result = SearChain(shelves, similarity=Similar(lambda one, other: value), reader="direct")(QUESTION)
     assert len(shelves.asked) == searched
     assert result.citations == ["who"]
 
@@ -178,20 +180,20 @@ def test_queries_in_similar_words_are_searched_for_once(tell, value, query, sear
 def test_without_a_similarity_only_the_same_words_count(tell):
     tell(chain((WHO, "unknown")), chain(("At Quillon, who is the harbour master?", "Ansa Merrow")))
     shelves = Shelves()
-    SearChain(shelves)(QUESTION)
+    SearChain(shelves, reader="direct")(QUESTION)
     assert len(shelves.asked) == 2
 
 
 def test_the_ablations_feed_nothing_back(tell):
     mixed = chain((WHO, "Bert Oyle"), (BORN, "unknown"))
     engine = tell(mixed, KNOWN)
-    result = SearChain(Shelves(), verification=False)(QUESTION)
+    result = SearChain(Shelves(), verification=False, reader="direct")(QUESTION)
     assert [hop.verdict for hop in result.hops[:2]] == ["unchecked", "completed"]
     engine = tell(mixed, KNOWN)
-    result = SearChain(Shelves(), completion=False)(QUESTION)
+    result = SearChain(Shelves(), completion=False, reader="direct")(QUESTION)
     assert result.hops[0].verdict == "corrected"
     engine = tell(chain((BORN, "unknown"), content=CONTENT))
-    result = SearChain(Shelves(), completion=False)(QUESTION)
+    result = SearChain(Shelves(), completion=False, reader="direct")(QUESTION)
     assert ([hop.verdict for hop in result.hops], result.stop_reason) == (["unchecked"], "finished")
     engine = tell(KNOWN)
     result = SearChain(Shelves(), verification=False, completion=False, reader="content")(QUESTION)

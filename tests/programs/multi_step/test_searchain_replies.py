@@ -56,7 +56,7 @@ def endless(steps, *, solved=True):
     ],
 )
 def test_the_most_calls_are_taken_where_the_last_step_of_each_chain_is_corrected(scripted, knobs, mode, calls):
-    program = SearChain(Endless(), **knobs)
+    program = SearChain(Endless(), **{"reader": "direct"} | knobs)
     reply = endless(program.max_hops, solved=knobs.get("verification", True))
     shown = "verbalised" if mode == "logprobs" else mode  # the scripted engine gives no log-probabilities
     engine = scripted(reply, JsonForm(probability_mode=shown))
@@ -72,7 +72,7 @@ def test_the_most_calls_are_taken_where_the_last_step_of_each_chain_is_corrected
 
 
 def test_samples_of_a_probability_are_one_call_in_sequence(scripted):
-    program = SearChain(Endless())
+    program = SearChain(Endless(), reader="direct")
     scripted(endless(program.max_hops), JsonForm(probability_mode="samples"))
     with metered() as meter:
         program(QUESTION)
@@ -97,7 +97,7 @@ def test_three_readers_give_the_short_answer(scripted, reader, answer, calls):
 
 def test_a_chain_that_ends_with_another_answer_than_the_reader_is_no_demonstration(tell):
     tell({**KNOWN, "response": "So the answer is: the Grey Sea."})
-    program = SearChain(Shelves())
+    program = SearChain(Shelves(), reader="direct")
     result, trace = traced(program, QUESTION)
     called = [predictor for predictor, *_ in trace]
     assert result.answer == "Amber Sea"
@@ -108,7 +108,7 @@ def test_a_chain_that_ends_with_another_answer_than_the_reader_is_no_demonstrati
 @pytest.mark.parametrize("read", ["?", "unknown"])
 def test_where_the_reader_gives_no_answer_it_is_what_the_content_states(tell, read):
     tell(KNOWN, read={**story.READ, QUESTION: read})
-    assert SearChain(Shelves())(QUESTION).answer == "the Amber Sea"
+    assert SearChain(Shelves(), reader="direct")(QUESTION).answer == "the Amber Sea"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_content_without_an_answer(tell, content, answer):
 def test_an_unparseable_first_chain_leaves_the_question_to_be_searched_for(tell):
     engine = tell("?")
     shelves = Shelves({QUESTION: ("sea", "Tren lies in the Amber Sea.")})
-    result = SearChain(shelves)(QUESTION)
+    result = SearChain(shelves, reader="direct")(QUESTION)
     assert story.kinds(engine) == ["plan", "read"]
     assert ([hop.question for hop in result.hops], result.hops[0].verdict) == ([QUESTION], "unchecked")
     assert (result.answer, result.response, result.stop_reason) == ("Amber Sea", "Amber Sea", "unparseable")
@@ -168,7 +168,7 @@ def test_a_chain_with_an_open_step_may_lack_the_final_content(scripted, form):
 def test_without_steps_the_question_is_the_only_query(tell, steps):
     engine = tell({"chain": steps, "response": ""}, {"chain": steps, "response": "So the answer is: fog."})
     shelves = Shelves({QUESTION: ("sea", "Tren lies in the Amber Sea.")})
-    result = SearChain(shelves)(QUESTION)
+    result = SearChain(shelves, reader="direct")(QUESTION)
     assert story.field(story.plans(engine)[1], "transcript")[:2] == [
         f"- Chain 1, step 1: {QUESTION} -> unknown",
         f"- Result 1: {QUESTION} -> Amber Sea",
@@ -180,31 +180,31 @@ def test_without_steps_the_question_is_the_only_query(tell, steps):
 @pytest.mark.parametrize("passages", [[], None])
 def test_where_nothing_is_found_the_chain_answers_from_memory(tell, passages):
     engine = tell(KNOWN)
-    result = SearChain(Shelves({}))(QUESTION, passages=passages)
+    result = SearChain(Shelves({}), reader="direct")(QUESTION, passages=passages)
     assert story.kinds(engine) == ["plan"]
     assert (result.answer, result.citations, result.passages) == ("the Amber Sea", [], [])
     assert {hop.verdict for hop in result.hops} == {"unchecked"}
     tell(chain((WHO, "unknown")))
-    result = SearChain(Shelves({}))(QUESTION, passages=passages)
+    result = SearChain(Shelves({}), reader="direct")(QUESTION, passages=passages)
     assert (result.answer, result.abstained, result.stop_reason) == ("", True, "nothing found")
 
 
 def test_fixed_passages_are_what_the_first_query_finds_or_all(tell, passages):
     tell(KNOWN)
     shelves = Shelves()
-    result = SearChain(shelves)(QUESTION, passages=passages[3:5])
+    result = SearChain(shelves, reader="direct")(QUESTION, passages=passages[3:5])
     assert [query for query, _ in shelves.asked] == [story.BORN, story.SEA]
     assert result.hops[0].passage_ids == ["p3", "p4"]
     assert result.citations == ["p4", "born", "sea"]
     tell(KNOWN)
-    result = SearChain()(QUESTION, passages=passages[3:5])
+    result = SearChain(reader="direct")(QUESTION, passages=passages[3:5])
     assert [hop.passage_ids for hop in result.hops] == [["p3", "p4"]] * 3
     assert [passage.id for passage in result.passages] == ["p3", "p4"]
 
 
 def test_a_long_dialogue_leaves_out_what_the_oldest_searches_found(scripted):
     engine = scripted(endless(2), JsonForm(probability_mode="verbalised"))
-    SearChain(Endless(), max_hops=2, transcript_words=100)(QUESTION)
+    SearChain(Endless(), max_hops=2, transcript_words=100, reader="direct")(QUESTION)
     lines = story.field(story.plans(engine)[-1], "transcript")
     assert [line for line in lines if "left out" in line] == ["- Result 2: (left out)", "- Result 3: (left out)"]
     assert lines[-1] == "- Result 4: Text of What is number 7?"
@@ -212,7 +212,7 @@ def test_a_long_dialogue_leaves_out_what_the_oldest_searches_found(scripted):
 
 def test_a_chain_that_is_longer_than_the_dialogue_still_shows_what_was_found(scripted):
     engine = scripted(endless(50, solved=False), JsonForm(probability_mode="verbalised"))
-    SearChain(Endless(), max_rounds=2, transcript_words=100)(QUESTION)
+    SearChain(Endless(), max_rounds=2, transcript_words=100, reader="direct")(QUESTION)
     assert story.field(story.plans(engine)[-1], "transcript")[-2:] == [
         "- Result 1: What is number 0? -> mist",
         "- Result 1: Text of What is number 0?",
@@ -232,7 +232,7 @@ def test_a_chinese_chain_is_read_searched_for_and_cited(scripted):
         return f"[[ ## answer ## ]]\n{'安莎·梅罗' if asked == who else '特伦岛'}"
 
     engine = scripted(reply, ChatForm())
-    result = SearChain(shelves)("奎隆港的港务长出生在哪里？")
+    result = SearChain(shelves, reader="direct")("奎隆港的港务长出生在哪里？")
     assert f"- Result 1: {born} -> 特伦岛" in engine.prompts[3]
     assert [(hop.question, hop.verdict) for hop in result.hops] == [(who, "confirmed"), (born, "completed")]
     assert (result.answer, result.details["said"], result.stop_reason) == ("特伦岛", "特伦岛", "finished")
@@ -249,7 +249,7 @@ def test_a_chain_that_is_longer_than_the_bound_is_searched_for_bit_by_bit(tell):
     chains = [numbered([*["fog"] * done, *["unknown"] * (50 - done)]) for done in (4, 5, 6)]
     tell(*chains, numbered(["fog"] * 50), read=read)
     shelves = Endless()
-    result = SearChain(shelves, max_hops=5)(QUESTION)
+    result = SearChain(shelves, max_hops=5, reader="direct")(QUESTION)
     assert [query for query, _ in shelves.asked] == [f"What is number {number}?" for number in range(7 + 5)]
     assert [hop.verdict for hop in result.hops[4:7]] == ["completed"] * 3
     assert result.stop_reason == "finished"
@@ -257,7 +257,7 @@ def test_a_chain_that_is_longer_than_the_bound_is_searched_for_bit_by_bit(tell):
 
 def test_steps_that_the_bound_left_open_are_a_cap(tell):
     tell(numbered(["fog", "fog", "unknown"]), read={f"What is number {number}?": "fog" for number in range(3)})
-    assert SearChain(Endless(), max_hops=2)(QUESTION).stop_reason == "cap"
+    assert SearChain(Endless(), max_hops=2, reader="direct")(QUESTION).stop_reason == "cap"
 
 
 def test_a_query_that_found_nothing_is_not_searched_for_again(tell):
@@ -265,6 +265,6 @@ def test_a_query_that_found_nothing_is_not_searched_for_again(tell):
     right = chain(("Why?", "unknown"), (WHO, "Ansa Merrow"), (story.BORN, "Tren"))
     tell(wrong, right)
     shelves = Shelves()
-    result = SearChain(shelves)(QUESTION)
+    result = SearChain(shelves, reader="direct")(QUESTION)
     assert [query for query, _ in shelves.asked] == ["Why?", WHO, story.BORN]
     assert result.stop_reason == "nothing found"  # for the step that is still open, though others were found

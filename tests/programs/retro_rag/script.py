@@ -18,6 +18,7 @@ KINDS = {
     "Decide whether both answers": "agreement",
     "Decide whether the reply commits": "assessing",
     "State what follows from the passages": "inferring",
+    "State all that follows from the passages": "inferring",
     "Decide whether the claim, on top of": "relevance",
     "Decide whether the passages state the claim": "attribution",
     "Write the search query": "searching",

@@ -82,10 +82,10 @@ def test_the_last_answer_stands_when_the_rounds_run_out(tell, retriever):
     assert [hop.answer for hop in result.hops] == ["one", "two", "three"]
 
 
-def test_a_last_answer_that_the_assessor_rejects_gives_way_to_an_earlier_one_or_stands_alone(tell, retriever):
+def test_the_last_answer_is_the_output_although_the_assessor_rejects_it(tell, retriever):
     tell(answering=["one", "two"], assessing=[1.0, 0.1])
     result = RetroRAG(retriever, max_rounds=2)("Question?")
-    assert (result.answer, [hop.verdict for hop in result.hops]) == ("one", ["disagreed", "no answer"])
+    assert (result.answer, [hop.verdict for hop in result.hops]) == ("two", ["disagreed", "final"])
     tell(answering=["one", "two"], assessing=0.1)
     result = RetroRAG(retriever, max_rounds=2)("Question?")
     assert (result.answer, [hop.verdict for hop in result.hops]) == ("two", ["no answer", "final"])

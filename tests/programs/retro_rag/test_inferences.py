@@ -61,10 +61,13 @@ def test_inferences_are_weighed_against_the_question_alone(tell, retriever, scri
     assert [script.field(prompt, "query") for prompt in story.prompts("relevance")] == ["", "harbour of Quillon"]
 
 
-def test_the_prompt_says_how_many_inferences_are_wanted(tell, retriever, script):
+def test_the_prompt_asks_for_as_many_inferences_as_there_are_or_for_a_few(tell, retriever, script):
     story = tell()
-    RetroRAG(retriever, inferential_size=3, max_rounds=3)("Question?")
-    assert [script.field(prompt, "limit") for prompt in story.prompts("inferring")] == ["3", "3"]
+    RetroRAG(retriever, max_rounds=2)("Question?")
+    RetroRAG(retriever, inferential_size=3, max_rounds=2, limit_inferences=True)("Question?")
+    open_list, limited = story.prompts("inferring")
+    assert "## limit ##" not in open_list
+    assert script.field(limited, "limit") == "3"
 
 
 def test_a_good_sixth_inference_gets_in(tell, retriever, script):

@@ -68,16 +68,16 @@ def test_a_third_judge_settles_but_does_not_count_for_kappa(make_run, make_row, 
     assert (found.between.people, found.between.fleiss.n) == (2, 4)
 
 
-def test_shares_of_hops_are_success_failure_and_error(make_run, make_row, rate, session_of):
+def test_shares_of_hops_tell_right_at_once_from_corrected(make_run, make_row, rate, session_of):
     review = rate([make_run("a", *(make_row(f"q{n}", "V.", 1.0) for n in range(4)))], "hops")
     judge(
         session_of,
         review,
         "Ann",
-        {("a", f"q{n}"): [g] for n, g in enumerate(("success", "error", "failure", "success"))},
+        {("a", f"q{n}"): [g] for n, g in enumerate(("direct", "error", "failure", "corrected"))},
     )
     (run,) = review_results(review).runs
-    assert run.shares == {"success": 0.5, "failure": 0.25, "error": 0.25}
+    assert run.shares == {"direct": 0.25, "corrected": 0.25, "failure": 0.25, "error": 0.25, "success": 0.0}
     assert run.mean.mean == 0.5
 
 

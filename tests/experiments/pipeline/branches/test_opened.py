@@ -73,7 +73,7 @@ def test_what_is_unseen_is_bought_once_for_all_trials(setup, tmp_path):
         assert first.lm.budget.spent["calls"] == calls > 0
         assert evaluator.buyer.bought > 0
     assert count_unseen(bought) == 0
-    assert sum(each.calls for each in bought) > calls  # the shared beginning is not paid again
+    assert sum(each.cost("calls") for each in bought) > calls  # the shared beginning is not paid again
     record = checked_record(tmp_path / "run", metric=METRIC, questions=questions)
     assert ReplayEvaluator(record, METRIC).evaluate(OTHER, {}, questions) == bought
 

@@ -7,7 +7,7 @@ from experiments.pipeline.evaluate import evaluate
 from experiments.runs.config import RunConfig
 from experiments.runs.files import read_rows
 from optimizers.metrics.scoring import COSTS
-from optimizers.replay.record import BRANCHES, REPLIES, load_memories, load_record
+from optimizers.replay.record import BRANCHES, REPLIES, RecordLog, load_record
 from optimizers.replay.replaying import count_unseen, replay
 from programs.catalog import build
 from programs.lms.calls.budget import Budget
@@ -60,15 +60,16 @@ def test_the_record_replays_the_run_and_other_settings(setup, tmp_path):
     rows = rows_of(tmp_path / "run")
     natural = replay(record, {}, metric="em")
     assert {each.id: each.score for each in natural} == {id: row["scores"]["em"] for id, row in rows.items()}
-    assert {each.id: each.calls for each in natural} == {id: row["calls"] for id, row in rows.items()}
+    assert {each.id: each.cost("calls") for each in natural} == {id: row["calls"] for id, row in rows.items()}
     never = replay(record, {"truthfulness_below": 0.0, "bias_above": 1.0, "combine": "all"}, metric="em")
     assert count_unseen(never) == 0
-    assert sum(each.calls for each in never) < sum(each.calls for each in natural)
+    assert sum(each.cost("calls") for each in never) < sum(each.cost("calls") for each in natural)
 
 
 def test_nothing_is_asked_twice(setup, tmp_path):
     _, calls = run(setup, tmp_path / "run")
-    kept = sum(len(memory) for memory in load_memories(tmp_path / "run").values())
+    with RecordLog(tmp_path / "run") as log:
+        kept = sum(len(log.memory(id)) for id in rows_of(tmp_path / "run"))
     assert calls < kept  # a call each, and the searches
     _, again = run(setup, tmp_path / "run", resume=True)
     assert again == 0

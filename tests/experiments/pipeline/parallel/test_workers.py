@@ -114,7 +114,7 @@ def test_a_worker_that_ignores_sigterm_is_killed():
         ready.put(number)
 
     pool = ProcessPool(job(prepare=prepare), range(4), threads=2, processes=2)
-    processes = [process for process, _ in pool._opened]
+    processes = [process for process, _ in pool._children]
     assert {ready.get(), ready.get()} == {0, 1}
     pool.close()
     assert [process.exitcode for process in processes] == [-signal.SIGKILL] * 2

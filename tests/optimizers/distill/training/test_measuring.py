@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from optimizers.distill.training.estimate import estimate
-from optimizers.distill.training.lm.generate import replies
-from optimizers.distill.training.scoring import reply_scores, score_reply
+from optimizers.distill.training.scoring import replies, reply_scores, score_reply
 from optimizers.distill.training.settings import make_settings
 from signatures.common.errors import UserError
 from tests.optimizers.distill.training import runs

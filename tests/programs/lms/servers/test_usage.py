@@ -7,7 +7,7 @@ import pytest
 from dspy.lm15 import Config, Message, Request
 
 from programs.lms.servers.chat import ChatEngine, CompletionsEngine
-from programs.lms.servers.usage import stated_usage
+from programs.lms.servers.streaming import stated_usage
 from tests import loopback
 
 ODD = [

@@ -43,12 +43,18 @@ def test_a_refused_answer_is_returned_rather_than_none():
     assert final_answer([answer("unknown", "no answer"), nothing]) is None
 
 
-@pytest.mark.parametrize("text", ["Cannot be determined from the passages.", "The answer is unknown", "Lies in a sea"])
-def test_a_last_answer_that_is_judged_to_be_none_gives_way_to_an_earlier_one(text):
-    earlier, rejected = answer("a"), answer(text, "no answer")
-    assert final_answer([earlier, rejected]) is earlier
+@pytest.mark.parametrize("verdict", ["no answer", "unparseable", "disagreed"])
+def test_the_last_answer_is_returned_whatever_was_judged_of_it(verdict):
+    rejected = answer("Lies in a sea", verdict)
+    assert final_answer([answer("a"), rejected]) is rejected
+
+
+@pytest.mark.parametrize("text", ["Cannot be determined from the passages.", "The answer is unknown"])
+def test_a_last_reply_that_declines_gives_way_to_an_earlier_answer(text):
+    declined, earlier = answer(text, "no answer"), answer("a")
+    assert final_answer([earlier, declined]) is earlier
     doubted = answer("b", "no answer")
-    assert final_answer([doubted, rejected]) is (rejected if text == "Lies in a sea" else doubted)
+    assert final_answer([doubted, declined]) is doubted
 
 
 def test_a_refusal_is_no_answer_although_nothing_judged_it():

@@ -1,0 +1,131 @@
+"""The guided form, in which each turn offers only the actions that can be done."""
+
+import re
+
+import pytest
+
+from programs.agents.a_rag import ARAG
+from programs.agents.react import ReAct
+from programs.agents.search_o1 import SearchO1
+from programs.agents.search_r1 import SearchR1
+from tests.programs.agents import library as story
+from tests.programs.fakes import block, traced
+
+AGENTS = [ReAct, SearchR1, SearchO1, ARAG]
+READER = "Answer the question with what the passages say"
+EXTRACTION = "Read the passages found for the query"
+LONG = story.page("q", "Quillon", " ".join(f"Sentence {number} is here." for number in range(9)) + " Ansa rules Tren.")
+
+
+def small(cls, library, **knobs):
+    return cls(library, **cls.PRESETS["small"] | knobs)
+
+
+def do(action, query="", answer=""):
+    return {"thought": "", "action": action, "query": query, "answer": answer}
+
+
+def offered(system):
+    return re.search(r"action \(one of ([^)]*)\)", system)[1].split(", ")
+
+
+def others(answer="Tren"):
+    return {READER: {"answer": answer}, EXTRACTION: {"information": "Ansa Merrow is the harbour master."}}
+
+
+@pytest.fixture
+def shelf():
+    return story.Library(**{"Who was it?": [story.QUILLON]}, Ansa_Merrow=[story.MERROW])
+
+
+@pytest.mark.parametrize("cls", AGENTS)
+def test_the_question_is_searched_for_first_and_the_reader_answers(cls, replies, shelf):
+    replies(do("search", "Ansa Merrow"), do("finish", answer="Fog"), other=others())
+    result = small(cls, shelf)("Who was it?")
+    assert shelf.queries == ["Who was it?", "Ansa Merrow"]
+    assert (result.answer, result.stop_reason) == ("Tren", "finished")
+    assert [hop.question for hop in result.hops] == ["Who was it?", "Ansa Merrow"]
+    assert [passage.id for passage in result.passages] == ["q", "m"]
+
+
+@pytest.mark.parametrize("cls", AGENTS)
+def test_its_own_answer_counts_with_its_own_reader(cls, replies, shelf):
+    replies(do("finish", answer="Fog"), other=others())
+    assert small(cls, shelf, reader="own")("Who was it?").answer == "Fog"
+
+
+@pytest.mark.parametrize("cls", AGENTS)
+@pytest.mark.parametrize(
+    "invalid",
+    [
+        do("search", "who was it"),
+        do("search"),
+        do("search", "a name, date, number or short phrase, yes or no; empty until the end"),
+        do("finish"),
+        "??",
+    ],
+)
+def test_a_repeat_an_echo_and_an_empty_action_end_the_loop_with_the_reader(cls, invalid, replies, shelf):
+    engine = replies(invalid, other=others())
+    result, trace = traced(small(cls, shelf), "Who was it?")
+    assert (result.answer, result.stop_reason) == ("Tren", "unparseable" if invalid == "??" else "repeated")
+    assert (shelf.queries, 1) == (["Who was it?"], result.details.get("invalid", result.details.get("notices")))
+    assert len(engine.requests) <= small(cls, shelf).max_calls()
+    assert all("action" not in output for _, _, output in trace)  # it must not become a demonstration
+
+
+@pytest.mark.parametrize("cls", AGENTS)
+def test_it_cannot_finish_before_anything_was_found(cls, replies):
+    engine = replies(do("search", "Ansa Merrow"), do("finish", answer="Tren"), other=others())
+    small(cls, story.Library(Ansa_Merrow=[story.MERROW]))("Who was it?")
+    offers = [offered(system) for system in map(system_of, engine.requests) if "one of" in system]
+    assert "finish" not in offers[0]
+    assert "finish" in offers[1]
+
+
+def system_of(request):
+    return str(request.system)
+
+
+@pytest.mark.parametrize("cls", AGENTS)
+def test_the_last_turn_is_the_readers(cls, replies, shelf):
+    numbers = iter(range(100))
+    shelf.find = lambda query, k: [story.page(f"p{next(numbers)}", "Quillon", f"It is {query}.")]
+    program = small(cls, shelf)
+    engine = replies(*[do("search", f"island {number}") for number in range(8)], other=others())
+    result = program("Who was it?")
+    assert (result.answer, result.stop_reason) == ("Tren", "cap")
+    assert len(engine.requests) == program.max_calls()
+
+
+def test_words_can_be_looked_up_while_sentences_are_hidden(replies):
+    engine = replies(do("lookup", "Ansa"), do("finish", answer="Fog"), other=others())
+    result = small(ReAct, story.Library(**{"Who was it?": [LONG]}))("Who was it?")
+    assert "lookup" in offered(system_of(engine.requests[0]))
+    assert "Ansa rules Tren." not in engine.prompts[0]
+    assert "Ansa rules Tren." in block(engine.prompts[1], "passages")
+    assert [hop.verdict for hop in result.hops] == ["searched", "looked up"]
+
+
+def test_lookup_is_not_offered_where_all_is_shown(replies, shelf):
+    engine = replies(do("finish", answer="Fog"), other=others())
+    small(ReAct, shelf)("Who was it?")
+    assert offered(system_of(engine.requests[0])) == ["search", "finish"]
+
+
+def test_passages_that_were_read_are_shown_whole_and_read_alone(replies):
+    library = story.Library(**{"Who was it?": [LONG, story.MERROW]})
+    engine = replies(do("read", "[1]"), do("finish", answer="Fog"), other=others())
+    result = small(ARAG, library)("Who was it?")
+    assert "read" in offered(system_of(engine.requests[0]))
+    assert "read" not in offered(system_of(engine.requests[1]))
+    assert ("Sentence 8" in engine.prompts[0], "Sentence 8" in engine.prompts[1]) == (False, True)
+    assert [hop.passage_ids for hop in result.hops] == [["q", "m"], ["q"]]
+
+
+def test_search_o1_shows_what_was_extracted(replies, shelf):
+    engine = replies(do("finish", answer="Fog"), other=others())
+    result = small(SearchO1, shelf)("Who was it?")
+    (shown,) = [prompt for prompt in engine.prompts if "searched ##" in prompt]
+    assert block(shown, "passages") == "[1] Who was it?: Ansa Merrow is the harbour master."
+    assert result.hops[0].answer == "Ansa Merrow is the harbour master."
