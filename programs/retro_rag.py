@@ -93,7 +93,7 @@ class RetroRAG(dspy.Module):
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
         "hotpotqa": {"threshold": 0.5},
-        "small": {"limit_inferences": True},  # as the embedded LM was trained
+        "small": {"k": 3, "source_size": 3, "limit_inferences": True},  # a limit, as the embedded LM was trained
     }
     GATES: dict[str, Gate] = {"rounds": within("max_rounds"), "acceptance": ACCEPTANCE, "evidence": records_of.EVIDENCE}
 

@@ -12,7 +12,7 @@ from optimizers.distill.gold import cov_rag, genground, reading, retro_rag
 from optimizers.distill.gold.calls import Maker, Material
 from optimizers.distill.gold.contexts import Contexts
 from optimizers.distill.gold.wrong_answers import WrongAnswers
-from programs.catalog import build
+from programs.catalog import build, known_program, presets_of
 from signatures.common.errors import UserError, unknown
 
 _READING: tuple[Maker, ...] = (reading.read, reading.read_hops)
@@ -160,7 +160,7 @@ def gold_examples(
 
 
 def signature_of(program: str, predictor: str) -> Any:
-    """Return the signature of a predictor of a program with its default knobs, else of a variant of it.
+    """Return the signature of a predictor of a program with the preset `small`, else its default knobs, else a variant.
 
     Raises:
         UserError: No variant has it.
@@ -174,7 +174,8 @@ def signature_of(program: str, predictor: str) -> Any:
 @functools.cache
 def _signatures(program: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for knobs in ({}, *_VARIANTS.get(program, ())):
+    small: dict[str, Any] = presets_of(known_program(program)).get("small", {})  # the preset of those who are trained
+    for knobs in (small, {}, *_VARIANTS.get(program, ())):
         for name, predictor in build(program, None, **knobs).named_predictors():
             found.setdefault(name, predictor.signature)
     return found
