@@ -44,7 +44,7 @@ def test_a_step_whose_loss_is_no_number_is_skipped(
 
 def test_weights_that_diverge_end_the_run_without_files_of_them(tiny: Path, folder: Path, tmp_path: Path) -> None:
     values = {"learning_rate": 1e9, "clip": 1e9, "warmup_steps": 0, "epochs": 8, "checkpoint_minutes": 1e-9}
-    with pytest.raises(UserError, match=r"Lower the learning rate \(1e\+09\)"):
+    with pytest.raises(UserError, match="Lower the learning rate"):
         make_training(tiny, folder, tmp_path / "out", **values).run()
     assert not (tmp_path / "out" / "training.json").exists()
     assert "NaN" not in (tmp_path / "out" / "training.jsonl").read_text()
