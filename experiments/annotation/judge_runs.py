@@ -92,21 +92,21 @@ def judge_runs(
 
 
 def _not_judged(shared: SharedRows, corpus: "Mapping[str, Passage]") -> list[str]:
-    """Return notices on questions without gold answers and without shared references.
+    """Return notices on questions without gold answers, and on those where an answer has no references.
 
     Raises:
         UserError: No question has either, so that nothing can be judged.
     """
     questions = [comparison_of(rows, corpus) for rows in shared.values()]
     golds = sum(bool(question.golds) for question in questions)
-    references = sum(question.shared_references() is not None for question in questions)
+    answers = [bool(found) for question in questions for found in question.references.values()]
     total = len(questions)
-    condition = "all answers must have the same references, and the corpus (passages) must contain them"
-    if not golds and not references:
+    condition = "an answer must have references, and the corpus (passages) must contain them"
+    if not golds and not any(answers):
         raise UserError(f"Nothing can be judged: no question has gold answers, and for citations {condition}.")
     notices = []
-    if references < total:
-        notices.append(f"Citations are judged on {references} of {total} questions: {condition}.")
+    if not all(answers):
+        notices.append(f"Citations are judged of {sum(answers)} of {len(answers)} answers: {condition}.")
     if golds < total:
         notices.append(
             f"The other criteria are judged on {golds} of {total} questions: the others have no gold answer."

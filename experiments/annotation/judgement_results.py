@@ -114,15 +114,16 @@ def summarise_judgements(labels: Sequence[str], rows: Sequence[Row], left_out: i
 
 
 def _standings(criterion: str, labels: Sequence[str], rows: Sequence[Row]) -> list[Standing]:
-    """Return the results of all runs on one criterion."""
+    """Return the results of all runs on one criterion; a run that it never applies to has none, and no rank."""
     from optimizers.metrics.judges.answer_judge import high_quality, ranks
 
     scores = [row["scores"][criterion] for row in rows]
-    ranked = [ranks(by_run, criterion) for by_run in scores]
+    judged = [label for label in labels if any(by_run[label] is not None for by_run in scores)]
+    ranked = [ranks({label: by_run[label] for label in judged}, criterion) for by_run in scores]
     standings = []
     for label in labels:
         values = [by_run[label] for by_run in scores]
         good = [None if value is None else float(high_quality(value, criterion)) for value in values]
-        rank = mean_of([None if by_run is None else float(by_run[label]) for by_run in ranked])
+        rank = mean_of([float(by_run[label]) if by_run and label in by_run else None for by_run in ranked])
         standings.append(Standing(label, criterion, mean_of(values), rank, mean_of(good)))
     return standings

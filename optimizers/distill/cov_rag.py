@@ -21,6 +21,8 @@ answer stands in the question ("Which is older, A or B?"), since a wrong respons
   lack, else the last one. Without gold sub-questions it asks for a gold passage that the references lack and that the
   question or a reference names (`gold.annotation.Annotation.missing_query`); else it is unknown.
 
+A program without the chain (`chain=False`; table 6) learns the revised question alone, from the same responses.
+
 Departure: the paper's seed model is trained on the first half; here it is any LM that is named. Its teacher (GPT-4)
 sees no gold, and a sample of its labels is compared with gold (93 % right); here every judgement is
 (`judgement_agrees_with_gold`). The number of added wrong responses is not stated; here it is one for each question.
@@ -123,7 +125,7 @@ def _names_an_answer(question: "Question") -> bool:
     return any(contains_words(question.question, answer) for answer in answers)
 
 
-ANSWERING, VERIFYING = "answering", "verifying"
+ANSWERING, VERIFYING, REVISING = "answering", "verifying", "revising"
 _WORSE = 4  # times k: how far down the ranking wrong references are taken from
 
 
@@ -146,7 +148,7 @@ class VerificationDistillation:
     """The recipe; the running LM is the teacher.
 
     Args:
-        program: CoV-RAG, which has the predictors "answering" and "verifying".
+        program: CoV-RAG, which has the predictors "answering" and "verifying", or "revising" without the chain.
         student: Whom the examples are for.
         retrieve: Ranks the references.
         answering: Ids of the questions that teach to answer (`answer_half`).
@@ -168,8 +170,13 @@ class VerificationDistillation:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in (ANSWERING, VERIFYING):
+        for name in (ANSWERING, self.verifier):
             predictor_of(self.program, name, "cov_rag")
+
+    @property
+    def verifier(self) -> str:
+        """The name of the predictor that verifies."""
+        return VERIFYING if getattr(self.program, "chain", True) else REVISING
 
     def describe(self) -> dict[str, Any]:
         """Return the settings."""
@@ -289,20 +296,21 @@ class VerificationDistillation:
             if self.settings.labels == "teacher":
                 if broken := _broken_verdict(judged, by_gold):
                     return broken
-                by_gold = {name: judged[name] for name in by_gold}
+                by_gold |= {name: judged[name] for name in by_gold if name in judged}
         if by_gold["judgement"] == "true":
             revision = ""
         elif not revision or same_words(revision) == same_words(question.question):
             return "revision_is_known"
         inputs = {"passages": sample.references, "question": question.question, "response": sample.response}
-        step = TrajectoryStep(VERIFYING, inputs, {**by_gold, "revised_question": revision})
+        scored = by_gold if self.verifier == VERIFYING else {}
+        step = TrajectoryStep(self.verifier, inputs, {**scored, "revised_question": revision})
         if self.student.add(made, step, question_id=question.id, source=source, labels=labels):
             made.kinds[f"{sample.kind}: {by_gold['judgement']}"] += 1
         return None
 
     def _judged(self, sample: ResponseSample, question: "Question") -> dict[str, Any] | None:
         """Return the outputs of the teacher's verification; None if they cannot be parsed."""
-        verifying: Any = predictor_of(self.program, VERIFYING, "cov_rag")
+        verifying: Any = predictor_of(self.program, self.verifier, "cov_rag")
         inputs: dict[str, Any] = {"passages": sample.references, "question": question.question}
         inputs["response"] = sample.response
         names = list(verifying.signature.output_fields)
@@ -315,11 +323,14 @@ class VerificationDistillation:
 
 
 def _broken_verdict(judged: dict[str, Any], by_gold: dict[str, Any]) -> str | None:
-    """Return the rule that a teacher's verification breaks: its judgement must be that of the gold answer."""
-    if any(not 0 <= float(judged[name]) <= 1 for name in SCORES):
+    """Return the rule that a teacher's verification breaks: its judgement must be that of the gold answer.
+
+    Without the chain there is no judgement, and a right response must not be revised.
+    """
+    if any(not 0 <= float(judged[name]) <= 1 for name in SCORES if name in judged):
         return "scores_in_range"
-    if (judged["judgement"] == "true") != (by_gold["correctness"] == 1):
+    if "judgement" in judged and (judged["judgement"] == "true") != (by_gold["correctness"] == 1):
         return "judgement_agrees_with_gold"
-    if judged["judgement"] == "true" and find_question(judged["revised_question"]):
+    if judged.get("judgement", by_gold["judgement"]) == "true" and find_question(judged["revised_question"]):
         return "revision_follows_judgement"
     return None

@@ -277,7 +277,18 @@ def pairs(
 
 
 def parsed_value(text: str) -> Any:
-    """Return a value that is JSON (3, 0.5, true) parsed, any other as it is."""
+    """Return a value that is JSON (3, 0.5, true) parsed, any other as it is; of @FILE, the text of the file.
+
+    Raises:
+        UserError: The file cannot be read.
+    """
+    if text.startswith("@") and len(text) > 1:
+        from signatures.common.strict_json import read_limited
+
+        try:
+            return read_limited(Path(text[1:]).expanduser(), 65_536).decode().strip()
+        except (OSError, ValueError) as error:
+            raise UserError(f"Cannot read the value in {text[1:]!r}: {error}. @FILE names a text file.") from None
     try:
         return json.loads(text)
     except json.JSONDecodeError:

@@ -63,6 +63,7 @@ class Schedule:
     decay: Annotated[
         Literal["linear", "cosine", "none"], _DECIDES("How the learning rate falls: linear, cosine or none.")
     ] = "linear"
+    weight_decay: Annotated[float, Range(0), _DECIDES("Weight decay of AdamW.")] = 0.0
     weights: Annotated[
         Mapping[str, float],
         _DECIDES(
@@ -124,7 +125,6 @@ class TrainingSettings(Measuring, Machine, Schedule, Method):
         first_layer: Freezing the layers below saves their half of the backward pass.
         epochs: Unlimited if only `max_steps` or `hours` is given.
         weights: 1 by default; 0.5 is every second example of a skill.
-        weight_decay: Of AdamW.
         clip: Longest gradient.
         given: What was stated, without defaults.
 
@@ -134,7 +134,6 @@ class TrainingSettings(Measuring, Machine, Schedule, Method):
 
     resume_adapter: Annotated[str | None, _DECIDES()] = None
     learning_rate: Annotated[float, _DECIDES()] = LEARNING_RATES["lora"]
-    weight_decay: Annotated[float, Range(0), _DECIDES()] = 0.0
     clip: Annotated[float, _DECIDES()] = 1.0
     given: Annotated[Mapping[str, Any], Field()] = field(default_factory=dict)
 

@@ -4,8 +4,9 @@ He et al., "Retrieving, Rethinking and Revising", EMNLP Findings 2024, section 4
 against the references, the other criteria against the gold label; the reply is a ranking with scores, and its reason.
 https://arxiv.org/abs/2410.05801
 
-Departure: citations are judged only if all answers rest on the same references, because otherwise equal numbers mean
-different passages (the paper leaves these cells empty, too). Scores outside [0, 1] are clamped and counted.
+Departure: where answers rest on different references, the judge is shown all of them once, and marks are renumbered.
+Only the citations of answers without references are not judged, as the paper leaves these cells of its table empty.
+Scores outside [0, 1] are clamped and counted.
 
 Departure: the paper does not say what holds if a ranking contradicts its own scores. Here ranks follow from the scores
 (`answer_judge.ranks`: equal scores share the best rank, which an order cannot express), and such rankings are counted.
@@ -13,7 +14,7 @@ Departure: the paper does not say what holds if a ranking contradicts its own sc
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
@@ -21,6 +22,8 @@ from typing import NamedTuple
 import dspy
 
 from optimizers.metrics.judges.answer_judge import CRITERIA, LOWER_IS_BETTER
+from programs.parts.longform import renumbered
+from programs.parts.passages import deduplicate
 from programs.parts.prediction import try_predict
 from signatures.common.errors import UserError
 from signatures.dimensions import CompareAnswers, CompareCitations
@@ -51,11 +54,18 @@ class ComparedAnswers:
     responses: Mapping[str, str]
     references: Mapping[str, Sequence[Passage]] = field(default_factory=dict)
 
-    def shared_references(self) -> list[Passage] | None:
-        """Return the references of all answers; None if they differ or are empty."""
-        by_system = [list(self.references.get(system, ())) for system in self.responses]
-        ids = [[passage.id for passage in passages] for passages in by_system]
-        return by_system[0] if by_system[0] and all(other == ids[0] for other in ids) else None
+    def cited(self, order: Sequence[str]) -> tuple[list[Passage], dict[str, str]]:
+        """Return the references of all answers, each passage once, and the answers that have any with marks of these.
+
+        Args:
+            order: The systems, in the order in which their references are listed.
+        """
+        passages = deduplicate(each for system in order for each in self.references.get(system, ()))
+        return passages, {
+            system: renumbered(self.responses[system], own, passages)
+            for system in order
+            if (own := self.references.get(system))
+        }
 
 
 @dataclass(frozen=True)
@@ -116,44 +126,48 @@ class ListwiseJudge(dspy.Module):
         rankings: dict[str, list[str] | None] = dict.fromkeys(CRITERIA)
         reasons: dict[str, str] = {}
         misordered = unparsed = clamped = 0
-        for criteria, reply in self._replies(comparison, order):
+        for criteria, judged, reply in self._replies(comparison, order):
             if reply is None:
                 unparsed += 1
                 continue
-            if reason := _with_names(reply.reason, order):
+            if reason := _with_names(reply.reason, judged):
                 reasons[", ".join(criteria)] = reason
             for criterion in criteria:
-                places = _places(reply[criterion], len(order))
+                places = _places(reply[criterion], len(judged))
                 if places is None:
                     unparsed += 1
                     continue
                 clamped += sum(not 0 <= place.score <= 1 for place in places)
                 misordered += not _is_ordered(places, criterion)
-                rankings[criterion] = [order[place.position] for place in places]
-                of = {order[place.position]: min(max(place.score, 0.0), 1.0) for place in places}
-                scores[criterion] = {system: of[system] for system in responses}
+                rankings[criterion] = [judged[place.position] for place in places]
+                of = {judged[place.position]: min(max(place.score, 0.0), 1.0) for place in places}
+                scores[criterion] |= {system: of[system] for system in responses if system in of}
         return ListwiseVerdict(scores, rankings, reasons, order, misordered, unparsed, clamped)
 
     def _replies(
         self, comparison: ComparedAnswers, order: Sequence[str]
-    ) -> list[tuple[tuple[str, ...], dspy.Prediction | None]]:
-        """Return (criteria, reply) of each call; None for an unparseable reply."""
-        answers = [
-            f"answer{number}: {comparison.responses[system] or '(no answer)'}"
-            for number, system in enumerate(order, start=1)
-        ]
-        shown = {"question": comparison.question, "answers": answers}
-        replies: list[tuple[tuple[str, ...], dspy.Prediction | None]] = []
-        references = comparison.shared_references()
-        if references:
-            replies.append((CRITERIA[:1], try_predict(self.citing, passages=references, **shown)))
+    ) -> list[tuple[tuple[str, ...], list[str], dspy.Prediction | None]]:
+        """Return criteria, systems in the order shown, and reply of each call; None for an unparseable reply."""
+        question = comparison.question
+        replies: list[tuple[tuple[str, ...], list[str], dspy.Prediction | None]] = []
+        passages, citing = comparison.cited(order)
+        if citing:
+            reply = try_predict(self.citing, passages=passages, question=question, answers=_numbered(citing.values()))
+            replies.append((CRITERIA[:1], list(citing), reply))
         if comparison.golds:
-            replies.append((CRITERIA[1:], try_predict(self.comparing, right_answers=list(comparison.golds), **shown)))
+            answers = _numbered(comparison.responses[system] for system in order)
+            golds = list(comparison.golds)
+            reply = try_predict(self.comparing, right_answers=golds, question=question, answers=answers)
+            replies.append((CRITERIA[1:], list(order), reply))
         return replies
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question."""
         return 2
+
+
+def _numbered(responses: Iterable[str]) -> list[str]:
+    return [f"answer{number}: {response or '(no answer)'}" for number, response in enumerate(responses, start=1)]
 
 
 def _places(lines: Sequence[str], count: int) -> list[Place] | None:

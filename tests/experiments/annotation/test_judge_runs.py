@@ -184,7 +184,7 @@ def test_marks_count_the_references_that_a_program_names_even_when_it_names_none
 def test_what_is_not_judged_is_said_and_nothing_is_asked_for_nothing(toy, runs, tmp_path):
     judgement = judge_runs(runs, {}, connection=connected(toy, Judge()), out=tmp_path / "uncited")
     (notice,) = judgement.notices
-    assert notice.startswith("Citations are judged on 0 of ")
+    assert notice.startswith("Citations are judged of 0 of ")
     assert judgement.as_dict()["notices"] == [notice]
     for run in runs:
         rows = [{**row, "answers": []} for row in read_rows(run)]

@@ -8,7 +8,8 @@ import typer
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from experiments.cli.shared.options import with_option_groups
+from experiments.cli.shared.options import pairs, with_option_groups
+from signatures.common.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -103,3 +104,10 @@ def test_what_a_command_cannot_do_without_is_required(name):
         dict(commands())[name], pretty_exceptions_short=False, rich_markup_mode=None
     )
     assert {parameter.name for parameter in command.params if parameter.required} == REQUIRED[name]
+
+
+def test_the_value_of_a_knob_may_be_the_text_of_a_file(tmp_path):
+    (tmp_path / "template.txt").write_text("Reason within tags.\n")
+    assert pairs([f"template=@{tmp_path / 'template.txt'}"]) == {"template": "Reason within tags."}
+    with pytest.raises(UserError, match="no-such"):
+        pairs([f"template=@{tmp_path / 'no-such.txt'}"])

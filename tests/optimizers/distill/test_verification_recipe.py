@@ -31,15 +31,15 @@ UNTRUE = {**VERDICT, "judgement": "false", "revised_question": "Who is the harbo
 def distil(scripted, passages, source, in_chat_form):
     """Return a function that distils one question, and the engine of the teacher."""
 
-    def run(question=QUESTION, *, answers=False, response=RIGHT, verdict=VERDICT, **settings):
+    def run(question=QUESTION, *, answers=False, response=RIGHT, verdict=VERDICT, chain=True, **settings):
         def reply(system, user):
-            if "Examine the response" in system:
-                return in_chat_form(verdict)
+            if "Examine the response" in system or "revised_question" in system:
+                return in_chat_form(verdict if chain else {"revised_question": verdict["revised_question"]})
             return in_chat_form({"response": response})
 
         engine = scripted(reply, ChatForm())
         retrieve = ListRetriever(passages)
-        program = CoVRAG(retrieve)
+        program = CoVRAG(retrieve, chain=chain)
         recipe = VerificationDistillation(
             program,
             StudentPrompts(JsonForm(), prompts_of(program), "cov_rag"),
@@ -55,6 +55,23 @@ def distil(scripted, passages, source, in_chat_form):
 
 def verdicts(made):
     return [json.loads(example.completion) for example in made.examples]
+
+
+@pytest.mark.parametrize("labels", ["gold", "teacher"])
+@pytest.mark.parametrize(
+    ("response", "verdict", "revised"),
+    [(RIGHT, VERDICT, ""), ("It is Bert Oyle [1].", UNTRUE, "Who is the harbour master?")],
+)
+def test_without_the_chain_only_the_revised_question_is_learnt(response, verdict, revised, labels, distil):
+    made, _ = distil(chain=False, response=response, verdict=verdict, labels=labels)
+    (example,) = made.examples
+    gold = "Who runs the harbour of Quillon?" if labels == "gold" and revised else revised
+    assert (example.predictor, json.loads(example.completion)) == ("revising", {"revised_question": gold})
+
+
+def test_without_the_chain_a_revision_of_a_right_response_is_not_learnt(distil):
+    made, _ = distil(chain=False, verdict=UNTRUE, labels="teacher")
+    assert (made.examples, dict(made.rejected_trajectories)) == ([], {"revision_follows_judgement": 1})
 
 
 def test_a_question_of_the_first_half_teaches_to_answer(distil):

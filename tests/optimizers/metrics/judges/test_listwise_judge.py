@@ -1,10 +1,13 @@
 """The judge of several answers: blind, shuffled, and without invented scores."""
 
+from dataclasses import replace
+
 import pytest
 
 from optimizers.metrics.judges.answer_judge import CRITERIA, ranks
 from optimizers.metrics.judges.listwise_judge import ComparedAnswers, ListwiseJudge
 from signatures.common.errors import UserError
+from tests.programs.fakes import block
 
 
 def comparison(passages, number=0, systems=("rag", "cov", "plain"), **changes):
@@ -55,12 +58,23 @@ def test_the_judge_sees_no_name_of_a_system(scripted, passages):
     assert not any("zebra" in prompt or "yak" in prompt for prompt in engine.prompts)
 
 
-def test_citations_are_judged_only_over_the_same_references(scripted, passages):
+def test_only_answers_without_references_have_no_score_for_citations(scripted, passages):
     scripted(by_content)
-    differing = {"rag": passages[:2], "cov": passages[1:3], "plain": passages[:2]}
-    verdict = ListwiseJudge()(comparison(passages, references=differing))
-    assert set(verdict.scores["citation_accuracy"].values()) == {None}
+    verdict = ListwiseJudge()(comparison(passages, references={"rag": passages[:2], "cov": passages[:2]}))
+    assert verdict.scores["citation_accuracy"] == {"rag": 0.0, "cov": 0.1, "plain": None}
+    assert sorted(verdict.rankings["citation_accuracy"]) == ["cov", "rag"]
     assert None not in verdict.scores["correctness"].values()
+
+
+def test_marks_on_different_references_are_renumbered_for_the_judge(scripted, passages):
+    engine = scripted(by_content)
+    asked = comparison(passages, references={"rag": passages[:2], "cov": passages[1:3]})
+    said = {"rag": "It is nobody 0 [2].", "cov": "It is nobody 1 [1].", "plain": "It is nobody 2."}
+    ListwiseJudge()(replace(asked, responses=said))
+    prompt = next(prompt for prompt in engine.prompts if "right_answers" not in prompt)
+    listed, answers = block(prompt, "passages"), {answer[-6:-1] for answer in shown(prompt)}
+    number = listed[: listed.index(passages[1].text)].rsplit("[", 1)[1].split("]")[0]
+    assert answers == {f"0 [{number}]", f"1 [{number}]"}  # both cite the same passage
 
 
 def test_without_a_gold_only_citations_are_judged(scripted, passages):
