@@ -8,7 +8,8 @@ bootstrap intervals; the result file has those to each baseline, too.
 
 Every ablation is printed, whatever it shows. The mechanism tests (`tests/experiments/world`) assert the claims of the
 papers that hold here; those that do not are named in their docstrings: that RetroRAG loses exact match without its
-answer evaluation or its evaluation of evidence, and that CoV-RAG's revision at the start is worse than none.
+answer evaluation or its evaluation of evidence, and that CoV-RAG's revision at the start is worse than none. `values`
+are the scores of each question, so that others can compare variants.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,6 +56,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "w/o inferential evidence": {"inferential": False},
         "w/o updating": {"update": False},
         "w/o evaluation of evidence": {"evaluate_evidence": False},
+        "at most K inferences asked for": {"limit_inferences": True},
         "one round": {"max_rounds": 1},
         "three rounds": {"max_rounds": 3},
     },
@@ -95,7 +97,10 @@ def mechanisms(
     record = {
         **provenance("experiments.papers.mechanisms", connection),
         "questions": questions,
-        "baselines": {name: {"em": mean_of(scores).as_dict(), **cost} for name, (scores, cost) in baselines.items()},
+        "baselines": {
+            name: {"em": mean_of(scores).as_dict(), "values": _values(scores), **cost}
+            for name, (scores, cost) in baselines.items()
+        },
         "programs": programs,
     }
     write_json(out, portable(record))
@@ -120,9 +125,14 @@ def _measure_program(
 
 
 def _record(scores: list[float], cost: dict[str, float], baselines: Mapping[str, Measured]) -> dict[str, Any]:
-    """Return the mean, the cost, and the paired difference to each baseline."""
+    """Return the mean, the score of each question, the cost, and the paired difference to each baseline."""
     minus = {name: paired(baseline, scores).as_dict() for name, (baseline, _) in baselines.items()}
-    return {"em": mean_of(scores).as_dict(), **cost, "minus_baselines": minus}
+    return {"em": mean_of(scores).as_dict(), "values": _values(scores), **cost, "minus_baselines": minus}
+
+
+def _values(scores: list[float]) -> str:
+    """Return one digit, 0 or 1, for each question in order."""
+    return "".join(str(round(score)) for score in scores)
 
 
 def _line(name: str, variant: str, scores: list[float], cost: dict[str, float]) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.analysis.report.plots import empty_figure, write_png
-from experiments.analysis.statistics import paired
+from experiments.analysis.statistics import holm, paired
 from experiments.analysis.summary import percent
 from experiments.papers.command import help_of, names, run_command, say
 from experiments.papers.leaderboard.boards import SIZES, TITLES, WORLD, Board, open_board
@@ -30,19 +30,27 @@ if TYPE_CHECKING:
 
 REFERENCE = "rag"
 _OF_THE_PAPERS = ("genground", "cov_rag", "self_completion", "retro_rag")
-_HEADINGS = ("program", "EM", "F1", f"F1 minus {REFERENCE}", "cover-EM", "gold recall", "calls", "tokens", "rounds",
-             "seconds", "errors", "parse failures", "stopped")  # fmt: skip
+_HEADINGS = ("program", "EM", "F1", f"F1 minus {REFERENCE}", "p (Holm)", "cover-EM", "gold recall", "calls", "tokens",
+             "rounds", "seconds", "errors", "parse failures", "stopped")  # fmt: skip
 
 
 def table(boards: Mapping[str, Mapping[str, Record]]) -> dict[str, Any]:
-    """Return each board with its programs, the best F1 first, each with its difference to `REFERENCE`."""
+    """Return each board with its programs, the best F1 first, each with its difference to `REFERENCE`.
+
+    The p-values of a board are corrected for all its differences (Holm).
+    """
     return {
-        board: {
-            "made_with": next(iter(rows.values())).made_with,
-            "programs": {row.program: _row(row, rows.get(REFERENCE)) for row in _ranked(rows.values())},
-        }
+        board: {"made_with": next(iter(rows.values())).made_with, "programs": _programs(rows)}
         for board, rows in _ordered(boards).items()
     }
+
+
+def _programs(rows: Mapping[str, Record]) -> dict[str, Any]:
+    found = {row.program: _row(row, rows.get(REFERENCE)) for row in _ranked(rows.values())}
+    against = [row[f"against {REFERENCE}"] for row in found.values() if row[f"against {REFERENCE}"] is not None]
+    for difference, p in zip(against, holm([difference["p"] for difference in against]), strict=True):
+        difference["p_holm"] = p
+    return found
 
 
 def _ordered(boards: Mapping[str, Mapping[str, Record]]) -> dict[str, Mapping[str, Record]]:
@@ -105,6 +113,7 @@ def _cells(name: str, row: Mapping[str, Any]) -> list[str]:
         _interval(means["em"]),
         _interval(means[F1]),
         "" if against is None else _interval({**against, "mean": against["difference"]}, sign="+"),
+        "" if against is None or against["p_holm"] is None else f"{against['p_holm']:.3f}",
         percent(means["acc[substring]"]["mean"]),
         percent(means["passage_recall[all]"]["mean"]),
         f"{means['lm_calls']['mean']:.1f}",

@@ -39,6 +39,8 @@ class Record(Recorded):
         session: Revision, library versions, start (UTC) and machine.
         means: Score or cost -> its mean with the 95 % interval over questions.
         answers: Name of `PAIRED` -> a score per question, in the order of the board.
+        given, golds: The answer to each question, and the accepted ones, in the order of the board, for those who score
+            otherwise; None in rows of earlier versions.
         faults: Name of `FAULTS` -> number of questions, or of replies and prompts.
         stop_reasons: Why it stopped -> number of questions.
     """
@@ -53,6 +55,8 @@ class Record(Recorded):
     answers: dict[str, list[float | None]]
     faults: dict[str, int]
     stop_reasons: dict[str, int]
+    given: list[str] | None = None
+    golds: list[list[str]] | None = None
 
     @property
     def key(self) -> Key:
@@ -74,6 +78,8 @@ class Record(Recorded):
         n = asked.get("n") if isinstance(asked, dict) else None
         if set(self.answers) != set(PAIRED) or any(len(values) != n for values in self.answers.values()):
             raise ValueError(f"'answers' needs {', '.join(PAIRED)}, with one number for each of the {n} questions")
+        if any(texts is not None and len(texts) != n for texts in (self.given, self.golds)):
+            raise ValueError(f"'given' and 'golds' need one entry for each of the {n} questions")
         if set(self.faults) != set(FAULTS):
             raise ValueError(f"'faults' needs {', '.join(FAULTS)}")
         return self
@@ -149,6 +155,8 @@ def measure(name: str, board: Board, records: Records, folder: Path, *, threads:
         answers={each: [rounded(row["scores"][each]) for row in rows] for each in PAIRED},
         faults={each: getattr(summary, each) for each in FAULTS},
         stop_reasons=summary.stop_reasons,
+        given=[row["answer"] for row in rows],
+        golds=[list(row["answers"]) for row in rows],
     )
     records.add(record)
     return record

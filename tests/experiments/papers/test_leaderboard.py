@@ -49,7 +49,10 @@ def recorded(program="rag", board=WORLD, scores=(0.0, 1.0), **changed):
 
 def test_a_row_is_measured_once_and_outlives_the_process(board, records, tmp_path):
     first = measure("multihop", board, records, tmp_path / "run", threads=2)
-    assert len(first.answers[F1]) == QUESTIONS
+    assert len(first.answers[F1]) == len(first.given) == len(first.golds) == QUESTIONS
+    assert [name in golds for name, golds in zip(first.given, first.golds, strict=True)].count(True) <= sum(
+        first.answers["em"]
+    )
     assert (first.means["lm_calls"]["mean"], first.max_calls, first.preset) == (3.0, 3, "paper")
     assert sum(first.stop_reasons.values()) == QUESTIONS
     again = Records(records.path)
@@ -113,8 +116,17 @@ def test_the_best_is_first_and_each_is_paired_with_rag(records):
     assert found["cot"]["against rag"]["difference"] == 0.5
     text = as_markdown(table(records.boards()))
     (row,) = (line for line in text.splitlines() if line.startswith("| `rag` |") and "cap" in line)
-    scores, costs = "50.0 [0.0, 100.0] | 50.0 [0.0, 100.0] |  | 50.0 | 50.0", "3.0 | 1,234 | 2.0 | 0.25"
+    scores, costs = "50.0 [0.0, 100.0] | 50.0 [0.0, 100.0] |  |  | 50.0 | 50.0", "3.0 | 1,234 | 2.0 | 0.25"
     assert row == f"| `rag` | {scores} | {costs} | 0 | 2 | finished 1, cap 1 |"
+
+
+def test_differences_from_rag_are_corrected_for_their_number(records):
+    better, worse = (1.0,) * 8, (0.0,) * 8
+    asked = {"lm": {"id": "simulated:0"}, "questions": {"n": 8, "sha256": "a"}}
+    for name, scores in (("rag", worse), ("cot", better), ("standard", better)):
+        records.add(recorded(name, scores=scores, made_with=asked))
+    against = table(records.boards())[WORLD]["programs"]["cot"]["against rag"]
+    assert against["p_holm"] == pytest.approx(2 * against["p"])
 
 
 def test_programs_are_ranked_by_real_questions_and_may_lack_a_board(records):
