@@ -197,6 +197,7 @@ def test_a_damaged_study_is_one_line(tune, tmp_path):
     path = tmp_path / "s" / "study.db"
     whole = path.read_bytes()
     for change in DAMAGE:
+        path.unlink()  # what was refused may still hold a lock on it
         path.write_bytes(whole)
         with contextlib.closing(sqlite3.connect(path)) as database:
             database.executescript(change)
