@@ -1,7 +1,6 @@
 """A tiny program on a scripted engine: the runner's tests need no LM and no corpus."""
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
@@ -86,11 +85,6 @@ class Link:
 def link(engine: Engine, lm_id: str = "scripted") -> Link:
     lm = dspy.LM("local/scripted", engine=engine, cache=False, temperature=0.0, max_tokens=64)
     return Link(lm, dspy.ChatAdapter(use_json_adapter_fallback=False), lm_id)
-
-
-def spin(seconds: float) -> None:
-    """Take some time; only the script that is killed while it works uses it."""
-    time.sleep(seconds)
 
 
 def run(program: dspy.Module, asked: list[Asked], *, connection: Any, folder: Any, **options: Any) -> RunSummary:

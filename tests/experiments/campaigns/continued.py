@@ -33,8 +33,12 @@ def tune(folder: Path, storage: str | None = None, *, trials: int = 3, resume: b
     place = None if storage is None else storage.format(folder=folder)
     config = TuneConfig(metric=get_metric("em"), trials=trials, threads=1, folds=2, storage=place, study="study")
     how: dict[str, Any] = {"resume": resume, "progress": False, "out": folder / "study"}
-    # Plots take longer than all the rest, and read no file.
-    with mock.patch(f"{_PLOTS}draw_all", return_value=[]), mock.patch(f"{_PLOTS}importances", return_value={}):
+    # Plots take longer than all the rest, and read no file; a trial that a mutation has left open is soon given up.
+    with (
+        mock.patch(f"{_PLOTS}draw_all", return_value=[]),
+        mock.patch(f"{_PLOTS}importances", return_value={}),
+        mock.patch("optimizers.tuning.storages.open_storage.__kwdefaults__", {"heartbeat": 1, "grace": 3}),
+    ):
         found = tune_program(RAG(retriever(), k=2), questions(), config, connection=link, **how)
     return [found.record["counts"], found.present]
 

@@ -23,7 +23,7 @@ from signatures.common.files import sha256_file, sha256_text
 from tests.experiments.campaigns.chat_server import MODEL
 
 Parts = dict[str, str]  # name of a complete part on disk -> hash of its content
-CACHE = "cache"
+CACHE, EMBEDDERS = "cache", "embedders"
 
 # What may differ between a run that was stopped and one that was not: time, and what the reply cache answered.
 _COSTS = frozenset(
@@ -42,7 +42,6 @@ _SHARD = f"eval GIVEN/questions.jsonl --program rag --out OUT {_SIMULATED}"
 # Folder of what commands read -> the command that makes it.
 GIVEN = {
     "index": "index GIVEN/passages.jsonl --retriever bm25 --out OUT --quiet",
-    "small": "index GIVEN/few.jsonl --retriever bm25s --out OUT --quiet",
     "hybrid": "index GIVEN/few.jsonl --retriever hybrid --out OUT --quiet",
     "shard-1": f"{_SHARD} --shard 1/2",
     "shard-2": f"{_SHARD} --shard 2/2",
@@ -170,23 +169,21 @@ def tuned(out: Path) -> Any:
     return [trials_of(out), chosen, sha256_file(out / "artifact" / "program.json")]
 
 
-_INDEX = "index GIVEN/passages.jsonl --retriever bm25s --out OUT --quiet"
-_ADD = "index --add GIVEN/more.jsonl --out OUT --quiet"
-_COMPILE = (
-    f"compile GIVEN/train.jsonl --program genground --out OUT {_SIMULATED} --max-demos 16 --val GIVEN/val.jsonl "
-    "--val-limit 20"
-)
 CASES = {
-    "index": Case(_INDEX, found_by, files_of),
-    "index of vectors": Case(
-        "index GIVEN/few.jsonl --retriever hybrid --out OUT --quiet", found_by, files_of
+    "index": Case(GIVEN["hybrid"], found_by, files_of),
+    "index that is replaced": Case(
+        "index GIVEN/passages.jsonl --retriever bm25s --out OUT --quiet --overwrite",
+        found_by, nothing, opens_not, "index", rebuilt,
     ),
-    "index that is replaced": Case(f"{_INDEX} --overwrite", found_by, nothing, opens_not, "index", rebuilt),
-    "index --add": Case(_ADD, found_by, nothing, opens_not, "small", again),
-    "index --add to vectors": Case(_ADD, found_by, nothing, opens_not, "hybrid", again),
+    "index --add": Case(
+        "index --add GIVEN/more.jsonl --out OUT --quiet", found_by, nothing, opens_not, "hybrid", again
+    ),
     "eval": Case(GIVEN["genground"], summarised("metrics", "complete", "errors", "parse_failures")),
-    "compile": Case(_COMPILE, compiled, nothing, lambda out: out.exists() and loads_not(out)),
-    "compile that replaces": Case(f"{_COMPILE} --overwrite", compiled, nothing, loads_not, "artifact"),
+    "compile": Case(  # it replaces an artifact, which must be there at every moment
+        f"compile GIVEN/train.jsonl --program genground --out OUT {_SIMULATED} --max-demos 16 --val GIVEN/val.jsonl "
+        "--val-limit 20 --overwrite",
+        compiled, nothing, loads_not, "artifact",
+    ),
     "judge": Case(
         f"judge GIVEN/rag GIVEN/genground --passages GIVEN/passages.jsonl --out OUT {_SERVER}", rows_of
     ),
@@ -195,7 +192,7 @@ CASES = {
         rows_and("questions.jsonl"),
     ),
     "tune": Case(
-        f"tune GIVEN/val.jsonl --program genground --out OUT {_SIMULATED} --trials 6 --limit 12 --sampler random",
+        f"tune GIVEN/val.jsonl --program genground --out OUT {_SIMULATED} --trials 4 --limit 8 --sampler random",
         tuned, trials_of,
     ),
     "distill synthesize": Case(
@@ -240,6 +237,11 @@ class Materials:
                 self.need(name)
         places = {"GIVEN": str(self.folder), "OUT": str(out), "BASE": self.base}
         return [re.sub("GIVEN|OUT|BASE", lambda found: places[found[0]], word) for word in command.split()]
+
+    def embedders(self) -> Path:
+        """Return where the embedder is kept, converted once for all commands: each would take long to convert it."""
+        self.need("hybrid")
+        return self.folder / CACHE / EMBEDDERS
 
     def need(self, name: str) -> Path:
         """Return a folder of `GIVEN`."""

@@ -18,8 +18,8 @@ import pytest
 from experiments.runs.files import read_rows
 from tests.experiments.campaigns.chat_server import FAULTS, MODEL, ChatServer
 
-RUNS = [("rag", 16), ("genground", 64)]  # programs and threads
-QUESTIONS, RATE = 40, 0.3
+PROGRAM, THREADS = "genground", 64
+QUESTIONS, RATE = 24, 0.3
 QUESTION = {"role": "user", "content": "Is it?\n\nAnswer with one word, yes or no."}
 
 
@@ -57,15 +57,14 @@ def test_every_fault_is_one_that_a_client_notices_or_a_good_reply_in_disguise(fa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("program", "threads"), RUNS)
-def test_no_question_is_lost_and_no_bad_reply_kept(program: str, threads: int, small_world, tmp_path: Path) -> None:
+def test_no_question_is_lost_and_no_bad_reply_kept(small_world, tmp_path: Path) -> None:
     world = small_world(QUESTIONS)
 
     def rows(name: str, cache: str, rate: float) -> dict[str, dict[str, Any]]:
         server.rate = rate
         server.sent.clear()
-        command = f"eval {world}/questions.jsonl --program {program} --index {world}/index --lm {MODEL} --metrics em"
-        more = f"--api-base {server.base} --threads {threads} --timeout 3 --quiet --out {tmp_path / name}"
+        command = f"eval {world}/questions.jsonl --program {PROGRAM} --index {world}/index --lm {MODEL} --metrics em"
+        more = f"--api-base {server.base} --threads {THREADS} --timeout 3 --quiet --out {tmp_path / name}"
         environment = {**os.environ, "VERIHOP_CACHE_DIR": str(tmp_path / cache)}
         words = [sys.executable, "-m", "experiments.cli.main", *command.split(), *more.split()]
         done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=600)

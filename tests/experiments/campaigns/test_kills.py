@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.campaigns.chat_server import ChatServer
-from tests.experiments.campaigns.kill_cases import CACHE, CASES, Case, Materials, differing, names_of
+from tests.experiments.campaigns.kill_cases import CACHE, CASES, EMBEDDERS, Case, Materials, differing, names_of
 
 KILLS = 2  # of each command
-QUESTIONS = 40  # of the world
+QUESTIONS = 24  # of the world
 LONGEST = 300.0  # seconds that a command may take
 TRIES = 20  # to hit a command before it ends
 CHANGE, EVENT = "changes", "events"
@@ -67,7 +67,8 @@ class Trial:
 
     def reset(self) -> None:
         shutil.rmtree(self.work, ignore_errors=True)
-        self.work.mkdir(parents=True)
+        (self.work / CACHE).mkdir(parents=True)
+        (self.work / CACHE / EMBEDDERS).symlink_to(self.materials.embedders())
         if self.case.before:
             shutil.copytree(self.materials.need(self.case.before), self.out)
 

@@ -55,22 +55,15 @@ def test_a_run_keeps_no_key(how, status, connected, verihop, world, tmp_path, mo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", hostile.FORMS)
 @pytest.mark.parametrize("status", [400, 401])
-def test_a_key_that_a_refusal_sends_back_in_another_form_is_nowhere(
-    form, status, verihop, world, tmp_path, monkeypatch
-):
+def test_a_key_that_a_refusal_sends_back_in_every_form_is_nowhere(status, verihop, world, tmp_path, monkeypatch):
     monkeypatch.setenv("LAB_SECRET", hostile.KEY)
-
-    def refusal(headers):
-        return f"no such user: <{hostile.FORMS[form](headers['Authorization'].removeprefix('Bearer '))}> "
-
-    with hostile_server(refusal, status=status) as host:
+    with hostile_server(lambda headers: f"no such user: {hostile.every_form(headers)}", status=status) as host:
         server = ["--lm", "m", "--api-base", f"http://{host}/v1", "--api-key-env", "LAB_SECRET", "--retries", 0]
-        said = verihop(
-            "eval", world / "questions.jsonl", "--limit", 1, "--program", "cot", "--out", tmp_path / "run", *server
-        )
-    assert "***" in said[2].partition("no such user: <")[2] or status == 400
+        asked = ("eval", world / "questions.jsonl", "--limit", 1, "--program", "cot", "--out", tmp_path / "run")
+        said = verihop(*asked, *server)
+    assert "no such user: " in said[2]
+    assert "***" in said[2]
     shown = "".join(map(str, said)) + "".join(
         path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()
     )
@@ -116,23 +109,8 @@ def test_neither_ask_nor_an_artifact_shows_the_key(connected, verihop, world, tm
     with hostile_server(echo) as host:
         lm = [*connected(host, "key"), "--index", world / "index"]
         printed = [verihop("ask", "Who is it?", "--program", "rag", *lm, *form) for form in ([], ["--json"])]
-        printed.append(
-            verihop(
-                "compile",
-                world / "questions.jsonl",
-                "--program",
-                "rag",
-                "--limit",
-                2,
-                "--accept",
-                0.001,
-                "--metric",
-                "passage_recall@10",
-                "--out",
-                tmp_path / "made",
-                *lm,
-            )
-        )
+        compiled = ("compile", world / "questions.jsonl", "--program", "rag", "--limit", 2, "--accept", 0.001)
+        printed.append(verihop(*compiled, "--metric", "passage_recall@10", "--out", tmp_path / "made", *lm))
     for code, out, err in printed:
         assert code == 0, err
         assert not [secret for secret in (KEY, PASSWORD, BASIC) if secret in out + err]

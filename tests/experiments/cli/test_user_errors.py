@@ -123,19 +123,6 @@ def test_a_file_where_a_folder_is_needed_is_one_line(verihop, tmp_path):
     assert "There is a file where a folder is needed" in err
 
 
-def test_a_row_that_is_no_row_is_told_with_file_and_line(verihop, world, tmp_path):
-    run = tmp_path / "run"
-    assert (
-        verihop(
-            "eval", world / "questions.jsonl", "--limit", 2, "--program", "standard", "--out", run, *SIMULATED[:-1]
-        )[0]
-        == 0
-    )
-    (run / "rows.jsonl").write_text('{"id": "x"}\n')
-    code, _, err = verihop("compare", run, tmp_path)
-    assert (code, "rows.jsonl:1 is not a row of a run" in err) == (2, True)
-
-
 def test_an_edited_index_is_refused(verihop, world, tmp_path):
     import shutil
 

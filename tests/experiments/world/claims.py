@@ -8,6 +8,7 @@ Each claim has mutations, which cut its mechanism out of the program and leave t
 mutated program against the same baseline: otherwise it would say nothing about the mechanism.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 import dspy
 import pytest
+from dspy.lm15 import Request, Response
 
 from corpora.index.build import build_index
 from corpora.index.open import open_index
@@ -131,7 +133,7 @@ class Claim:
 
 
 class Lab:
-    """Measures claims; what was asked once is not asked again, except of a mutated program.
+    """Measures claims; what was asked once is not asked again, nor of a program with the same mutation.
 
     Args:
         folder: Where worlds are written.
@@ -142,23 +144,22 @@ class Lab:
         self._folder, self._running = folder, running
         self._benches: dict[tuple[int, float], Bench] = {}
         self._asked: dict[tuple[object, ...], list[dspy.Prediction]] = {}
+        self._replies: dict[int, dict[bytes, Response]] = {}
 
-    def measure(self, claim: Claim, *, seed: int = 0, mutated: bool = False) -> Paired:
+    def measure(self, claim: Claim, *, seed: int = 0, mutation: Mutation | None = None) -> Paired:
         """Return the difference of the arms, better minus worse.
 
         Args:
             claim: The claim.
             seed: Seed of the world and of the LM.
-            mutated: Whether the program is mutated now; the baseline is then that of the program as it is, which must
+            mutation: What is done to the program now; the baseline is then that of the program as it is, which must
                 have been measured before, unless both arms score the same predictions.
         """
         bench = self._bench(seed, claim.rumours)
         cases = {arm.cases: arm.cases(bench, claim.n) for arm in (claim.worse, claim.better)}
         worse = self._predictions(claim.worse, cases[claim.worse.cases], bench)
-        better = self._ask(claim.better, cases[claim.better.cases], bench) if mutated else None
-        if better is None:
-            better = self._predictions(claim.better, cases[claim.better.cases], bench)
-        elif claim.worse.run == claim.better.run:
+        better = self._predictions(claim.better, cases[claim.better.cases], bench, mutation)
+        if mutation is not None and claim.worse.run == claim.better.run:
             worse = better
         first, second = (
             [arm.score(prediction, case, bench) for prediction, case in zip(made, cases[arm.cases], strict=True)]
@@ -172,20 +173,38 @@ class Lab:
             self._benches[seed, rumours] = Bench(folder, seed, rumours)
         return self._benches[seed, rumours]
 
-    def _predictions(self, arm: Arm, cases: Sequence[Case], bench: Bench) -> list[dspy.Prediction]:
-        known = self._asked.setdefault((*arm.run, id(bench)), [])
+    def _predictions(
+        self, arm: Arm, cases: Sequence[Case], bench: Bench, mutation: Mutation | None = None
+    ) -> list[dspy.Prediction]:
+        known = self._asked.setdefault((*arm.run, id(bench), mutation), [])
         known += self._ask(arm, cases[len(known) :], bench)
         return known[: len(cases)]
 
     def _ask(self, arm: Arm, cases: Sequence[Case], bench: Bench) -> list[dspy.Prediction]:
         program = build(arm.program, bench.retrieve, **arm.knobs)
         predictions = []
-        with self._running(adapter=PROBABILITIES, seed=bench.seed):
+        with self._running(adapter=PROBABILITIES, seed=bench.seed) as engine:
+            engine.abortable = True  # no reply is waited for, so that no call needs a thread of its own
+            engine.complete = remembered(engine.complete, self._replies.setdefault(bench.seed, {}))
             for case in cases:
                 if arm.retriever:
                     program = build(arm.program, arm.retriever(bench), **arm.knobs)
                 predictions.append(program(question=case.question.question, **_fixed(case)))
         return predictions
+
+
+def remembered(
+    complete: Callable[[Request], Response], replies: dict[bytes, Response]
+) -> Callable[[Request], Response]:
+    """Return a function that replies as the simulated LM, whose replies are pure: arms share most of their prompts."""
+
+    def reply(request: Request) -> Response:
+        key = hashlib.blake2b(repr(request).encode(errors="surrogatepass"), digest_size=16).digest()
+        if key not in replies:
+            replies[key] = complete(request)
+        return replies[key]
+
+    return reply
 
 
 def _fixed(case: Case) -> dict[str, Any]:
@@ -221,8 +240,9 @@ def tests_of(claims: Mapping[str, Claim]) -> tuple[Callable[..., None], Callable
     @pytest.mark.parametrize(("name", "mutation"), mutants)
     def does_not_hold(lab: Lab, name: str, mutation: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert lab.measure(claims[name]).low > 0
-        claims[name].mutations[mutation](monkeypatch)
-        difference = lab.measure(claims[name], mutated=True)
+        cut = claims[name].mutations[mutation]
+        cut(monkeypatch)
+        difference = lab.measure(claims[name], mutation=cut)
         assert difference.low <= 0, shown(difference)
 
     @pytest.mark.slow

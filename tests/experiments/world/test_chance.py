@@ -33,7 +33,7 @@ Asked = list[tuple[str, list[Passage]]]
 @pytest.fixture(scope="module")
 def asked() -> Asked:
     """Questions of every kind, each with its gold passages and eight others."""
-    passages, questions = records(40, seed=0)
+    passages, questions = records(20, seed=0)
     texts = {item["id"]: Passage(id=item["id"], title=item["title"], text=item["text"]) for item in passages}
     others = list(texts.values())
     return [

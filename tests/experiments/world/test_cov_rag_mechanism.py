@@ -104,7 +104,6 @@ CLAIMS = {
         n=MANY,
         mutations=UNCHAINED | UNREVISED,
         slow=True,
-        elsewhere=True,
     ),
 }
 

@@ -140,7 +140,7 @@ def asked() -> list[dict]:
 
 
 def differing(running, adapter, signature, names, asked) -> float:
-    asked = asked if signature in signatures.EARLIER else asked[:20]
+    asked = asked[: 30 if signature in signatures.EARLIER else 20]
     with running(adapter=adapter):
         usual = values(signature, {name: name for name in signature.fields}, asked)
         other = values(signature, names, asked)

@@ -73,7 +73,6 @@ CLAIMS = {
         n=MANY,
         mutations=INCOMPLETE | UNREFLECTED,
         slow=True,
-        elsewhere=True,
     ),
     "completion": claims.Claim(
         source="Section 5.2: the queries find what is missing; share of the gold among at most 10 references.",

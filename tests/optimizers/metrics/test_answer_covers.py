@@ -122,24 +122,6 @@ def test_a_yes_or_no_gold_is_read_from_the_verdict_not_from_letters(cover: Calla
     assert cover("True, it is.", ["yes", "True"]) == cover("an album called True", ["True", "True (album)"]) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("text", "verdict"),
-    [
-        ("Yes.", "yes"),
-        ("'no', it is", "no"),
-        ("\n:No", "no"),
-        ("most likely No.", "no"),
-        ("It is old, so yes, and no more.", "yes"),
-        ("Y.e.s", "yes"),
-        ("moot", None),
-        ("not known", None),
-        ("", None),
-    ],
-)
-def test_the_verdict_is_the_first_yes_or_no_anywhere(text: str, verdict: str | None) -> None:
-    assert yes_or_no(text) == verdict
-
-
 def kojima(text: str) -> str | None:
     """The first yes or no as zero_shot_cot's `answer_cleansing` finds it for StrategyQA."""
     plain = re.sub(r"\"|\'|\n|\.|\s|\:|\,", " ", text.lower())

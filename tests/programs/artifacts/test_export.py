@@ -113,8 +113,10 @@ def plain(messages):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["logprobs", "samples", "verbalised"])
-@pytest.mark.parametrize("form", [ChatForm, JsonForm])
+@pytest.mark.parametrize(
+    ("mode", "form"),
+    [("logprobs", ChatForm), ("samples", JsonForm), ("verbalised", ChatForm), ("verbalised", JsonForm)],
+)
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_a_template_with_its_inputs_written_in_is_what_the_lm_receives(name, form, mode, scripted, retriever):
     asked, never = set(), set()

@@ -4,8 +4,6 @@ import math
 
 import dspy
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from programs.lms.adapter import ChatForm
 from programs.lms.calls.metered import metered_lm
@@ -133,16 +131,6 @@ def test_leading_blanks_are_passed_over() -> None:
 def test_neither_is_none_and_never_a_half() -> None:
     assert yes_share(content({"Maybe": 0.9})) is None
     assert yes_share([]) is None
-
-
-def test_a_token_without_alternatives_still_says_its_own() -> None:
-    assert yes_share([{"token": "Yes", "logprob": -0.2}]) == 1.0
-
-
-@given(st.dictionaries(st.sampled_from(["yes", "Yes", "no", "NO", "x", "是"]), st.floats(1e-9, 1.0), min_size=1))
-def test_the_share_is_a_probability(top: dict[str, float]) -> None:
-    share = yes_share(content(top))
-    assert share is None or 0.0 <= share <= 1.0
 
 
 def test_probabilities_settle_a_reply_that_says_neither() -> None:

@@ -137,39 +137,37 @@ def test_predictions_become_a_run(verihop, run, world, tmp_path):
     assert "12 questions" in shown
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("{run}", "--metrics", "passage_recall@0"), "write passage_recall@k, k a whole number from 1 to 1000"),
-        (("{run}", "--metrics", "nope"), "Unknown metric 'nope'"),
-        (("{run}", "--metrics", ","), "No metric is named"),
-        (("{run}", "--metrics", "no_such_module_x:y"), "there is no module 'no_such_module_x'"),
-        (("{run}", "--metrics", "acc[judge]"), "name a judge LM"),
-        (("{run}", "--metrics", "em", "--judge-lm", "simulated"), "The judge LM has nothing to decide"),
-        (("{run}", "--metrics", "em", "--oracle", "lexical"), "An oracle decides only"),
-        (("{run}", "--metrics", "hit@1", "--index", "x", "--passages", "y"), "name the index or the passages"),
-        (("{run}", "--metrics", "hit@1", "--index", "nowhere"), "nowhere"),
-        (("{run}", "--metrics", "hit@1", "--passages", "nowhere"), "No file 'nowhere'"),
-        (("{run}", "--metrics", "hit@1", "--questions", "nowhere"), "No file 'nowhere'"),
-        (("{run}", "--metrics", "hit@1", "--out", "x"), "omit --out"),
-        (("{run}", "--metrics", "str_em"), "str_em needs short answers of sub-questions, which 12 answers lack"),
-        (("nowhere", "--metrics", "em"), "is no folder of a run"),
-        (("nowhere", "--metrics", "em", "--out", "x", "--questions", "{questions}"), "No file 'nowhere'"),
-        (("{questions}", "--metrics", "em", "--out", "x", "--questions", "{questions}"), "line 1: 'answer'"),
-        (("{empty}", "--metrics", "em"), "is not the folder of a run"),
-    ],
+MISTAKES = (
+    (("{run}", "--metrics", "passage_recall@0"), "write passage_recall@k, k a whole number from 1 to 1000"),
+    (("{run}", "--metrics", "nope"), "Unknown metric 'nope'"),
+    (("{run}", "--metrics", ","), "No metric is named"),
+    (("{run}", "--metrics", "no_such_module_x:y"), "there is no module 'no_such_module_x'"),
+    (("{run}", "--metrics", "acc[judge]"), "name a judge LM"),
+    (("{run}", "--metrics", "em", "--judge-lm", "simulated"), "The judge LM has nothing to decide"),
+    (("{run}", "--metrics", "em", "--oracle", "lexical"), "An oracle decides only"),
+    (("{run}", "--metrics", "hit@1", "--index", "x", "--passages", "y"), "name the index or the passages"),
+    (("{run}", "--metrics", "hit@1", "--index", "nowhere"), "nowhere"),
+    (("{run}", "--metrics", "hit@1", "--passages", "nowhere"), "No file 'nowhere'"),
+    (("{run}", "--metrics", "hit@1", "--questions", "nowhere"), "No file 'nowhere'"),
+    (("{run}", "--metrics", "hit@1", "--out", "x"), "omit --out"),
+    (("{run}", "--metrics", "str_em"), "str_em needs short answers of sub-questions, which 12 answers lack"),
+    (("nowhere", "--metrics", "em"), "is no folder of a run"),
+    (("nowhere", "--metrics", "em", "--out", "x", "--questions", "{questions}"), "No file 'nowhere'"),
+    (("{questions}", "--metrics", "em", "--out", "x", "--questions", "{questions}"), "line 1: 'answer'"),
+    (("{empty}", "--metrics", "em"), "is not the folder of a run"),
 )
-def test_mistakes_are_one_line_and_change_nothing(verihop, run, world, tmp_path, monkeypatch, words, message):
+
+
+@pytest.mark.slow
+def test_mistakes_are_one_line_and_change_nothing(verihop, run, world, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     named = {"run": run, "questions": world / "questions.jsonl", "empty": tmp_path / "empty"}
-    code, _, err = verihop("score", *(word.format(**named) for word in words), "-q")
-    assert code == 2
-    assert message in err
-    assert len([line for line in err.splitlines() if line.startswith("verihop:")]) == 1
-    assert "Traceback" not in err
+    for words, message in MISTAKES:
+        code, _, err = verihop("score", *(word.format(**named) for word in words), "-q")
+        assert (code, message in err, "Traceback" in err) == (2, True, False), err
+        assert len([line for line in err.splitlines() if line.startswith("verihop:")]) == 1
     assert {path.name: path.read_bytes() for path in run.iterdir()} == before
     assert list((tmp_path / "empty").iterdir()) == []
     assert not (tmp_path / "x").exists()

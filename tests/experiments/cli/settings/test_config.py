@@ -156,13 +156,6 @@ def test_a_misspelled_variable_is_named(here, verihop, monkeypatch):
     assert "VERIHOP_THREAD" in json.loads(verihop("config", "--json")[1])["unknown_variables"]
 
 
-def test_a_broken_file_is_one_line(here, verihop):
-    (here / "verihop.toml").write_text("thread = 3\n")
-    code, out, err = verihop("config")
-    assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert err == "verihop: verihop.toml:1: thread is no setting: did you mean threads?\n"
-
-
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [

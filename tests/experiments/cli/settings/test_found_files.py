@@ -49,24 +49,13 @@ def cloned(verihop, tmp_path, monkeypatch, own_cache, world):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("below", [False, True])
-def test_a_found_file_sends_no_secret_anywhere(cloned, verihop, world, listener, monkeypatch, below):
+def test_a_found_file_sends_no_secret_anywhere(cloned, verihop, world, listener, monkeypatch):
     base, seen = listener
     folder = cloned(f'lm = "m"\napi_base = "{base}"\napi_key_env = "AWS_SECRET_ACCESS_KEY"\nretries = 0\n')
-    monkeypatch.chdir(folder / "part" if below else folder)
+    monkeypatch.chdir(folder / "part")
     monkeypatch.setenv("VERIHOP_BUDGET", "calls=2")  # the embedded LM is not what is tested
-    run = (
-        "eval",
-        world / "questions.jsonl",
-        "--program",
-        "rag",
-        "--index",
-        world / "index",
-        "--limit",
-        1,
-        "--out",
-        "run",
-    )
+    questions, index = world / "questions.jsonl", world / "index"
+    run = ("eval", questions, "--program", "rag", "--index", index, "--limit", 1, "--out", "run")
     for words in (("ask", "--program", "cot", "Who?"), ("doctor",), run):
         _, _, err = verihop(*words)
         assert "verihop config --trust" in err, words

@@ -21,7 +21,7 @@ def numbers(found):
 
 
 @pytest.mark.slow
-def test_the_best_setting_is_frozen_and_loads_with_its_knobs(tune, tmp_path, passages):
+def test_the_best_setting_is_frozen_and_the_folder_holds_all_trials_and_plots(tune, plots, tmp_path, passages):
     found = tune(trials=10)
     best = found.findings.best
     assert best.setting["k"] >= 7
@@ -37,11 +37,6 @@ def test_the_best_setting_is_frozen_and_loads_with_its_knobs(tune, tmp_path, pas
     assert len(artifact.metric["scores"]) == 24
     assert artifact.optimizer["held_out_score"]["mean"] > 0.9
     assert artifact.optimizer["budget"] is None
-
-
-@pytest.mark.slow
-def test_the_folder_holds_all_trials_and_plots(tune, plots, tmp_path):
-    found = tune(trials=10)
     record = json.loads((tmp_path / "s" / "study.json").read_text())
     assert record["trials"][0]["baseline"]
     assert record["trials"][0]["setting"] == {"k": 3}
@@ -105,20 +100,17 @@ def test_ctrl_c_keeps_the_trials_and_writes_the_results(tune, link, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
+def test_a_study_of_other_settings_is_refused(tune):
+    tune(trials=2)
+    for changed, said in (
         ({"seed": 1}, "another questions.sha256"),
         ({"sampler": "random"}, r"another sampler \('tpe', now 'random'\)"),
         ({"goal": Goal(at_most={"calls": 2})}, "another at_most"),
         ({"narrowed": {"k": "1:9"}}, r"another knobs.k \('1:20', now '1:9'\)"),
         ({"prune": True}, "another prune"),
-    ],
-)
-def test_a_study_of_other_settings_is_refused(changed, said, tune):
-    tune(trials=2)
-    with pytest.raises(UserError, match=said):
-        tune(resume=True, **changed)
+    ):
+        with pytest.raises(UserError, match=said):
+            tune(resume=True, **changed)
     assert tune(trials=2, **changed, overwrite=True).record["counts"]
 
 
@@ -178,36 +170,40 @@ def test_a_trial_that_cannot_be_is_not_frozen_and_nothing_is_asked(tune, engine,
     assert tune(trials=3, chosen=2, resume=True).chosen.number == 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE trial_values SET value = 'high'",
-        "UPDATE trials SET number = 7 WHERE number = 1",
-        "UPDATE trials SET state = 'DONE' WHERE number = 1",
-        "UPDATE trials SET datetime_complete = 'yesterday'",
-        "UPDATE trial_params SET distribution_json = '[]'",
-        "UPDATE trial_params SET param_name = 'j' WHERE param_id = 1",
-        "UPDATE trial_params SET param_value = 2000 WHERE param_id = 1",
-        "UPDATE trial_user_attributes SET value_json = '[0.5]' WHERE key = 'scores'",
-        "UPDATE trial_user_attributes SET value_json = '{\"calls\": \"x\"}' WHERE key = 'costs'",
-        "UPDATE trial_system_attributes SET value_json = '3'",
-        "UPDATE study_user_attributes SET value_json = '3' WHERE key = 'request'",
-        "UPDATE study_user_attributes SET value_json = '[[]]' WHERE key = 'questions'",
-        "UPDATE study_user_attributes SET value_json = '{\"queued\": 1}' WHERE key = 'prepared'",
-        "UPDATE study_user_attributes SET value_json = '{' WHERE key = 'ready'",
-        "UPDATE study_directions SET direction = 'MINIMIZE'",
-        "CREATE TABLE t AS SELECT * FROM trials; DROP TABLE trials; ALTER TABLE t RENAME TO trials",
-        "DELETE FROM trial_values WHERE trial_value_id = 1",
-    ],
+DAMAGE = (
+    "UPDATE trial_values SET value = 'high'",
+    "UPDATE trials SET number = 7 WHERE number = 1",
+    "UPDATE trials SET state = 'DONE' WHERE number = 1",
+    "UPDATE trials SET datetime_complete = 'yesterday'",
+    "UPDATE trial_params SET distribution_json = '[]'",
+    "UPDATE trial_params SET param_name = 'j' WHERE param_id = 1",
+    "UPDATE trial_params SET param_value = 2000 WHERE param_id = 1",
+    "UPDATE trial_user_attributes SET value_json = '[0.5]' WHERE key = 'scores'",
+    "UPDATE trial_user_attributes SET value_json = '{\"calls\": \"x\"}' WHERE key = 'costs'",
+    "UPDATE trial_system_attributes SET value_json = '3'",
+    "UPDATE study_user_attributes SET value_json = '3' WHERE key = 'request'",
+    "UPDATE study_user_attributes SET value_json = '[[]]' WHERE key = 'questions'",
+    "UPDATE study_user_attributes SET value_json = '{\"queued\": 1}' WHERE key = 'prepared'",
+    "UPDATE study_user_attributes SET value_json = '{' WHERE key = 'ready'",
+    "UPDATE study_directions SET direction = 'MINIMIZE'",
+    "CREATE TABLE t AS SELECT * FROM trials; DROP TABLE trials; ALTER TABLE t RENAME TO trials",
+    "DELETE FROM trial_values WHERE trial_value_id = 1",
 )
-def test_a_damaged_study_is_one_line(change, tune, tmp_path):
+
+
+@pytest.mark.slow
+def test_a_damaged_study_is_one_line(tune, tmp_path):
     tune(trials=2)
-    with contextlib.closing(sqlite3.connect(tmp_path / "s" / "study.db")) as database:
-        database.executescript(change)
-    with pytest.raises(UserError) as caught:
-        tune(trials=3, resume=True)
-    assert len(str(caught.value).splitlines()) == 1
+    path = tmp_path / "s" / "study.db"
+    whole = path.read_bytes()
+    for change in DAMAGE:
+        path.unlink()  # what was refused may still hold a lock on it
+        path.write_bytes(whole)
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            database.executescript(change)
+        with pytest.raises(UserError) as caught:
+            tune(trials=3, resume=True)
+        assert len(str(caught.value).splitlines()) == 1, change
     assert tune(trials=2, overwrite=True).record["counts"]["complete"] == 2
 
 
