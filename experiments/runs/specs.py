@@ -95,7 +95,7 @@ class Selection:
 
     PANEL: ClassVar[str] = "Questions"
     split: Annotated[str | None, Field("Use only questions of this split, e.g. dev.")] = None
-    limit: Annotated[int | None, Range(1), Field("Use only the first N questions.")] = None
+    limit: Annotated[int | None, Range(1), Field("Use only N questions, drawn by a hash of their ids.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +260,7 @@ class Validation:
         ),
     ] = None
     val_split: Annotated[str | None, Field("Use only this split of --val.")] = None
-    val_limit: Annotated[int | None, Range(1), Field("Use only the first N questions of --val.")] = None
+    val_limit: Annotated[int | None, Range(1), Field("Use only N questions of --val, drawn likewise.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -403,7 +403,7 @@ class Prompts(CandidateSpec):
         ),
     ] = None
     train_split: Annotated[str | None, Field("Use only this split of --train.")] = None
-    train_limit: Annotated[int | None, Range(1), Field("Use only the first N questions of --train.")] = None
+    train_limit: Annotated[int | None, Range(1), Field("Use only N questions of --train, drawn likewise.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)

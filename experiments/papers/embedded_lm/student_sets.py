@@ -69,7 +69,7 @@ class Asked:
 
 
 def open_set(name: str, data: Path, work: Path, limit: int) -> EvaluationSet:
-    """Convert and index a set under `work`, unless it is there, and return its first questions.
+    """Convert and index a set under `work`, unless it is there, and return it with `limit` questions, drawn by a hash.
 
     Raises:
         UserError: The name is unknown, or a file is missing.
