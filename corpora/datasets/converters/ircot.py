@@ -4,12 +4,15 @@ Trivedi et al., "Interleaving Retrieval with Chain-of-Thought Reasoning for Know
 Questions", ACL 2023. https://github.com/StonyBrookNLP/ircot
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from corpora.datasets.schema import Item, Schema, extras, unique
 from corpora.paragraphs import paragraph
 from corpora.questions import Question
+
+_MUSIQUE_ID = re.compile(r"(\dhop\d?)__")
 
 
 def read_ircot(record: Mapping[str, Any], split: str | None) -> Item:
@@ -23,11 +26,17 @@ def read_ircot(record: Mapping[str, Any], split: str | None) -> Item:
         answers=unique(answer for entry in record.get("answers_objects") or [] for answer in _answers(entry)),
         gold_ids=unique(passage.id for passage, gold in zip(passages, supporting, strict=True) if gold),
         context_ids=unique(passage.id for passage in passages),
-        type=record.get("type") or None,
+        type=record.get("type") or _hops(record["question_id"]),
         split=split,
         **extras(record, "level", "reasoning_steps"),
     )
     return Item(question, passages)
+
+
+def _hops(id: str) -> str | None:
+    """Return the type that an id of MuSiQue starts with, such as 2hop; None for other ids."""
+    found = _MUSIQUE_ID.match(id)
+    return found[1] if found else None
 
 
 def _answers(entry: Mapping[str, Any]) -> list[str]:
