@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from corpora.kinds import kind_of
+from experiments.analysis.closed_book import row_kind
 from experiments.analysis.compare import Comparison, Line, Run, caption_against, part_of, score_lines, score_table
 from experiments.analysis.statistics import SMALL
 from experiments.runs.files import Json, Row
@@ -80,13 +80,13 @@ def field_value(row: Row, field: str) -> Any:
     """Return the value of a row's field by its dotted name, None if the row has no such field.
 
     A name that is not a field of the row is looked up among the question's other fields (`about`). The value of a list
-    is its length. `kind` is composed or comparison, from the question's type. `hops` is the number of gold hops, and
-    `hops_taken` the number of hops that the program took.
+    is its length. `kind` is composed or comparison, as the question states or from its type. `hops` is the number of
+    gold hops, and `hops_taken` the number of hops that the program took.
     """
     if field == GOLD_HOPS:
         return _gold_hops(row)
-    if field == KIND and KIND not in (row.get("about") or {}):
-        return kind_of(row.get("type"))
+    if field == KIND:
+        return row_kind(row)
     field = GOLD_HOPS if field == TAKEN_HOPS else field
     parts = field.split(".")
     value: Any = row if parts[0] in row else row.get("about") or {}

@@ -86,12 +86,17 @@ def _guess(score: _Score, pair: tuple[str, str], answers: Sequence[str]) -> floa
     return sum(score(choice, answers) or 0.0 for choice in pair) / len(pair)
 
 
-def by_kind(types: Sequence[str | None]) -> dict[str, list[int]]:
+def row_kind(row: Mapping[str, Any]) -> str | None:
+    """Return the kind of the question of a row; None if it is not known."""
+    return kind_of(row.get("type"), (row.get("about") or {}).get("kind"))
+
+
+def by_kind(kinds: Sequence[str | None]) -> dict[str, list[int]]:
     """Return kind -> places of the questions of that kind, `OTHER` last; empty if no question has a kind."""
     found: dict[str, list[int]] = {kind: [] for kind in (*KINDS, OTHER)}
-    for place, type in enumerate(types):
-        found[kind_of(type) or OTHER].append(place)
-    return {kind: places for kind, places in found.items() if places} if len(found[OTHER]) < len(types) else {}
+    for place, kind in enumerate(kinds):
+        found[kind or OTHER].append(place)
+    return {kind: places for kind, places in found.items() if places} if len(found[OTHER]) < len(kinds) else {}
 
 
 def closed_books(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, ClosedBook]:
@@ -103,7 +108,7 @@ def closed_books(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> d
     """
     if not any(name in SCORES for name in metrics):
         return {}
-    groups = {ALL: list(range(len(rows))), **by_kind([row.get("type") for row in rows])}
+    groups = {ALL: list(range(len(rows))), **by_kind(list(map(row_kind, rows)))}
     found = {}
     for group, places in groups.items():
         asked = ((rows[place]["question"], rows[place].get("answers") or []) for place in places)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.closed_book import ALL, SCORES, ClosedBook, by_kind, closed_books, explained
+from experiments.analysis.closed_book import ALL, SCORES, ClosedBook, by_kind, closed_books, explained, row_kind
 from experiments.analysis.repeats import by_question, question_values
 from experiments.analysis.statistics import Mean, Paired, holm, means_and_differences, paired
 from experiments.analysis.summary import (
@@ -494,7 +494,7 @@ def compare_runs(folders: Sequence[Path | str]) -> Comparison:
 def _kinds(runs: Sequence[Run], names: Sequence[str]) -> dict[str, dict[str, list[Line]]]:
     """Return the lines of exact match and F1 for each kind of questions."""
     shown = [name for name in names if name in SCORES]
-    groups = by_kind([rows[0].get("type") for rows in runs[0].questions]) if shown else {}
+    groups = by_kind([row_kind(rows[0]) for rows in runs[0].questions]) if shown else {}
     return {kind: score_lines([part_of(run, places) for run in runs], shown) for kind, places in groups.items()}
 
 

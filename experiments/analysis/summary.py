@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.closed_book import ALL, SCORES, ClosedBook, by_kind, closed_books, explained
+from experiments.analysis.closed_book import ALL, SCORES, ClosedBook, by_kind, closed_books, explained, row_kind
 from experiments.analysis.repeats import Spread, by_question, question_values, repeated, spread, stability
 from experiments.analysis.statistics import Mean, f1_of_means, means_of, too_small
 from experiments.runs.calls import branches_spent, judging_spent, spent
@@ -486,9 +486,9 @@ def of_kinds(kinds: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {f"{name}, {kind}": of[name] for name in names for kind, of in kinds.items()} if len(kinds) > 1 else {}
 
 
-def _by_kind(types: Sequence[str | None], columns: Mapping[str, Sequence[float | None]]) -> dict[str, dict[str, Mean]]:
+def _by_kind(of: Sequence[str | None], columns: Mapping[str, Sequence[float | None]]) -> dict[str, dict[str, Mean]]:
     """Return the means of the answer metrics for each kind."""
-    groups, names = by_kind(types), [name for name in columns if name in SCORES]
+    groups, names = by_kind(of), [name for name in columns if name in SCORES]
     parts = [[columns[name][place] for place in places] for places in groups.values() for name in names]
     means = iter(means_of(parts) if parts else [])
     return {kind: {name: next(means) for name in names} for kind in groups} if names else {}
@@ -531,7 +531,7 @@ def summarise(folder: Path, *, stopped: str | None = None, rows: Sequence[Row] |
     }
     graded = binary(rows, metrics)
     one_of_each = [own[0] for own in questions]
-    kinds = _by_kind([row.get("type") for row in one_of_each], columns)
+    kinds = _by_kind(list(map(row_kind, one_of_each)), columns)
     books = closed_books(one_of_each, list(columns))
     return RunSummary(
         folder=str(folder),

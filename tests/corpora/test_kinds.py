@@ -2,7 +2,7 @@
 
 import pytest
 
-from corpora.kinds import answer_type, choices, contains_answer, kind_of
+from corpora.kinds import answer_type, choices, contains_answer, estimated_kind, kind_of
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,19 @@ from corpora.kinds import answer_type, choices, contains_answer, kind_of
 )
 def test_types_of_three_benchmarks_are_of_two_kinds(type, kind):
     assert kind_of(type) == kind
+
+
+def test_a_question_may_state_its_kind():
+    assert kind_of(None, "comparison") == kind_of("bridge", "comparison") == "comparison"
+    assert kind_of("bridge", 3) == "composed"
+
+
+def test_the_kind_is_estimated_from_choices_and_from_titles_beside_each_other():
+    titles = ["Marl (city)", "Rue"]
+    assert estimated_kind("In which country are Marl and Rue?", ["Veld"], titles) == "comparison"
+    assert estimated_kind("Is Marl older than Tom?", ["no"], titles) == "comparison"
+    assert estimated_kind("Who built the tower of Marl that Rue describes?", ["Eve"], titles) == "composed"
+    assert estimated_kind("Who built the tower in the city?", ["Eve"], titles) == "composed"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`verihop data`: fetch and convert benchmarks, pool corpora, generate a simulated world."""
+"""`verihop data`: fetch and convert benchmarks, report on questions, pool corpora, generate a simulated world."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.app import App
-from experiments.cli.shared.console import counter, emit, next_step, note, say, transfer
+from experiments.cli.shared.console import counter, emit, next_step, note, say, show, transfer
 from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError, unknown
@@ -111,6 +111,36 @@ def convert(
         next_step(command("verihop", "index", converted.passages_path, "--out", new_path(out / "index")))
     elif converted.questions_path:
         next_step(_evaluation(converted.questions_path, out / "index", name))
+
+
+@dataclass(frozen=True)
+class Reporting:
+    """What a file of questions is read as, and what it is compared with."""
+
+    PANEL: ClassVar[str] = "Report"
+    dataset: Annotated[str | None, Field("FILE and --train are files of this dataset, not questions.jsonl.")] = None
+    split: Annotated[str | None, Field("Report on questions of this split alone, e.g. dev.")] = None
+    passages: Annotated[Path | None, Field("The corpus; by default passages.jsonl next to FILE.")] = None
+    train: Annotated[Path | None, Field("Questions that were trained on, to find those in both files.")] = None
+
+
+@data.command()
+@with_option_groups
+def report(
+    file: Annotated[Path, typer.Argument(help="questions.jsonl, or with --dataset an official file.")],
+    reporting: Reporting,
+    as_json: options.Json = False,
+) -> None:
+    """Report on questions: kinds, answer types, order, what guessing scores, repeats, overlap with a training file."""
+    from experiments.pipeline.question_files import report
+
+    found = report(file, **vars(reporting))
+    if as_json:
+        emit(found.as_dict())
+        return
+    show(found.as_table())
+    if reporting.dataset is None:
+        next_step(_evaluation(file, file.parent / "index", "closed_book"))
 
 
 @data.command()

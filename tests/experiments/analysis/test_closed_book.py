@@ -32,8 +32,8 @@ def test_a_single_answer_is_no_majority():
 
 
 def test_questions_are_grouped_by_kind_where_they_have_kinds():
-    assert by_kind(["bridge", None, "comparison"]) == {"composed": [0], "comparison": [2], "other": [1]}
-    assert by_kind([None, "Knowledge"]) == {}
+    assert by_kind(["composed", None, "comparison"]) == {"composed": [0], "comparison": [2], "other": [1]}
+    assert by_kind([None, None]) == {}
     books = closed_books(rows(["comparison", "comparison", "comparison", "bridge"]), ["em"])
     assert list(books) == ["all", "composed", "comparison"]
     assert books["comparison"].majority["em"] == pytest.approx(2 / 3)
