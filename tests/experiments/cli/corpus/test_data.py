@@ -116,3 +116,11 @@ def test_a_report_reads_questions_and_official_files_and_finds_trained_questions
     assert verihop("data", "report", tmp_path / "none.jsonl")[0] == 2
     asked = [{"id": "a", "question": "Who keeps the gate?", "answers": ["Ansa"]}]
     assert module.report(asked, train=tmp_path / "t.jsonl").trained_on == ["a"]
+
+
+def test_a_development_set_is_listed_and_has_its_own_splits(verihop, tmp_path):
+    assert "development set musique-dev: " in verihop("data", "list")[1]
+    code, _, err = verihop("data", "convert", "musique-dev", tmp_path, "--out", tmp_path / "o", "--limit", 3)
+    assert (code, "omit --split, --limit" in err) == (2, True)
+    code, _, err = verihop("data", "convert", "musique-dev", tmp_path, "--out", tmp_path / "o")
+    assert (code, "musique_ans_train_100" in err) == (2, True)
