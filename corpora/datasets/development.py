@@ -136,7 +136,7 @@ def convert_development(
         if path.exists() and not overwrite:
             raise UserError(f"{path} exists already: choose another folder, or set overwrite to replace it.")
     with tempfile.TemporaryDirectory() as folder:
-        sources = [(of.dataset, part.file, part.split) for part in of.parts]
+        sources: list[tuple[str, str, str | None]] = [(of.dataset, part.file, part.split) for part in of.parts]
         sources += [("plain", file, None) for file in of.corpora]
         made = [
             convert(dataset, Path(data) / file, Path(folder) / str(number), split=split)

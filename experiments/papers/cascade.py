@@ -31,7 +31,7 @@ from experiments.analysis.statistics import mean_of, paired
 from experiments.papers.cascade_runs import ASKED, METRICS, Recorded, as_samples, rankings_of, recorded, vote
 from experiments.papers.command import help_of, run_command, say
 from experiments.papers.embedded_lm import student
-from experiments.papers.embedded_lm.student_sets import SETS, Runs, open_lms, open_set
+from experiments.papers.embedded_lm.student_sets import SETS, WHOLE, Runs, open_lms, open_set
 from optimizers.cascade.fitting import (
     SHARES,
     CascadeSample,
@@ -427,7 +427,7 @@ def cascade(
     resume: student.Resume = False,
 ) -> None:
     """Record, evaluate, draw."""
-    named_sets, labels = student.names("set", sets, SETS), student.names("program", programs, tuple(ASKED))
+    named_sets, labels = student.names("set", sets, (*SETS, *WHOLE)), student.names("program", programs, tuple(ASKED))
     lms = open_lms({"trained": lm})
     kept: dict[str, Any] = {}
     for name in named_sets:

@@ -82,6 +82,8 @@ EVALUATION = (
     ("strategyqa", "strategyqa/strategyqa_dev_100.json"),
     ("nq_open", "nq_open/nq_open_400.jsonl"),
     ("web_questions", "web_questions/web_questions_400.jsonl"),
+    ("2wikimultihopqa", "2wikimultihopqa/2wiki_dev_64.json"),
+    ("musique", "musique/musique_ans_dev_100.jsonl"),
 )
 
 
