@@ -215,10 +215,10 @@ def _duplicates(questions: "Iterable[Question]") -> list[list[str]]:
 
 def _warnings(of: QuestionReport) -> list[str]:
     lists: list[tuple[Sequence[str], str]] = [
-        (of.answer_in_question, "questions contain their answer"),
-        (of.gold_without_answer, f"of {of.gold_read} answers are in no gold passage of their question"),
-        ([id for ids in of.duplicates for id in ids[1:]], "questions repeat another one in the same words"),
-        (of.trained_on or [], "questions are in the training file, too: leave them out of one of the two"),
+        (of.answer_in_question, "Questions that contain their answer"),
+        (of.gold_without_answer, f"Answers in no gold passage of their question, of {of.gold_read}"),
+        ([id for ids in of.duplicates for id in ids[1:]], "Questions that repeat an earlier one in the same words"),
+        (of.trained_on or [], "Questions that are in the training file, too, to be left out of one of them"),
     ]
     return [*map(_sorted_text, of.order), *_skewed(of), *(_listed(ids, text) for ids, text in lists if ids)]
 
@@ -245,4 +245,4 @@ def _skewed(of: QuestionReport) -> Iterable[str]:
 
 def _listed(ids: Sequence[str], text: str) -> str:
     more = ", ..." if len(ids) > _EXAMPLES else ""
-    return f"{len(ids)} {text} ({', '.join(ids[:_EXAMPLES])}{more})."
+    return f"{text}: {len(ids)} ({', '.join(ids[:_EXAMPLES])}{more})."

@@ -112,7 +112,10 @@ def test_a_report_reads_questions_and_official_files_and_finds_trained_questions
     (tmp_path / "q.jsonl").write_text('{"id": "a", "question": "Who keeps the gate?", "answers": ["Ansa"]}\n')
     (tmp_path / "t.jsonl").write_text('{"id": "b", "question": "who keeps THE gate"}\n')
     code, out, _ = verihop("data", "report", tmp_path / "q.jsonl", "--train", tmp_path / "t.jsonl")
-    assert (code, "1 questions are in the training file" in " ".join(out.split())) == (0, True)
+    assert (code, "in the training file, too, to be left out of one of them: 1 (a)." in " ".join(out.split())) == (
+        0,
+        True,
+    )
     assert verihop("data", "report", tmp_path / "none.jsonl")[0] == 2
     asked = [{"id": "a", "question": "Who keeps the gate?", "answers": ["Ansa"]}]
     assert module.report(asked, train=tmp_path / "t.jsonl").trained_on == ["a"]
