@@ -45,7 +45,7 @@ def kind_of(type: str | None, stated: object = None) -> str | None:
 
 
 def estimated_kind(question: str, answers: Sequence[str], gold_titles: Iterable[str]) -> str:
-    """Return the kind of a question without a type: right for 97 % of 200 questions of HotpotQA with types.
+    """Return the kind of a question without a type: right for 97 % of those 200 of HotpotQA that the rule was made on.
 
     Comparisons offer two choices, or name the titles of two gold passages with a word such as "and" between them.
     """
