@@ -21,6 +21,7 @@ from optimizers.metrics.names import COMPILED, DEFAULT, TUNED
 
 if TYPE_CHECKING:
     from corpora.questions import Question
+    from experiments.analysis.question_report import QuestionReport
     from experiments.analysis.summary import RunSummary
     from experiments.pipeline.opened import OpenedProgram
     from experiments.pipeline.tuning.results import Found
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     AnyLM = Connection | str
     Questions = Sequence[Question | Mapping[str, Any]] | Path | str
 
-__all__ = ["compile", "connect", "evaluate", "freeze", "load", "open_index", "tune"]
+__all__ = ["compile", "connect", "evaluate", "freeze", "load", "open_index", "report", "tune"]
 
 
 def __getattr__(name: str) -> str:
@@ -132,6 +133,31 @@ def load(
         rerank=rerank,
     )
     return open_named(named, index=index, lm=lm)
+
+
+def report(
+    questions: Questions,
+    *,
+    passages: Path | str | None = None,
+    train: Questions | None = None,
+    split: str | None = None,
+    dataset: str | None = None,
+) -> QuestionReport:
+    """Return what is known of questions before anybody answers them: kinds, order, what guessing scores, warnings.
+
+    Args:
+        questions: A `questions.jsonl`, or questions.
+        passages: The corpus; by default `passages.jsonl` next to the file.
+        train: Questions that were trained on, to find those in both.
+        split: Report on questions of this split alone.
+        dataset: The files are official ones of this dataset (`verihop data list`).
+
+    Raises:
+        UserError: A file is missing or broken, or there is no question.
+    """
+    from experiments.pipeline.question_files import report as report_on
+
+    return report_on(questions, dataset=dataset, split=split, passages=passages, train=train)
 
 
 def evaluate(

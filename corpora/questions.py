@@ -1,9 +1,10 @@
 """`questions.jsonl`: questions with their gold, one per line; only `id` and `question` are required."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import heapq
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import ujson
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,6 +13,9 @@ from corpora.compressed import read_held
 from corpora.jsonl import bad_line, read_records, write_records
 from corpora.passages import NotBlank, unique_ids
 from signatures.common.errors import UserError
+from signatures.common.files import sha256_text
+
+Item = TypeVar("Item")
 
 _RULE = 'Every line needs "id" (a unique string) and "question" (a string that is not empty).'
 
@@ -90,17 +94,39 @@ def write_questions(path: Path | str, questions: Iterable[Question]) -> int:
     return write_records(path, questions, unique_ids("questions", path))
 
 
+def drawn(items: Iterable[Item], count: int | None, id_of: Callable[[Item], str]) -> list[Item]:
+    """Return the `count` items whose ids have the smallest SHA-256, in the order in which they are given.
+
+    So the choice depends on the ids alone, and fewer items are a part of more. No more than `count` are held.
+
+    Args:
+        items: To draw from.
+        count: How many, at least 1; all if None or if there are no more.
+        id_of: Returns the id of an item.
+
+    Raises:
+        UserError: `count` is below 1.
+    """
+    if count is None:
+        return list(items)
+    if count < 1:
+        raise UserError(f"The limit must be at least 1, got {count}.")
+    smallest = heapq.nsmallest(count, enumerate(items), key=lambda place: sha256_text(id_of(place[1])))
+    return [item for _, item in sorted(smallest, key=lambda place: place[0])]
+
+
 def select(
     questions: Iterable[Question], *, split: str | None = None, limit: int | None = None, seed: int | None = None
 ) -> list[Question]:
     """Return a selection of the questions, the same on every machine.
 
     Args:
-        questions: Their order matters only if `seed` is None.
+        questions: To select from; those selected keep their order if `seed` is None.
         split: Keep the questions of this split; None keeps all.
-        limit: Maximum number, taken from the front; at least 1.
-        seed: Of a shuffle before the limit. The order depends only on seed and ids, so a smaller limit gives a prefix
-            of a larger one. None keeps the order of `questions`.
+        limit: Maximum number, at least 1. They are drawn by a hash of their ids, never the first of a file, which is
+            often sorted; a smaller limit gives a part of a larger one.
+        seed: Of a shuffle; the hash that draws contains it. The order depends only on seed and ids, so a smaller limit
+            gives a prefix of a larger one. None keeps the order of `questions`.
 
     Raises:
         UserError: No question has that split, or the limit is below 1.
@@ -113,8 +139,9 @@ def select(
             raise UserError(f"No question has the split {split!r}. The file has: {', '.join(splits) or 'no question'}.")
     if limit is not None and limit < 1:
         raise UserError(f"The limit must be at least 1, got {limit}.")
-    if seed is not None:
-        chosen.sort(key=lambda question: (hashlib.sha256(f"{seed}:{question.id}".encode()).digest(), question.id))
+    if seed is None:
+        return drawn(chosen, limit, lambda question: question.id)
+    chosen.sort(key=lambda question: (hashlib.sha256(f"{seed}:{question.id}".encode()).digest(), question.id))
     return chosen[:limit]
 
 

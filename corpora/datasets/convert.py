@@ -23,7 +23,7 @@ from corpora.datasets.readers import Located, read_source
 from corpora.datasets.schema import Item, Schema
 from corpora.jsonl import dump_line
 from corpora.passages import PassageRecord, read_passages, write_passages
-from corpora.questions import Question
+from corpora.questions import Question, drawn
 from signatures.common.errors import UserError, first_problem, unknown
 from signatures.common.files import atomic_write, sha256_file
 
@@ -181,7 +181,8 @@ def convert(
         source: A local file (see `readers.read_source`) or `hub:NAME[/CONFIG][@SPLIT]`.
         out_dir: Created if missing.
         split: Written with every question; by default the hub's split ("validation" becomes "dev"), none for a file.
-        limit: Maximum number of records, taken from the front; at least 1.
+        limit: Maximum number of questions, at least 1, drawn by a hash of their ids from all of the source; of a corpus
+            without questions, of passages from the front.
         aliases: For 2wikimultihopqa, its official `id_aliases.json`: aliases and demonyms are accepted as answers.
         packed: "gz" or "zst" compresses the passages.
         overwrite: Replace the files of an earlier conversion.
@@ -201,7 +202,10 @@ def convert(
     if first is None:
         raise UserError(f"{str(source)!r} contains no record. Check the file.")
     shape, schema = _detect(name, *first)
-    items = _items(name, shape, schema, islice(chain([first], records), limit), split)
+    every = chain([first], records)
+    items = _items(name, shape, schema, every if schema.questions else islice(every, limit), split)
+    if schema.questions and limit is not None:
+        items = iter(drawn(items, limit, _id_of))
     suffix = f".{packed}" if packed else ""
     questions_path = Path(out_dir) / "questions.jsonl" if schema.questions else None
     passages_path = Path(out_dir) / f"passages.jsonl{suffix}" if schema.passages else None
@@ -225,6 +229,11 @@ def _check(name: str, limit: int | None, aliases: str | Path | None, packed: str
         raise UserError(f"Only 2wikimultihopqa has a file of aliases, {name} has none: omit aliases.")
     if packed not in PACKED:
         raise unknown("compression", packed, PACKED[1:])
+
+
+def _id_of(located: tuple[str, Item]) -> str:
+    question = located[1].question
+    return "" if question is None else question.id
 
 
 def _with_aliases(item: Item, names_of: Mapping[str, Sequence[str]]) -> Item:

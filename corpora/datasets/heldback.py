@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from corpora.questions import drawn
 from signatures.common.errors import UserError
-from signatures.common.files import sha256_text
 
 HELD_BACK = {"2wikimultihopqa": 200, "musique": 30}
 """Data set -> number of questions held back of `2wiki_train.json` and `musique_ans_train_100.jsonl`."""
@@ -22,4 +22,4 @@ def held_back(ids: Iterable[str], count: int) -> set[str]:
     distinct = set(ids)
     if not 0 <= count <= len(distinct):
         raise UserError(f"{count} of {len(distinct)} questions cannot be held back: choose 0 to {len(distinct)}.")
-    return set(sorted(distinct, key=sha256_text)[:count])
+    return set(drawn(distinct, count, str)) if count else set()

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.compare import Line, Run, RunComparison, caption_against, score_lines, score_table
+from experiments.analysis.closed_book import row_kind
+from experiments.analysis.compare import Line, Run, RunComparison, caption_against, part_of, score_lines, score_table
 from experiments.analysis.statistics import SMALL
 from experiments.runs.files import Json, Row
 from optimizers.metrics.groundedness import oracles_of
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_GROUPS = 20  # groups; more suggest a continuous value, for which a table is of no use
 NONE = "(none)"
-GOLD_HOPS, TAKEN_HOPS, UNKNOWN = "hops", "hops_taken", "unknown"
+GOLD_HOPS, TAKEN_HOPS, KIND, UNKNOWN = "hops", "hops_taken", "kind", "unknown"
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,13 @@ def field_value(row: Row, field: str) -> Any:
     """Return the value of a row's field by its dotted name, None if the row has no such field.
 
     A name that is not a field of the row is looked up among the question's other fields (`about`). The value of a list
-    is its length. `hops` is the number of gold hops, and `hops_taken` the number of hops that the program took.
+    is its length. `kind` is composed or comparison, as the question states or from its type. `hops` is the number of
+    gold hops, and `hops_taken` the number of hops that the program took.
     """
     if field == GOLD_HOPS:
         return _gold_hops(row)
+    if field == KIND:
+        return row_kind(row)
     field = GOLD_HOPS if field == TAKEN_HOPS else field
     parts = field.split(".")
     value: Any = row if parts[0] in row else row.get("about") or {}
@@ -152,7 +156,9 @@ def compare_by(comparison: RunComparison, field: str) -> Groups:
     return Groups(
         field=field,
         recorded_by=chosen.label,
-        scores={group: score_lines([_part(run, members[group]) for run in comparison.runs], names) for group in groups},
+        scores={
+            group: score_lines([part_of(run, members[group]) for run in comparison.runs], names) for group in groups
+        },
         sizes={group: len(members[group]) for group in groups},
         about_runs=comparison.about_runs,
         notices=_notices(field, chosen, comparison, [group for group in groups if len(members[group]) < SMALL]),
@@ -161,10 +167,6 @@ def compare_by(comparison: RunComparison, field: str) -> Groups:
 
 def _records(run: Run, field: str) -> bool:
     return any(field_value(rows[0], field) is not None for rows in run.questions)
-
-
-def _part(run: Run, places: Sequence[int]) -> Run:
-    return Run(run.label, run.folder, run.description, [run.questions[place] for place in places])
 
 
 def _notices(field: str, chosen: Run, comparison: RunComparison, small: Sequence[str]) -> list[str]:

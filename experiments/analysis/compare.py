@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.analysis.closed_book import ALL, SCORES, ClosedBook, by_kind, closed_books, explained, row_kind
 from experiments.analysis.repeats import by_question, question_values
 from experiments.analysis.statistics import Mean, Paired, holm, means_and_differences, paired
 from experiments.analysis.summary import (
@@ -16,6 +17,7 @@ from experiments.analysis.summary import (
     faults,
     interval,
     number,
+    of_kinds,
     percent,
     score_values,
     stop_reasons,
@@ -251,6 +253,8 @@ class RunComparison:
         stop_reasons: Run label -> why its strategy stopped -> rows.
         differences: Settings in which the runs differ.
         notices: Warnings for the reader: `about_runs` first, then those on these scores.
+        kinds: Kind of the questions (`corpora.kinds`) -> exact match and F1, one line per run; empty without kinds.
+        closed_book: "all" or a kind -> what answers score that nobody had to read anything for.
     """
 
     runs: list[Run]
@@ -261,6 +265,8 @@ class RunComparison:
     stop_reasons: dict[str, dict[str, int]]
     differences: list[Difference]
     notices: list[str]
+    kinds: dict[str, dict[str, list[Line]]] = field(default_factory=dict)
+    closed_book: dict[str, ClosedBook] = field(default_factory=dict)
 
     @property
     def about_runs(self) -> list[str]:
@@ -284,6 +290,8 @@ class RunComparison:
             "faults": self.faults,
             "stop_reasons": self.stop_reasons,
             "differences": {item.setting: item.values for item in self.differences},
+            "kinds": {kind: lines(of) for kind, of in self.kinds.items()},
+            "closed_book": {group: book.as_dict() for group, book in self.closed_book.items()},
             "notices": self.notices,
         }
 
@@ -294,9 +302,8 @@ class RunComparison:
 
         notices = [Text(f"Note: {notice}", style="yellow") for notice in self.notices]
         title = f"{self.questions} questions; scores in percent with 95 % intervals"
-        scores = score_table(
-            title, self.metrics, self.questions, caption=caption_against(self.runs[0].label, len(self.runs))
-        )
+        shown = {**self.metrics, **of_kinds(self.kinds)}
+        scores = score_table(title, shown, self.questions, caption=caption_against(self.runs[0].label, len(self.runs)))
         return Group(scores, self._cost_table(), *notices)
 
     def _cost_table(self) -> "Table":
@@ -468,6 +475,8 @@ def compare_runs(folders: Sequence[Path | str]) -> RunComparison:
         raise UserError("These runs share no metric. Evaluate them again with the same metrics.")
     differing = differences({run.label: run.description for run in runs})
     metrics, costs = score_and_cost_lines(runs, names)
+    first = [rows[0] for rows in runs[0].questions]
+    kinds, books = _kinds(runs, names), closed_books(first, names)
     return RunComparison(
         runs=runs,
         questions=len(runs[0].questions),
@@ -476,8 +485,57 @@ def compare_runs(folders: Sequence[Path | str]) -> RunComparison:
         faults={run.label: faults(run.rows) for run in runs},
         stop_reasons={run.label: stop_reasons(run.rows) for run in runs},
         differences=differing,
-        notices=[*about_runs(runs, differing), *_notices(runs, metrics)],
+        notices=[*about_runs(runs, differing), *_notices(runs, metrics), *_unread(runs, books, metrics, kinds)],
+        kinds=kinds,
+        closed_book=books,
     )
+
+
+def _kinds(runs: Sequence[Run], names: Sequence[str]) -> dict[str, dict[str, list[Line]]]:
+    """Return the lines of exact match and F1 for each kind of questions."""
+    shown = [name for name in names if name in SCORES]
+    groups = by_kind([row_kind(rows[0]) for rows in runs[0].questions]) if shown else {}
+    return {kind: score_lines([part_of(run, places) for run in runs], shown) for kind, places in groups.items()}
+
+
+def part_of(run: Run, places: Sequence[int]) -> Run:
+    """Return a run with the questions at these places alone."""
+    return Run(run.label, run.folder, run.description, [run.questions[place] for place in places])
+
+
+def _unread(
+    runs: Sequence[Run],
+    books: Mapping[str, ClosedBook],
+    metrics: Mapping[str, Sequence[Line]],
+    kinds: Mapping[str, Mapping[str, Sequence[Line]]],
+) -> list[str]:
+    """Return where closed book could explain a score: by majority, by chance, or by a run that reads nothing."""
+    found = []
+    for place, run in enumerate(runs):
+        groups = {ALL: metrics, **kinds}
+        means = {group: {name: lines[place].mean for name, lines in of.items()} for group, of in groups.items()}
+        found += [f"{run.label}: {text}" for text in explained(books, means)]
+    name = next((name for name in (*list(SCORES)[1:], "em") if name in metrics), None)
+    unread = [run for run in runs if _reads_nothing(run)]
+    if name is None or not unread or len(unread) == len(runs):
+        return found
+    return [*found, *(text for run in runs if run not in unread for text in _not_above(run, unread, name))]
+
+
+def _reads_nothing(run: Run) -> bool:
+    """Return whether the program of a run has neither a corpus nor given passages."""
+    return not run.description.get("corpus", {}).get("fingerprint") and not run.description.get("given")
+
+
+def _not_above(run: Run, unread: Sequence[Run], name: str) -> Iterable[str]:
+    """Yield the closed-book runs that a run does not exceed for certain."""
+    for other in unread:
+        gain = paired(score_values(other.questions, name), score_values(run.questions, name))
+        if gain.low is not None and gain.high is not None and gain.low <= 0:
+            yield (
+                f"{run.label}: closed book could explain {name}: {other.label} reads nothing, and the difference to "
+                f"it is {100 * (gain.difference or 0):+.1f} [{100 * gain.low:.1f}, {100 * gain.high:.1f}]."
+            )
 
 
 def paired_scores(first: "Artifact", second: "Artifact") -> Paired | None:

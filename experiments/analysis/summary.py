@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.analysis.closed_book import ALL, SCORES, ClosedBook, by_kind, closed_books, explained, row_kind
 from experiments.analysis.repeats import Spread, by_question, question_values, repeated, spread, stability
 from experiments.analysis.statistics import Mean, f1_of_means, means_of, too_small
 from experiments.runs.calls import branches_spent, judging_spent, spent
@@ -313,6 +314,8 @@ class RunSummary:
         oracles: Which metrics an entailment oracle decides, with its measured agreement with human judgements.
         unreadable: The unparseable replies, if they are most of the replies or all; None if not.
         stop_reasons: Why the strategy stopped -> rows, most frequent first; rows that failed have no reason.
+        kinds: Kind of the questions (`corpora.kinds`) -> exact match and F1; empty if the questions have no kinds.
+        closed_book: "all" or a kind -> what answers score that nobody had to read anything for.
     """
 
     folder: str
@@ -339,6 +342,8 @@ class RunSummary:
     spent: dict[str, float] = field(default_factory=dict)
     branches: dict[str, float] = field(default_factory=dict)
     repeated: dict[str, Mean] = field(default_factory=dict)
+    kinds: dict[str, dict[str, Mean]] = field(default_factory=dict)
+    closed_book: dict[str, ClosedBook] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -368,6 +373,11 @@ class RunSummary:
         for name, value in self.derived.items():
             table.add_row(escape(name), percent(value))
         table.add_section()
+        for name, mean in of_kinds(self.kinds).items():
+            table.add_row(escape(name), percent(mean.mean), interval(mean), str(mean.n))
+        for name, value in self._closed_book().items():
+            table.add_row(escape(name), percent(value))
+        table.add_section()
         for name, mean in self.costs.items():
             table.add_row(f"{name} per question", number(mean.mean), interval(mean, number), str(mean.n))
         table.add_section()
@@ -382,6 +392,16 @@ class RunSummary:
         for name, count in self.judging.items():
             table.add_row(f"judge {name.replace('_', ' ')}", f"{count:,.2f}" if name == "usd" else f"{count:,.0f}")
         return table
+
+    def _closed_book(self) -> dict[str, float]:
+        """Return what answers without reading score on all questions."""
+        if (book := self.closed_book.get(ALL)) is None:
+            return {}
+        guessed = book.chance if book.two_choices else {}
+        return {
+            **{f"{name}, majority answer {book.answer[:20]!r}": value for name, value in book.majority.items()},
+            **{f"{name}, chance ({book.two_choices} have two choices)": value for name, value in guessed.items()},
+        }
 
     def _totals(self) -> dict[str, float]:
         """Return what was paid for in total, and how much of it repeated failed calls."""
@@ -458,6 +478,20 @@ def with_counts(mean: Mean, counted: Iterable[Row], metric: str, *, missing: int
     )
 
 
+def of_kinds(kinds: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what is known of each metric and kind by a name that says both; empty if all questions are of one kind."""
+    names = dict.fromkeys(name for of in kinds.values() for name in of)
+    return {f"{name}, {kind}": of[name] for name in names for kind, of in kinds.items()} if len(kinds) > 1 else {}
+
+
+def _by_kind(of: Sequence[str | None], columns: Mapping[str, Sequence[float | None]]) -> dict[str, dict[str, Mean]]:
+    """Return the means of the answer metrics for each kind."""
+    groups, names = by_kind(of), [name for name in columns if name in SCORES]
+    parts = [[columns[name][place] for place in places] for places in groups.values() for name in names]
+    means = iter(means_of(parts) if parts else [])
+    return {kind: {name: next(means) for name in names} for kind in groups} if names else {}
+
+
 def derived(metrics: Mapping[str, Mean]) -> dict[str, float]:
     """Return the F1 of mean key-facts precision and mean key-facts recall; empty if a run lacks one of them."""
     precision, recall = (metrics.get(f"keyfacts_{part}") for part in ("precision", "recall"))
@@ -494,6 +528,9 @@ def summarise(folder: Path, *, stopped: str | None = None, rows: Sequence[Row] |
         for name, mean in zip(columns, means, strict=False)
     }
     graded = binary(rows, metrics)
+    one_of_each = [own[0] for own in questions]
+    kinds = _by_kind(list(map(row_kind, one_of_each)), columns)
+    books = closed_books(one_of_each, list(columns))
     return RunSummary(
         folder=str(folder),
         program=description["program"]["name"],
@@ -513,6 +550,7 @@ def summarise(folder: Path, *, stopped: str | None = None, rows: Sequence[Row] |
                     *description.get("notes", []),
                     *cache_note(rows),
                     too_small(len(questions)),
+                    *explained(books, {ALL: metrics, **kinds}),
                 ],
             )
         )
@@ -528,6 +566,8 @@ def summarise(folder: Path, *, stopped: str | None = None, rows: Sequence[Row] |
         oracles=oracles_of(description["metrics"]),
         unreadable=mostly_unreadable(rows),
         stop_reasons=stop_reasons(rows),
+        kinds=kinds,
+        closed_book=books,
     )
 
 

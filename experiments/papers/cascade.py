@@ -1,18 +1,18 @@
 """Cascades of two programs against the single programs, quality against cost, with the trained embedded LM.
 
     python -m experiments.papers.cascade --data ../shared/data \\
-        --work ../embedded-lm/work --resume --sets hotpotqa
+        --work ../embedded-lm/work --resume --sets hotpotqa-whole
     python -m experiments.papers.cascade --data ../shared/data \\
-        --work ../embedded-lm/work --resume --sets 2wikimultihopqa \\
+        --work ../embedded-lm/work --resume --sets 2wikimultihopqa-whole \\
         --programs "standard,rag k=1,rag k=2,rag k=3,rag k=5,genground,cov_rag"
 
 Every program answers every question once; runs are resumed with `--resume`, and replies are cached. What cascades do
 follows from these rows (`cascade_runs.py`), cross-fitted: the questions are split into five parts, and for each part
 everything that is chosen (which two programs, the rule and its weights, the threshold) is chosen on the other four, so
 that every question counts as a test question once. Cost is tokens, prompt and completion, those that the cache saved
-included. The questions are those of `student`: nobody trained on them. These two commands gave
-`experiments/results/cascade_embedded.json`; each replaces its own set there. By default all sets are run with the same
-five programs.
+included. The questions are those of `student`: nobody trained on them. These two commands, of the whole files, gave
+`experiments/results/cascade_embedded.json`; each replaces its own set there. By default the development sets with the
+official mix are run, all with the same five programs.
 """
 
 import random
@@ -31,7 +31,7 @@ from experiments.analysis.statistics import mean_of, paired
 from experiments.papers.cascade_runs import ASKED, METRICS, Recorded, as_samples, rankings_of, recorded, vote
 from experiments.papers.command import help_of, run_command, say
 from experiments.papers.embedded_lm import student
-from experiments.papers.embedded_lm.student_sets import SETS, Runs, open_lms, open_set
+from experiments.papers.embedded_lm.student_sets import SETS, WHOLE, Runs, open_lms, open_set
 from optimizers.cascade import fitting
 from optimizers.cascade.fitting import (
     GAIN,
@@ -409,7 +409,7 @@ def cascade(
     resume: student.Resume = False,
 ) -> None:
     """Record, evaluate, draw."""
-    named_sets, labels = student.names("set", sets, SETS), student.names("program", programs, tuple(ASKED))
+    named_sets, labels = student.names("set", sets, (*SETS, *WHOLE)), student.names("program", programs, tuple(ASKED))
     lms = open_lms({"trained": lm})
     kept: dict[str, Any] = {}
     for name in named_sets:

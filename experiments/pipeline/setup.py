@@ -322,7 +322,7 @@ def open_questions(questions: Any, *, split: str | None = None, limit: int | Non
     Args:
         questions: A file, or questions.
         split: Only those of this split.
-        limit: Only the first of them.
+        limit: Only so many, drawn by a hash of their ids (`corpora.questions.drawn`).
 
     Raises:
         UserError: The file is missing or broken or has none of the split, or what is given is no question.

@@ -101,6 +101,12 @@ def difference(old: Json, new: Json) -> work.Difference | None:
     return work.difference(old, new, ignored=_SESSION)
 
 
+FORMER_LIMIT = (
+    "A limit took the first N questions of the file in earlier versions, now it draws N by a hash of their ids: to "
+    "finish what was begun with the first N, give a file of these alone, without a limit."
+)
+
+
 def cure_of(field: str) -> str:
     """Return what to do if a run cannot be resumed because of a dotted field."""
     kind, _, name = field.partition(".")
@@ -109,7 +115,8 @@ def cure_of(field: str) -> str:
             "The code of an own metric changed: restore it to resume, or choose another folder, omit the metric there "
             "and add it with `verihop score` once all is answered."
         )
-    return "Resume it with the settings it was started with, or choose another folder."
+    same = "Resume it with the settings it was started with, or choose another folder."
+    return f"{same} {FORMER_LIMIT}" if kind == "questions" else same
 
 
 SCHEMA = 1

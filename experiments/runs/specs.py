@@ -98,7 +98,9 @@ class Selection:
 
     PANEL: ClassVar[str] = "Questions"
     split: Annotated[str | None, Field("Use only questions of this split, e.g. dev.", decides="questions")] = None
-    limit: Annotated[int | None, Range(1), Field("Use only the first N questions.", decides="questions")] = None
+    limit: Annotated[
+        int | None, Range(1), Field("Use only N questions, drawn by a hash of their ids.", decides="questions")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +275,9 @@ class Validation:
         ),
     ] = None
     val_split: Annotated[str | None, Field("Use only this split of --val.", decides="data")] = None
-    val_limit: Annotated[int | None, Range(1), Field("Use only the first N questions of --val.", decides="data")] = None
+    val_limit: Annotated[
+        int | None, Range(1), Field("Use only N questions of --val, drawn likewise.", decides="data")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -424,7 +428,7 @@ class Prompts(CandidateSpec):
     ] = None
     train_split: Annotated[str | None, Field("Use only this split of --train.", decides="trainset")] = None
     train_limit: Annotated[
-        int | None, Range(1), Field("Use only the first N questions of --train.", decides="trainset")
+        int | None, Range(1), Field("Use only N questions of --train, drawn likewise.", decides="trainset")
     ] = None
 
 

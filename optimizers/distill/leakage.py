@@ -2,7 +2,8 @@
 
 Questions are screened before they are asked (`without_leaks`). Examples are checked, too (`without_asked`): a teacher
 may pose an evaluation question of one hop as a step of another question. Examples that are made already are screened by
-their questions (`drop_leaked`) or, where those are not at hand, by what their prompts show (`without_shown`).
+their questions (`drop_leaked`) or, where those are not at hand, by what their prompts show (`without_shown`). Questions
+for which a retriever finds an evaluation's gold passage may be left out as well (`without_retrieved`).
 """
 
 import functools
@@ -17,7 +18,7 @@ from optimizers.distill.examples import Example
 from signatures.common.errors import UserError
 from signatures.text import split_sentences
 from signatures.text_words import same_words
-from signatures.types import Passage
+from signatures.types import Passage, Retriever
 
 if TYPE_CHECKING:
     from corpora.questions import Question
@@ -26,6 +27,7 @@ _RUN = 5  # words; a shorter text stands in many passages by chance
 _LONGEST = 600  # characters of a line that may be a question; lines of passages are longer or contain more
 _NUMBER = re.compile(r"\s*\[\d+\]\s*")  # of a passage
 SAME_QUESTION, SAME_SUB_QUESTION, SAME_GOLD = "same_question", "same_sub_question", "same_gold_passage"
+RETRIEVED_GOLD, RETRIEVED = "evaluation_gold_is_retrieved", 10
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,32 @@ def without_leaks(
         else:
             refused[why] += 1
     return Screened(kept, refused)
+
+
+def without_retrieved(
+    questions: "Iterable[Question]", evaluation: Evaluation, retrieve: "Retriever", k: int = RETRIEVED
+) -> Screened:
+    """Return the questions for which no gold passage of an evaluation is among the first `k` passages retrieved.
+
+    Their prompts would show it as a distractor, or an LM that learns to read would learn it by heart.
+
+    Args:
+        questions: To train on, screened by `without_leaks`.
+        evaluation: What is held back.
+        retrieve: Over the corpus that the prompts are made of.
+        k: Passages looked at.
+    """
+    asked = list(questions)
+    needed: dict[str, bool] = {}
+    kept = []
+    for question, passages in zip(asked, retrieve.many([each.question for each in asked], k), strict=True):
+        for passage in passages:
+            if passage.id not in needed:
+                needed[passage.id] = passage.id in evaluation.gold_ids or evaluation.needs(passage.text)
+        if not any(needed[passage.id] for passage in passages):
+            kept.append(question)
+    left_out = len(asked) - len(kept)
+    return Screened(kept, Counter({RETRIEVED_GOLD: left_out} if left_out else {}))
 
 
 def drop_leaked(

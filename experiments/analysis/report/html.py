@@ -24,7 +24,7 @@ from pydantic_core import to_json
 
 from experiments.analysis.by_group import Groups
 from experiments.analysis.compare import Line, RunComparison, compare_runs, p_text
-from experiments.analysis.summary import FAULTS, RunSummary, interval, number, percent, summarise
+from experiments.analysis.summary import FAULTS, RunSummary, interval, number, of_kinds, percent, summarise
 from experiments.runs.files import Json, Row, collector_paused, read_rows, read_run, repeat_of
 from experiments.runs.sources import evidence_line, source_and_link
 from optimizers.metrics.scoring import COSTS, costs_known
@@ -191,9 +191,10 @@ def _score_line(line: Line) -> Json:
 
 
 def _single(summary: RunSummary, label: str) -> Json:
+    shown = {**summary.metrics, **of_kinds(summary.kinds)}
     return {
         "questions": summary.answered,
-        "scores": [(name, [_score_line(Line(label, mean, None))]) for name, mean in summary.metrics.items()],
+        "scores": [(name, [_score_line(Line(label, mean, None))]) for name, mean in shown.items()],
         "costs": [(label, [number(summary.costs[name].mean) for name in COSTS])],
         "faults": [(label, {name: getattr(summary, name) for name in FAULTS})],
         "stopped": [_stopped(summary.stop_reasons)],
@@ -208,9 +209,10 @@ def _single(summary: RunSummary, label: str) -> Json:
 
 def _several(comparison: RunComparison) -> Json:
     labels = [run.label for run in comparison.runs]
+    shown = {**comparison.metrics, **of_kinds(comparison.kinds)}
     return {
         "questions": comparison.questions,
-        "scores": [(name, [_score_line(line) for line in lines]) for name, lines in comparison.metrics.items()],
+        "scores": [(name, [_score_line(line) for line in lines]) for name, lines in shown.items()],
         "costs": [
             (label, [number(comparison.costs[name][place].mean.mean) for name in COSTS])
             for place, label in enumerate(labels)

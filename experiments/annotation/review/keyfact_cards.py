@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from corpora.passages import PassageRecord, read_passages
-from corpora.questions import Question, read_questions
+from corpora.questions import Question, drawn, read_questions
 from experiments.annotation.review.cards import KEYFACTS, Card, Item, ReasoningStep, Reference, opaque_id, reference
 from experiments.annotation.review.review_folder import Review, ReviewedFile, start_review
 from signatures.common.files import sha256_file
@@ -96,13 +96,13 @@ def review_keyfacts(
         passages: Corpus with the gold passages; None to show no passages.
         folder: Folder of the review.
         raters: Reviewers per key fact; None for one.
-        limit: Maximum number of questions with key facts.
+        limit: Maximum number of questions with key facts, drawn by a hash of their ids.
 
     Raises:
         UserError: No question has key facts, or the folder contains something else.
     """
     read = read_questions(questions)
-    chosen = [question for question in read if question.key_facts][:limit]
+    chosen = drawn((question for question in read if question.key_facts), limit, lambda question: question.id)
     available = pick_passages(passages, (passage for question in chosen for passage in question.gold_ids))
     without = sum(not question.key_facts for question in read)
     missing = sum(passage not in available for question in chosen for passage in question.gold_ids)

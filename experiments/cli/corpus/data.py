@@ -1,18 +1,21 @@
-"""`verihop data`: fetch and convert benchmarks, pool corpora, generate a simulated world."""
+"""`verihop data`: fetch and convert benchmarks, report on questions, pool corpora, generate a simulated world."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.app import App
-from experiments.cli.shared.console import counter, emit, next_step, note, say, transfer
+from experiments.cli.shared.console import counter, emit, next_step, note, say, show, transfer
 from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError, unknown
 from signatures.common.specs import Field
+
+if TYPE_CHECKING:
+    from corpora.datasets.convert import Converted
 
 data = App(help="Fetch and convert benchmarks, pool corpora, generate a simulated world.")
 
@@ -23,6 +26,7 @@ OutFolder = Annotated[Path, typer.Option("--out", "-o", help="Folder for questio
 def list_(as_json: options.Json = False) -> None:
     """List the datasets that can be converted, with licence, source, files to fetch and named subsets."""
     from corpora.datasets.catalog import DATASETS
+    from corpora.datasets.development import DEVELOPMENT
     from corpora.datasets.subsets import SUBSETS
 
     subsets = {name: [key for key, subset in SUBSETS.items() if subset.dataset == name] for name in DATASETS}
@@ -34,6 +38,7 @@ def list_(as_json: options.Json = False) -> None:
                 "shapes": list(item.schemas),
                 "files": dict(item.files),
                 "subsets": {key: SUBSETS[key].why for key in subsets[name]},
+                "development": {key: list(of.files) for key, of in DEVELOPMENT.items() if of.dataset == name},
             }
             for name, item in DATASETS.items()
         }
@@ -45,6 +50,9 @@ def list_(as_json: options.Json = False) -> None:
             say(f"    fetch: {', '.join(item.files)}")
         for key in subsets[name]:
             say(f"    subset {key}: {SUBSETS[key].why}")
+        for key, of in DEVELOPMENT.items():
+            if of.dataset == name:
+                say(f"    development set {key}: {of.what}; of {', '.join(of.files)}")
 
 
 @data.command()
@@ -87,17 +95,20 @@ class Conversion:
 @data.command()
 @with_option_groups
 def convert(
-    name: Annotated[str, typer.Argument(help="Dataset; `verihop data list` names them.")],
-    source: Annotated[str, typer.Argument(help="A local file, or hub:NAME, hub:NAME/CONFIG, either with @SPLIT.")],
+    name: Annotated[str, typer.Argument(help="Dataset or development set; `verihop data list` names them.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A local file, or hub:NAME, hub:NAME/CONFIG, either with @SPLIT; of a development set the folder with "
+            "the files."
+        ),
+    ],
     out: OutFolder,
     conversion: Conversion,
     output: options.Replacing,
 ) -> None:
     """Convert the file of a benchmark or corpus; gold is kept, paragraphs are never split."""
-    from corpora.datasets.convert import convert as run
-
-    with counter("Records", shown=not output.quiet) as advance:
-        converted = run(name, source, out, **vars(conversion), overwrite=output.overwrite, progress=advance)
+    converted = _converted(name, source, out, conversion, output)
     paths = {"questions": converted.questions_path, "passages": converted.passages_path}
     if output.as_json:
         written = {what: str(path) if path else None for what, path in paths.items()}
@@ -111,6 +122,50 @@ def convert(
         next_step(command("verihop", "index", converted.passages_path, "--out", new_path(out / "index")))
     elif converted.questions_path:
         next_step(_evaluation(converted.questions_path, out / "index", name))
+
+
+def _converted(name: str, source: str, out: Path, conversion: Conversion, output: options.Replacing) -> "Converted":
+    from corpora.datasets.convert import convert as run
+    from corpora.datasets.development import DEVELOPMENT, convert_development
+
+    if name in DEVELOPMENT:
+        if any((conversion.split, conversion.limit, conversion.aliases)):
+            raise UserError(f"{name} has its own splits and questions: omit --split, --limit and --aliases.")
+        return convert_development(name, source, out, packed=conversion.packed, overwrite=output.overwrite)
+    with counter("Records", shown=not output.quiet) as advance:
+        return run(name, source, out, **vars(conversion), overwrite=output.overwrite, progress=advance)
+
+
+@dataclass(frozen=True)
+class Reporting:
+    """What a file of questions is read as, and what it is compared with."""
+
+    PANEL: ClassVar[str] = "Report"
+    dataset: Annotated[str | None, Field("FILE and --train are files of this dataset, not questions.jsonl.")] = None
+    split: Annotated[str | None, Field("Report on questions of this split alone, e.g. dev.")] = None
+    passages: Annotated[Path | None, Field("The corpus; by default passages.jsonl next to FILE.")] = None
+    train: Annotated[Path | None, Field("Questions that were trained on, to find those in both files.")] = None
+
+
+@data.command()
+@with_option_groups
+def report(
+    file: Annotated[Path, typer.Argument(help="questions.jsonl, or with --dataset an official file.")],
+    reporting: Reporting,
+    as_json: options.Json = False,
+) -> None:
+    """Report on questions: kinds, answer types, order, what guessing scores, repeats, overlap with a training file."""
+    from experiments.pipeline.question_files import report
+
+    found = report(file, **vars(reporting))
+    if as_json:
+        emit(found.as_dict())
+        return
+    show(found.as_table())
+    if reporting.dataset is None:
+        next_step(
+            command("verihop", "eval", file, "--program", "standard", "--out", new_path(Path("runs/closed_book")))
+        )
 
 
 @data.command()

@@ -49,7 +49,9 @@ class ProgramValidation:
         Path | None, Field("questions.jsonl that the program is asked; no training example may ask one of them.")
     ] = None
     split: Annotated[str | None, fields_of(Selection)["split"].field] = None
-    limit: Annotated[int | None, Range(1), Field("Ask only the first N questions; by default 50.")] = None
+    limit: Annotated[
+        int | None, Range(1), Field("Ask only N questions, drawn by a hash of their ids; by default 50.")
+    ] = None
     index: Annotated[Path | None, fields_of(Retrieval)["index"].field] = None
     preset: Annotated[str | None, Field("Of --program; by default small where it has one.")] = None
     knobs: Annotated[

@@ -16,8 +16,8 @@ def compare(
     by: Annotated[
         str | None,
         typer.Option(
-            help="Group by a field: type, level, hops (gold hops of the question), hops_taken (by the first run), "
-            "details.inferential_evidence; in the report, too.",
+            help="Group by a field: kind (composed or comparison), type, level, hops (gold hops of the question), "
+            "hops_taken (by the first run), details.inferential_evidence; in the report, too.",
             show_default=False,
         ),
     ] = None,

@@ -303,7 +303,9 @@ def _panel(group: Any, name: str) -> str | None:
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Use only the first N questions.", show_default=False)]
+Limit = Annotated[
+    int | None, typer.Option(min=1, help="Use only N questions, drawn by a hash of their ids.", show_default=False)
+]
 Threads = Annotated[
     int, typer.Option(min=1, max=256, envvar="VERIHOP_THREADS", help="Questions processed in parallel.")
 ]

@@ -73,13 +73,13 @@ def _study(run: Path, record: "Record") -> str | None:
 
 
 def _selecting(path: Path, ids: set[str]) -> list[Any] | None:
-    """Return the words that select the recorded questions of a file; None if its first ones, or a split's, are not."""
-    from corpora.questions import read_questions
+    """Return the words that select the recorded questions of a file or of a split; None if no words do."""
+    from corpora.questions import drawn, read_questions
 
-    every = list(read_questions(path))
+    every = read_questions(path)
     for split in (None, *dict.fromkeys(each.split for each in every if each.split is not None)):
         chosen = [each.id for each in every if split in (None, each.split)]
-        if set(chosen[: len(ids)]) == ids:
+        if ids and set(drawn(chosen, len(ids), str)) == ids:
             return [*(["--split", split] if split else []), *(["--limit", len(ids)] if len(chosen) > len(ids) else [])]
     return None
 

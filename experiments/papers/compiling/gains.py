@@ -2,9 +2,9 @@
 
     python -m experiments.papers.compiling.gains --data ../shared/data --work ../compiling
 
-Each row makes one artifact per seed from the same train and dev questions; the test questions, which nobody trained on
-(HotpotQA's dev questions and the held-back ones of 2WikiMultihopQA and MuSiQue), are asked once per artifact. Programs
-start at their preset for small LMs, as in every command with the embedded LM.
+Each row makes one artifact per seed from the same train and dev questions; the test questions are asked once per
+artifact. All are of the development sets of HotpotQA, 2WikiMultihopQA and MuSiQue with their official mix, which nobody
+trained on. Programs start at their preset for small LMs, as in every command with the embedded LM.
 
 Every row gets the same number of LM calls and pays for each out of its own budget, as if it were alone: its LM has a
 cache of its own. Behind these LMs stands one LM with the common cache, so that a prompt that several rows send is
@@ -509,14 +509,12 @@ def _described(artifact: Path, folder: Path) -> dict[str, Any]:
     }
 
 
-HOTPOTQA_FILE = "hotpotqa/hotpot_dev_500.ircot.jsonl"
-HELD_BACK = ("2wikimultihopqa", "musique")
 SPLITS = ("train", "dev", "test")
-# Set -> its questions in each split; MuSiQue has 30 that are held back.
+# Development set -> its questions in each split. Those of the dev files of the last two are for scoring alone.
 SHARES: dict[str, dict[str, int]] = {
-    "hotpotqa": {"train": 30, "dev": 160, "test": 195},
-    "2wikimultihopqa": {"train": 14, "dev": 26, "test": 40},
-    "musique": {"train": 6, "dev": 9, "test": 15},
+    "hotpotqa": {"train": 30, "dev": 110, "test": 130},
+    "2wikimultihopqa": {"train": 14, "dev": 26, "test": 60},
+    "musique": {"train": 6, "dev": 9, "test": 60},
 }
 
 
@@ -550,7 +548,8 @@ def open_questions(data: Path, work: Path) -> Questions:
     from corpora.index.open import open_index
 
     by_set, passages = _sets(data, work)
-    corpus, index = work / "pool" / "passages.jsonl", work / "pool" / "index"
+    pooled = work / "development" / "pool"
+    corpus, index = pooled / "passages.jsonl", pooled / "index"
     if not corpus.is_file():
         corpus.parent.mkdir(parents=True, exist_ok=True)
         pool(passages, corpus)
@@ -562,6 +561,8 @@ def open_questions(data: Path, work: Path) -> Questions:
 def divide(by_set: "Mapping[str, Sequence[Question]]") -> "dict[str, list[Question]]":
     """Return the splits: in each set the questions are ordered by a hash of their ids, and so is every split.
 
+    Where a set has questions of a train file, held back from training, those of a dev file are tested on alone.
+
     Raises:
         UserError: A set has fewer questions than `SHARES` takes.
     """
@@ -572,29 +573,35 @@ def divide(by_set: "Mapping[str, Sequence[Question]]") -> "dict[str, list[Questi
 
     splits: dict[str, list[Question]] = {split: [] for split in SPLITS}
     for name, questions in by_set.items():
-        left = sorted(questions, key=order)
-        if len(left) < (needed := sum(SHARES[name].values())):
-            raise UserError(f"{name} has {len(left)} questions here; the comparison takes {needed}.")
+        left, scored_alone = _apart(sorted(questions, key=order))
+        if len(questions) < (needed := sum(SHARES[name].values())):
+            raise UserError(f"{name} has {len(questions)} questions here; the comparison takes {needed}.")
         for split in SPLITS:
+            left = sorted([*left, *scored_alone], key=order) if split == "test" else left
             taken, left = left[: SHARES[name][split]], left[SHARES[name][split] :]
             splits[split] += [question.model_copy(update={"split": split}) for question in taken]
     return {split: sorted(questions, key=order) for split, questions in splits.items()}
 
 
+def _apart(questions: "Sequence[Question]") -> "tuple[list[Question], list[Question]]":
+    """Return the questions that may be compiled with, and those that are for scoring alone, each in their order."""
+    mixed = len({question.split for question in questions}) > 1
+    alone = {question.id for question in questions if mixed and question.split == "dev"}
+    return [each for each in questions if each.id not in alone], [each for each in questions if each.id in alone]
+
+
 def _sets(data: Path, work: Path) -> "tuple[dict[str, list[Question]], list[Path]]":
     """Return the questions of each set, converted under `work`, and the files of their passages."""
-    from corpora.datasets.convert import convert
+    from corpora.datasets.development import convert_development
     from corpora.questions import read_questions
-    from experiments.papers.embedded_lm.sources import SOURCES, convert_source, held_back_questions, passage_files
 
-    hotpotqa = work / "hotpotqa"
-    if not (hotpotqa / "questions.jsonl").is_file():
-        convert("hotpotqa", data / HOTPOTQA_FILE, hotpotqa, overwrite=True)
-    found, passages = {"hotpotqa": read_questions(hotpotqa / "questions.jsonl")}, [hotpotqa / "passages.jsonl"]
-    for name in HELD_BACK:
-        convert_source(SOURCES[name], data, work)
-        found[name] = held_back_questions(work, name)
-        passages += passage_files(SOURCES[name], work)
+    found, passages = {}, []
+    for name in SHARES:
+        folder = work / "development" / name
+        if not (folder / "questions.jsonl").is_file():
+            convert_development(f"{name}-dev", data, folder, overwrite=True)
+        found[name] = read_questions(folder / "questions.jsonl")
+        passages.append(folder / "passages.jsonl")
     return found, passages
 
 

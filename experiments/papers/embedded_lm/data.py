@@ -4,7 +4,7 @@
 
 Each source gives examples of all programs; `PLAN` says how many of which predictor are drawn from which source. Where
 real data gives fewer than planned, examples of the generated world are left out until they are at most half of each
-predictor's. Distractors are what the reranker of our own returns.
+predictor's. Distractors are what the reranker of our own returns; no example shows a gold passage of an evaluation.
 """
 
 import multiprocessing
@@ -25,6 +25,7 @@ from experiments.papers.command import names, run_command
 from experiments.papers.embedded_lm.sources import SOURCES, Prepared, prepare
 from optimizers.distill.examples import Example, write_examples
 from optimizers.distill.gold.catalog import gold_examples, material_for
+from optimizers.distill.leakage import without_shown
 from optimizers.distill.mixture import counts_of, limit_made
 from programs.lms.adapter import JsonForm
 from signatures.common.files import atomic_write
@@ -108,7 +109,7 @@ def examples_of(prepared: Prepared, seed: int, programs: Sequence[str] = PROGRAM
         for question in questions:
             if len(made) >= wanted:
                 break
-            made += gold_examples(
+            examples = gold_examples(
                 program,
                 question,
                 prepared.corpus,
@@ -120,6 +121,7 @@ def examples_of(prepared: Prepared, seed: int, programs: Sequence[str] = PROGRAM
                 labels="gold" if prepared.source.dataset else "made",
                 split="validation" if zlib.crc32(question.question.encode()) % VALIDATION == 0 else "train",
             )
+            made += without_shown(examples, prepared.evaluation)[0]
         found += made[:wanted]
     return found
 

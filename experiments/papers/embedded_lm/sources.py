@@ -1,8 +1,8 @@
 """The sources of the embedded LM's training data: converted, pooled, indexed, without what evaluation needs.
 
 2WikiMultihopQA and MuSiQue have train files alone in the data folder, so some of their questions are held back. No
-question of an evaluation set, and none that is held back by any source, is trained on, and none whose gold passage is
-the gold of one.
+question of an evaluation set, and none that is held back by any source, is trained on, none whose gold passage is
+the gold of one, and none for which BM25 finds such a gold passage among its first ten.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from corpora.index.open import open_index
 from corpora.passages import PassageRecord, read_passages, write_passages
 from corpora.questions import Question, read_questions, write_questions
 from experiments.world.generate import generate
-from optimizers.distill.leakage import NOTHING, Evaluation, without_leaks
+from optimizers.distill.leakage import NOTHING, Evaluation, without_leaks, without_retrieved
 from signatures.types import Retriever
 
 
@@ -82,6 +82,8 @@ EVALUATION = (
     ("strategyqa", "strategyqa/strategyqa_dev_100.json"),
     ("nq_open", "nq_open/nq_open_400.jsonl"),
     ("web_questions", "web_questions/web_questions_400.jsonl"),
+    ("2wikimultihopqa", "2wikimultihopqa/2wiki_dev_64.json"),
+    ("musique", "musique/musique_ans_dev_100.jsonl"),
 )
 
 
@@ -95,6 +97,7 @@ class Prepared:
         corpus: The passages of its pool by id.
         retrieve: Over the pool.
         dropped: Questions left out, by reason.
+        evaluation: What no example may ask or show.
     """
 
     source: QuestionSource
@@ -102,6 +105,7 @@ class Prepared:
     corpus: Mapping[str, PassageRecord]
     retrieve: Retriever
     dropped: dict[str, int]
+    evaluation: Evaluation = NOTHING
 
 
 def prepare(data: Path, work: Path, names: Sequence[str] = tuple(SOURCES)) -> Iterator[Prepared]:
@@ -122,7 +126,9 @@ def prepare(data: Path, work: Path, names: Sequence[str] = tuple(SOURCES)) -> It
         questions = read_questions(work / name / "questions.jsonl")
         held = {question.id for question in held_back_questions(work, name)} if name in HELD_BACK else set()
         kept, refused = without_leaks((each for each in questions if each.id not in held), evaluation, corpus)
-        yield Prepared(source, kept, corpus, index, {"held_back": len(held), **refused})
+        kept, unread = without_retrieved(kept, evaluation, _bm25(source.pool, work))
+        dropped = {"held_back": len(held), **refused, **unread}
+        yield Prepared(source, kept, corpus, index, dropped, evaluation)
 
 
 def evaluation_of(data: Path, work: Path) -> Evaluation:
@@ -215,6 +221,11 @@ def _index(name: str, work: Path) -> tuple[Retriever, list[PassageRecord]]:
     if not (folder / "index" / "index.json").is_file():
         build_index(folder / "passages.jsonl", folder / "index", resume=(folder / "index").exists())
     return open_index(folder / "index"), list(read_passages(folder / "passages.jsonl"))
+
+
+def _bm25(name: str, work: Path) -> Retriever:
+    """Return BM25 over a pool that is indexed."""
+    return open_index(work / "pools" / name / "index", retriever="bm25")
 
 
 def passage_files(source: QuestionSource, work: Path) -> list[Path]:

@@ -2,10 +2,12 @@
 
     python -m experiments.papers.embedded_lm.student --data ../shared/data --work ../embedded-lm/work --resume
 
-Questions that nobody trained on, retrieved from one pooled corpus per set: HotpotQA's dev questions and the held-back
-ones of 2WikiMultihopQA. `--rows` are the tables: `reading` (`rag` alone, cheap enough for all questions), `targets`
-(the programs with the trained LM, two with the untrained one), `table3` (GenGround's Table 3), `cov_rag` (CoV-RAG with
-and without verification, and what its second search repairs and breaks). Each table of each set can be run alone;
+Questions that nobody trained on, retrieved from one pooled corpus per set: the development sets of HotpotQA,
+2WikiMultihopQA and MuSiQue with their official mix; `hotpotqa-whole` and `2wikimultihopqa-whole`, of which the recorded
+tables are, draw from all questions of the files. `--rows` are the tables: `reading` (`rag` alone, cheap enough for all
+questions), `targets` (the programs with the trained LM, two with the untrained one), `table3` (GenGround's Table 3),
+`cov_rag` (CoV-RAG with and without verification, and what its second search repairs and breaks). Each table of each set
+can be run alone;
 `experiments/results/student_embedded.json` keeps the others. A run is resumed with `--resume`, and one that another
 table has made is used again.
 """
@@ -18,7 +20,7 @@ import typer
 
 from experiments.papers.command import help_of, names, run_command, say
 from experiments.papers.embedded_lm import student_tables as tables
-from experiments.papers.embedded_lm.student_sets import SETS, EvaluationSet, Runs, open_lms, open_set
+from experiments.papers.embedded_lm.student_sets import SETS, WHOLE, EvaluationSet, Runs, open_lms, open_set
 
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
@@ -53,7 +55,7 @@ def student(
     resume: Resume = False,
 ) -> None:
     """Measure the tables."""
-    named_sets, named_rows = names("set", sets, SETS), names("table", rows, tuple(ROWS))
+    named_sets, named_rows = names("set", sets, (*SETS, *WHOLE)), names("table", rows, tuple(ROWS))
     lms = open_lms({"trained": lm, "untrained": base})
     for name in named_sets:
         of = open_set(name, data, work, questions)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.papers.embedded_lm.student_sets import SETS
+from experiments.papers.embedded_lm.student_sets import SETS, WHOLE
 from experiments.papers.record_file import as_stored
 from experiments.pipeline.setup import PAPER, SMALL
 from signatures.common.errors import unknown
@@ -17,8 +17,19 @@ if TYPE_CHECKING:
 
 WORLD = "world"
 # Board -> its questions, unless fewer are asked for.
-SIZES = {WORLD: 300, **dict.fromkeys(SETS, 100)}
-TITLES = {WORLD: "simulated world", "hotpotqa": "HotpotQA", "2wikimultihopqa": "2WikiMultihopQA"}
+SIZES = {WORLD: 300, **dict.fromkeys((*SETS, *WHOLE), 100)}
+# Boards of earlier records: the first 100 of the whole files. They are shown, and not measured again.
+FORMER = ("hotpotqa-first", "2wikimultihopqa-first")
+TITLES = {
+    WORLD: "simulated world",
+    "hotpotqa": "HotpotQA",
+    "2wikimultihopqa": "2WikiMultihopQA",
+    "musique": "MuSiQue",
+    "hotpotqa-whole": "HotpotQA, whole file",
+    "2wikimultihopqa-whole": "2WikiMultihopQA, whole file",
+    "hotpotqa-first": "HotpotQA, first 100 of the whole file",
+    "2wikimultihopqa-first": "2WikiMultihopQA, first 100 of the whole file",
+}
 _SEED = 0
 
 

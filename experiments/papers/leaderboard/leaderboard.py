@@ -3,7 +3,9 @@
     python -m experiments.papers.leaderboard.leaderboard --data ../shared/data --work ../leaderboard
 
 Programs have the preset of their paper on the simulated world and the preset `small`, where they have one, with the
-embedded LM, which is what every command gives them there. All read from the same index; nothing is compiled.
+embedded LM, which is what every command gives them there. All read from the same index; nothing is compiled. The real
+boards are the development sets with the official mix of questions, drawn by a hash of their ids; those named `-whole`
+are drawn from the whole files, whose mix is another.
 
 A finished row is recorded beside the tables and is not measured again, so that the command can be stopped and started
 again, here or on another machine; cheap programs come first. `--boards` and `--programs` choose a part; `--only-table`
@@ -20,7 +22,7 @@ from experiments.analysis.report.plots import empty_figure, write_png
 from experiments.analysis.statistics import holm, paired
 from experiments.analysis.summary import percent
 from experiments.papers.command import help_of, names, run_command, say
-from experiments.papers.leaderboard.boards import SIZES, TITLES, WORLD, Board, open_board
+from experiments.papers.leaderboard.boards import FORMER, SIZES, TITLES, WORLD, Board, open_board
 from experiments.papers.leaderboard.measure import F1, Record, Records, measure
 from signatures.common.errors import UserError
 
@@ -54,7 +56,7 @@ def _programs(rows: Mapping[str, Record]) -> dict[str, Any]:
 
 
 def _ordered(boards: Mapping[str, Mapping[str, Record]]) -> dict[str, Mapping[str, Record]]:
-    return {board: boards[board] for board in SIZES if board in boards}
+    return {board: boards[board] for board in (*SIZES, *FORMER) if board in boards}
 
 
 def _ranked(rows: Iterable[Record]) -> list[Record]:

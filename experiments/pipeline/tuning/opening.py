@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from experiments.pipeline.tuning.candidates import Prepared
 from experiments.pipeline.tuning.config import DATABASE, QUICK_JOURNAL, TuneConfig
+from experiments.runs.files import FORMER_LIMIT
 from optimizers.tuning.objective import Goal
 from programs.parts.threads import daemon
 from signatures.common.costs import Costs
@@ -147,9 +148,10 @@ def _attributes(study: "optuna.Study") -> dict[str, Any]:
 
 def _check(stored: dict[str, Any], request: dict[str, Any], name: str) -> None:
     if changed := difference(stored, request):
+        limited = f" {FORMER_LIMIT}" if changed.field.startswith(("questions", "trainset")) else ""
         raise UserError(
             f"The study {name!r} was started with another {changed.field} ({changed.stored}, now {changed.asked}): "
-            "use the same settings, or another name or folder for a new study."
+            f"use the same settings, or another name or folder for a new study.{limited}"
         )
 
 

@@ -9,6 +9,7 @@ import pytest
 from corpora.datasets import readers
 from corpora.datasets.catalog import DATASETS
 from corpora.datasets.convert import convert, pool
+from corpora.datasets.heldback import held_back
 from corpora.passages import PassageRecord, read_passages, write_passages
 from corpora.questions import read_questions
 from signatures.common.errors import UserError
@@ -39,12 +40,17 @@ def test_every_dataset_states_licence_source_and_shapes():
         assert dataset.schemas
 
 
-def test_a_limit_takes_the_first_records_and_their_passages_only(tmp_path: Path):
-    source = lines(tmp_path / "s.jsonl", *map(hub_record, range(5)))
+def test_a_limit_draws_questions_by_a_hash_and_writes_their_passages_only(tmp_path: Path):
+    records = list(map(hub_record, range(5)))
+    source = lines(tmp_path / "s.jsonl", *records)
     done: list[int] = []
     result = convert("hotpotqa", source, tmp_path / "out", limit=2, progress=done.append)
     assert (result.counts["questions"], result.counts["passages"], result.counts["paragraphs"]) == (2, 3, 4)
     assert done == [1, 2]
+    turned = lines(tmp_path / "t.jsonl", *records[::-1])
+    other = convert("hotpotqa", turned, tmp_path / "turned", limit=2)
+    ids = [{each.id for each in read_questions(made.questions_path)} for made in (result, other)]
+    assert ids[0] == ids[1] == held_back([record["id"] for record in records], 2)
 
 
 @pytest.mark.parametrize(

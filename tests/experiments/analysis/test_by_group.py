@@ -7,6 +7,8 @@ import pytest
 
 from experiments.analysis.by_group import compare_by, field_value
 from experiments.analysis.compare import compare_runs
+from experiments.analysis.report.html import write_report
+from experiments.analysis.summary import summarise
 from experiments.analysis.traces import traces
 from signatures.common.errors import UserError
 from tests.experiments.analysis.conftest import shown
@@ -65,6 +67,30 @@ def test_groups_have_their_own_means_intervals_and_differences(toy: ModuleType, 
     said = groups.as_dict()
     assert json.loads(json.dumps(said)) == said
     assert said["groups"]["comparison"]["metrics"]["em"]["b"]["against_first"]["difference"] == -0.25
+
+
+def test_scores_are_shown_by_kind_and_beside_answers_without_reading(toy: ModuleType, tmp_path: Path) -> None:
+    folders = [run(toy, tmp_path / "a"), run(toy, tmp_path / "b", fail="q0")]
+    comparison = compare_runs(folders)
+    assert comparison.kinds["comparison"]["em"][1].mean.mean == 0.75
+    assert compare_by(comparison, "kind").sizes == {"comparison": 4, "composed": 4}
+    assert "em, comparison" in shown(comparison.as_table())
+    summary = summarise(folders[1])
+    assert (summary.kinds["comparison"]["em"].mean, summary.kinds["composed"]["em"].n) == (0.75, 4)
+    assert set(summary.closed_book) == {"all", "composed", "comparison"}
+    assert "em, majority answer" in shown(summary.as_table())
+    assert "em, comparison" in write_report(folders[:1], tmp_path / "one.html").read_text()
+    assert json.loads(json.dumps(summary.as_dict()))["closed_book"]["all"]["questions"] == 8
+
+
+def test_a_gain_over_a_run_that_reads_nothing_is_doubted_if_it_may_be_none(toy: ModuleType, tmp_path: Path) -> None:
+    folders = [run(toy, tmp_path / name) for name in ("reading", "closed")]
+    told = json.loads((folders[0] / "run.json").read_text())
+    (folders[0] / "run.json").write_text(json.dumps({**told, "corpus": {"fingerprint": "bm25"}}))
+    told = json.loads((folders[1] / "run.json").read_text())
+    (folders[1] / "run.json").write_text(json.dumps({**told, "corpus": {"fingerprint": None}}))
+    (text,) = [text for text in compare_runs(folders).notices if "reads nothing" in text]
+    assert text.startswith("reading: closed book could explain em: closed reads nothing")
 
 
 def test_the_run_that_records_a_field_groups_the_questions_of_all(toy: ModuleType, tmp_path: Path) -> None:

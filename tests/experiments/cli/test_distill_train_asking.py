@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dspy.lm15 import Message, Response, TextPart, Usage
 
-from corpora.questions import Question, read_questions
+from corpora.questions import Question, read_questions, select
 from experiments.pipeline.progress import TrainingProgress
 from experiments.pipeline.training.program_scores import ProgramScores
 from experiments.runs.specs import ProgramSpec
@@ -91,7 +91,8 @@ def test_the_answers_are_those_of_the_weights(world, monkeypatch, tmp_path):
 
 
 def test_questions_that_are_trained_on_are_refused(train, world, examples, tmp_path):
-    question = read_questions(world / "questions.jsonl")[0].question
+    (first,) = select(read_questions(world / "questions.jsonl"), limit=1)
+    question = first.question
     asks = make_example(0)
     asks = asks.model_copy(update={"messages": (*asks.messages[:-1], Turn(role="user", content=f"Q: {question}"))})
     write_examples(examples / "examples.jsonl", [asks, *make_examples()[1:]])

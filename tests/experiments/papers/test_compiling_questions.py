@@ -33,6 +33,19 @@ def test_splits_do_not_depend_on_the_order_of_the_files():
     assert divide(given) == divide(shuffled)
 
 
+def test_questions_for_scoring_alone_are_tested_on_and_never_compiled_with():
+    given = by_set()
+    given["musique"] = [
+        each.model_copy(update={"split": "train" if place < 30 else "dev"})
+        for place, each in enumerate(given["musique"])
+    ]
+    held_back = {each.id for each in given["musique"][:30]}
+    splits = divide(given)
+    for split in ("train", "dev"):
+        assert {each.id for each in splits[split] if each.id.startswith("musique")} <= held_back
+    assert sum(each.id.startswith("musique") for each in splits["test"]) == SHARES["musique"]["test"]
+
+
 def test_the_first_test_questions_are_of_all_sets():
     first = divide(by_set())["test"][:100]
     assert {question.id.rsplit("-", 1)[0] for question in first} == set(SHARES)
@@ -40,6 +53,6 @@ def test_the_first_test_questions_are_of_all_sets():
 
 def test_a_set_that_is_too_small_is_refused():
     few = by_set()
-    few["musique"] = few["musique"][:29]
-    with pytest.raises(UserError, match="musique has 29 questions here; the comparison takes 30"):
+    few["musique"] = few["musique"][:74]
+    with pytest.raises(UserError, match="musique has 74 questions here; the comparison takes 75"):
         divide(few)

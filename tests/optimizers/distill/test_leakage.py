@@ -11,10 +11,12 @@ from optimizers.distill.leakage import (
     leak_of,
     without_asked,
     without_leaks,
+    without_retrieved,
     without_shown,
 )
 from signatures.common.errors import UserError
 from signatures.types import Passage
+from tests.conftest import ListRetriever
 
 HELD = [
     Question(id="e1", question="Who wrote  “The Fog”?", answers=["A"], gold_ids=["p1"]),
@@ -101,6 +103,18 @@ def test_questions_are_removed_and_counted():
     screened = without_leaks([HELD[0], new, Question(id="t2", question="Newer?", gold_ids=["p2"])], Evaluation.of(HELD))
     assert screened.questions == [new]
     assert dict(screened.refused) == {"same_question": 1, "same_gold_passage": 1}
+
+
+def test_questions_that_retrieve_a_gold_passage_of_an_evaluation_are_removed():
+    found = [Passage(id=f"n{number}", text=f"Nothing {number}.") for number in range(10)]
+    questions = [Question(id=f"t{number}", question=f"New {number}?") for number in range(2)]
+    gold = Passage(id="p1", text="The Fog is a novel of 1975.")
+    held = Evaluation.of(HELD, {"p1": gold})
+    assert without_retrieved(questions, held, ListRetriever(found)) == (questions, {})
+    assert without_retrieved(questions, held, ListRetriever([*found, gold])) == (questions, {})  # the eleventh
+    for shown in (gold, Passage(id="x", text="the fog is a novel of 1975")):
+        screened = without_retrieved(questions, held, ListRetriever([*found[:9], shown]))
+        assert (screened.questions, dict(screened.refused)) == ([], {"evaluation_gold_is_retrieved": 2})
 
 
 def test_examples_are_removed_by_their_questions(example):

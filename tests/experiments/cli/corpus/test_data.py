@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+import verihop as module
+
 
 def test_data_sets_are_listed_converted_and_pooled(verihop, tmp_path):
     listed = verihop("data", "list")[1]
@@ -95,3 +97,33 @@ def test_gold_of_no_question_is_an_error(keys, message, verihop, tmp_path):
     assert (code, out, (tmp_path / "g.jsonl").exists()) == (2, "", False)
     assert message in err
     assert "Next:" not in err
+
+
+def test_a_report_reads_questions_and_official_files_and_finds_trained_questions(verihop, tmp_path):
+    record = {
+        "question_id": "1",
+        "question_text": "Are Ossa and Marn in Veld?",
+        "answers_objects": [{"spans": ["yes"]}],
+        "contexts": [{"title": "Ossa", "paragraph_text": "Ossa lies in Veld.", "is_supporting": True}],
+    }
+    (tmp_path / "dev.jsonl").write_text(json.dumps(record) + "\n")
+    code, out, _ = verihop("data", "report", tmp_path / "dev.jsonl", "--dataset", "hotpotqa", "--json")
+    assert (code, json.loads(out)["kinds"], json.loads(out)["answer_types"]) == (0, {"comparison": 1}, {"yes": 1})
+    (tmp_path / "q.jsonl").write_text('{"id": "a", "question": "Who keeps the gate?", "answers": ["Ansa"]}\n')
+    (tmp_path / "t.jsonl").write_text('{"id": "b", "question": "who keeps THE gate"}\n')
+    code, out, _ = verihop("data", "report", tmp_path / "q.jsonl", "--train", tmp_path / "t.jsonl")
+    assert (code, "in the training file, too, to be left out of one of them: 1 (a)." in " ".join(out.split())) == (
+        0,
+        True,
+    )
+    assert verihop("data", "report", tmp_path / "none.jsonl")[0] == 2
+    asked = [{"id": "a", "question": "Who keeps the gate?", "answers": ["Ansa"]}]
+    assert module.report(asked, train=tmp_path / "t.jsonl").trained_on == ["a"]
+
+
+def test_a_development_set_is_listed_and_has_its_own_splits(verihop, tmp_path):
+    assert "development set musique-dev: " in verihop("data", "list")[1]
+    code, _, err = verihop("data", "convert", "musique-dev", tmp_path, "--out", tmp_path / "o", "--limit", 3)
+    assert (code, "omit --split, --limit" in err) == (2, True)
+    code, _, err = verihop("data", "convert", "musique-dev", tmp_path, "--out", tmp_path / "o")
+    assert (code, "musique_ans_train_100" in err) == (2, True)

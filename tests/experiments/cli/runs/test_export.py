@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from corpora.questions import read_questions, write_questions
 from tests.conftest import load_module
 
 hostile_server = load_module(Path(__file__).parents[1] / "hostile_server.py").hostile_server
@@ -20,7 +21,9 @@ KEY = "sk-live-7d9a8b7c6d5e4f3c"
 @pytest.fixture
 def run(verihop, world, tmp_path, scripted_lm):
     """Return a run with an answer, an unreadable reply and an error."""
-    texts = [json.loads(line)["question"] for line in (world / "questions.jsonl").read_text().splitlines()[:3]]
+    questions = read_questions(world / "questions.jsonl")[:3]
+    write_questions(tmp_path / "first.jsonl", questions)
+    texts = [each.question for each in questions]
 
     def reply(system, user):
         if texts[2] in user:
@@ -28,7 +31,7 @@ def run(verihop, world, tmp_path, scripted_lm):
         return "[[ ## reasoning ## ]]\nso" + ("\n\n[[ ## answer ## ]]\nAnsa" if texts[0] in user else "")
 
     scripted_lm(reply)
-    asked = ("eval", world / "questions.jsonl", "--limit", 3, "--program", "cot", "--out", tmp_path / "run", "-q")
+    asked = ("eval", tmp_path / "first.jsonl", "--program", "cot", "--out", tmp_path / "run", "-q")
     assert verihop(*asked, "--report", "--threads", 1)[0] == 0
     return tmp_path / "run"
 

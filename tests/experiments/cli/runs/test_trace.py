@@ -4,13 +4,17 @@ import json
 
 import pytest
 
+from corpora.questions import read_questions, write_questions
+
 QUESTION = "Who is the harbour master of Quillon?"
 
 
 @pytest.fixture
 def run(verihop, world, tmp_path, scripted_lm):
     """Return a run on three questions, the second of which has an unreadable reply, and its questions."""
-    texts = [json.loads(line)["question"] for line in (world / "questions.jsonl").read_text().splitlines()[:3]]
+    questions = read_questions(world / "questions.jsonl")[:3]
+    write_questions(tmp_path / "first.jsonl", questions)
+    texts = [each.question for each in questions]
 
     def reply(system, user):
         if texts[1] in user:
@@ -18,9 +22,7 @@ def run(verihop, world, tmp_path, scripted_lm):
         return f"[[ ## reasoning ## ]]\n\x1b[31mso\n\n[[ ## answer ## ]]\nAnsa of {len(user)}"
 
     scripted_lm(reply)
-    code, _, err = verihop(
-        "eval", world / "questions.jsonl", "--limit", 3, "--program", "cot", "--out", tmp_path / "run", "-q"
-    )
+    code, _, err = verihop("eval", tmp_path / "first.jsonl", "--program", "cot", "--out", tmp_path / "run", "-q")
     assert code == 0, err
     return tmp_path / "run", texts
 

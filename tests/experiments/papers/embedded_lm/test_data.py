@@ -8,13 +8,16 @@ import pytest
 
 from corpora.datasets.heldback import HELD_BACK
 from corpora.passages import PassageRecord, read_passages
-from corpora.questions import read_questions
-from experiments.papers.embedded_lm import sources
+from corpora.questions import Question, read_questions
+from experiments.papers.embedded_lm import data, sources
 from experiments.papers.embedded_lm.data import PLAN, limit_world
-from experiments.papers.embedded_lm.sources import EVALUATION, SOURCES
+from experiments.papers.embedded_lm.sources import EVALUATION, SOURCES, Prepared
 from optimizers.distill.examples import Example, Message
 from optimizers.distill.gold.catalog import GOLD
+from optimizers.distill.leakage import Evaluation
 from signatures.text import normalize_answer
+from signatures.types import Passage
+from tests.conftest import ListRetriever
 
 
 def test_the_plan_names_predictors_with_gold_and_sources():
@@ -68,6 +71,7 @@ def test_statements_become_passages(tmp_path):
 @pytest.mark.slow
 def test_no_source_trains_on_what_any_evaluation_asks_or_needs(shared_data, tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "_index", lambda name, work: (None, _passages(name, work)))
+    monkeypatch.setattr(sources, "_bm25", lambda name, work: ListRetriever([]))
     prepared = {name: next(iter(sources.prepare(shared_data, tmp_path, [name]))) for name in SOURCES}
     asked, gold = _evaluated(tmp_path)
     everything = "\n".join(f" {text} " for text in gold)
@@ -101,6 +105,27 @@ def _evaluated(work: Path) -> tuple[set[str], set[str]]:
 def _passages(name: str, work: Path) -> list[PassageRecord]:
     files = [path for source in SOURCES.values() if source.pool == name for path in sources.passage_files(source, work)]
     return [record for path in files for record in read_passages(path)]
+
+
+def test_no_example_shows_what_an_evaluation_needs(monkeypatch, tmp_path):
+    texts = {
+        "gold": "The chief engineer of the Marn line was Eve Lod of Veld.",
+        "held": "The oldest mill of the Ossa valley was built by Tom Rue in 1804.",
+        "other": "The town of Brill has a market on every second Monday of May.",
+    }
+    corpus = {id: PassageRecord(id=id, title=id, text=text) for id, text in texts.items()}
+    evaluation = Evaluation.of([Question(id="e", question="Who built the mill?", gold_ids=["held"])], corpus)
+    question = Question(id="q", question="Who was the chief engineer?", answers=["Eve Lod"], gold_ids=["gold"])
+    found = [Passage(id=id, title=id, text=text) for id, text in texts.items()]
+
+    def made(retrieved):
+        prepared = Prepared(SOURCES["hotpotqa"], [question], corpus, ListRetriever(retrieved), {}, evaluation)
+        return data.examples_of(prepared, 0, ["rag"])
+
+    monkeypatch.setattr(data, "open_reranker", lambda retrieve, name: retrieve)
+    monkeypatch.setattr(data, "SIZES", (2,))
+    assert len(made([found[0], found[2]])) == 1
+    assert made([found[0], found[1]]) == []
 
 
 def test_the_evaluation_sets_are_no_sources():
