@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.setup import open_questions
+from experiments.pipeline import setup
 from signatures.common.errors import UserError
 from signatures.common.files import expanded
 
@@ -49,7 +49,7 @@ def _read(
     from corpora.questions import read_questions
 
     if not isinstance(given, Path | str):
-        return open_questions(given), _corpus(passages) if passages else None
+        return setup.open_questions(given), _corpus(passages) if passages else None
     file = expanded(given)
     if dataset is None:
         beside = passages or file.parent / "passages.jsonl"

@@ -49,7 +49,8 @@ def test_the_summary_has_means_with_n_and_interval_and_is_on_disk(toy, tmp_path)
     assert (em.mean, em.n, em.undefined, summary.complete) == (0.5, 40, 0, True)
     assert em.low < 0.5 < em.high
     assert summary.costs["lm_calls"].mean == 1.0
-    assert (summary.notice, summary.stopped) == (None, None)
+    assert summary.notice.startswith("Closed book could explain f1[hotpot]")  # half of the answers are "even"
+    assert summary.stopped is None
     assert read_json(tmp_path / "run" / "summary.json") == json.loads(json.dumps(summary.as_dict()))
 
 
