@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.analysis.closed_book import by_kind
 from experiments.analysis.report.plots import empty_figure, write_png
-from experiments.analysis.statistics import holm, paired
+from experiments.analysis.statistics import holm, mean_of, paired
 from experiments.analysis.summary import percent
 from experiments.papers.command import help_of, names, run_command, say
 from experiments.papers.leaderboard.boards import FORMER, SIZES, TITLES, WORLD, Board, open_board
@@ -42,7 +43,11 @@ def table(boards: Mapping[str, Mapping[str, Record]]) -> dict[str, Any]:
     The p-values of a board are corrected for all its differences (Holm).
     """
     return {
-        board: {"made_with": next(iter(rows.values())).made_with, "programs": _programs(rows)}
+        board: {
+            "made_with": next(iter(rows.values())).made_with,
+            "closed_book": next((row.closed_book for row in rows.values() if row.closed_book), {}),
+            "programs": _programs(rows),
+        }
         for board, rows in _ordered(boards).items()
     }
 
@@ -67,7 +72,12 @@ def _row(row: Record, reference: Record | None) -> dict[str, Any]:
     other = reference is not None and reference.program != row.program
     against = paired(reference.answers[F1], row.answers[F1]).as_dict() if reference is not None and other else None
     kept = ("preset", "knobs", "max_calls", "means", "faults", "stop_reasons")
-    return {**row.model_dump(include=set(kept)), f"against {REFERENCE}": against}
+    values = row.answers[F1]
+    kinds = {
+        kind: mean_of([values[place] for place in places]).as_dict()
+        for kind, places in by_kind(row.kinds or []).items()
+    }
+    return {**row.model_dump(include=set(kept)), f"against {REFERENCE}": against, "kinds": kinds}
 
 
 def as_markdown(found: Mapping[str, Any]) -> str:
@@ -76,7 +86,11 @@ def as_markdown(found: Mapping[str, Any]) -> str:
     for board, of in found.items():
         n = of["made_with"]["questions"]["n"]
         parts.append(f"## {TITLES[board]}, {n} questions, LM `{of['made_with']['lm']['id']}`")
-        parts.append(_markdown(_HEADINGS, [_cells(name, row) for name, row in of["programs"].items()]))
+        if of["closed_book"]:
+            parts.append(_without_reading(of["closed_book"]))
+        kinds = list(dict.fromkeys(kind for row in of["programs"].values() for kind in row["kinds"]))
+        headings = (*_HEADINGS[:3], *(f"F1, {kind}" for kind in kinds), *_HEADINGS[3:])
+        parts.append(_markdown(headings, [_cells(name, row, kinds) for name, row in of["programs"].items()]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -106,7 +120,18 @@ def _over_all(found: Mapping[str, Any]) -> str:
     return _markdown(headings, rows)
 
 
-def _cells(name: str, row: Mapping[str, Any]) -> list[str]:
+def _without_reading(books: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return what answers without passages and without an LM score, of all questions and of each kind."""
+    rows = [
+        [group, book["questions"], repr(book["answer"]), percent(book["majority"][F1]), book["two_choices"],
+         percent(book["chance"][F1])]
+        for group, book in books.items()
+    ]  # fmt: skip
+    headings = ("questions", "n", "majority answer", "its F1", "offer two choices", "F1 of chance")
+    return _markdown(headings, [list(map(str, row)) for row in rows])
+
+
+def _cells(name: str, row: Mapping[str, Any], kinds: Sequence[str]) -> list[str]:
     means, faults = row["means"], row["faults"]
     against = row[f"against {REFERENCE}"]
     reasons = ", ".join(f"{reason} {count}" for reason, count in row["stop_reasons"].items())
@@ -114,6 +139,7 @@ def _cells(name: str, row: Mapping[str, Any]) -> list[str]:
         f"`{name}`",
         _interval(means["em"]),
         _interval(means[F1]),
+        *(_interval(row["kinds"][kind]) if kind in row["kinds"] else "" for kind in kinds),
         "" if against is None else _interval({**against, "mean": against["difference"]}, sign="+"),
         "" if against is None or against["p_holm"] is None else f"{against['p_holm']:.3f}",
         percent(means["acc[substring]"]["mean"]),

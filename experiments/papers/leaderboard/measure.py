@@ -41,6 +41,8 @@ class Record(Recorded):
         answers: Name of `PAIRED` -> a score per question, in the order of the board.
         given, golds: The answer to each question, and the accepted ones, in the order of the board, for those who score
             otherwise; None in rows of earlier versions.
+        kinds: The kind of each question, None where it is not known; None in rows of earlier versions.
+        closed_book: What the majority answer and a guess among two choices score, of all questions and of each kind.
         faults: Name of `FAULTS` -> number of questions, or of replies and prompts.
         stop_reasons: Why it stopped -> number of questions.
     """
@@ -57,6 +59,8 @@ class Record(Recorded):
     stop_reasons: dict[str, int]
     given: list[str] | None = None
     golds: list[list[str]] | None = None
+    kinds: list[str | None] | None = None
+    closed_book: dict[str, dict[str, Any]] | None = None
 
     @property
     def key(self) -> Key:
@@ -78,8 +82,8 @@ class Record(Recorded):
         n = asked.get("n") if isinstance(asked, dict) else None
         if set(self.answers) != set(PAIRED) or any(len(values) != n for values in self.answers.values()):
             raise ValueError(f"'answers' needs {', '.join(PAIRED)}, with one number for each of the {n} questions")
-        if any(texts is not None and len(texts) != n for texts in (self.given, self.golds)):
-            raise ValueError(f"'given' and 'golds' need one entry for each of the {n} questions")
+        if any(texts is not None and len(texts) != n for texts in (self.given, self.golds, self.kinds)):
+            raise ValueError(f"'given', 'golds' and 'kinds' need one entry for each of the {n} questions")
         if set(self.faults) != set(FAULTS):
             raise ValueError(f"'faults' needs {', '.join(FAULTS)}")
         return self
@@ -113,6 +117,7 @@ def measure(name: str, board: Board, records: Records, folder: Path, *, threads:
         UserError: Rows of the board were made with other settings, or that of the program with other knobs; or not all
             questions were answered.
     """
+    from experiments.analysis.closed_book import closed_books, row_kind
     from experiments.pipeline.evaluate import evaluate
     from experiments.pipeline.setup import open_similarity
     from experiments.runs.config import RunConfig, describe_session, machine
@@ -157,6 +162,8 @@ def measure(name: str, board: Board, records: Records, folder: Path, *, threads:
         stop_reasons=summary.stop_reasons,
         given=[row["answer"] for row in rows],
         golds=[list(row["answers"]) for row in rows],
+        kinds=[row_kind(row) for row in rows],
+        closed_book={group: book.as_dict() for group, book in closed_books(rows, PAIRED).items()},
     )
     records.add(record)
     return record

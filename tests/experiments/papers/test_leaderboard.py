@@ -120,6 +120,15 @@ def test_the_best_is_first_and_each_is_paired_with_rag(records):
     assert row == f"| `rag` | {scores} | {costs} | 0 | 2 | finished 1, cap 1 |"
 
 
+def test_rows_with_kinds_show_them_and_what_needs_no_reading(records):
+    book = {"questions": 2, "answer": "no", "times": 1, "two_choices": 1, "majority": {F1: 0.5}, "chance": {F1: 0.25}}
+    records.add(recorded(kinds=["composed", "comparison"], closed_book={"all": book}))
+    text = as_markdown(table(records.boards()))
+    assert "| all | 2 | 'no' | 50.0 | 1 | 25.0 |" in text
+    assert "| program | EM | F1 | F1, composed | F1, comparison |" in text
+    assert table(records.boards())[WORLD]["programs"]["rag"]["kinds"]["comparison"]["mean"] == 1.0
+
+
 def test_differences_from_rag_are_corrected_for_their_number(records):
     better, worse = (1.0,) * 8, (0.0,) * 8
     asked = {"lm": {"id": "simulated:0"}, "questions": {"n": 8, "sha256": "a"}}
