@@ -66,6 +66,11 @@ class Recipe:
     ] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Session(options.Resuming, options.Limits, options.Output):
+    """What this session may cost, whether it goes on with interrupted work, and what it prints."""
+
+
 @with_option_groups
 def synthesize(
     context: typer.Context,
@@ -79,9 +84,7 @@ def synthesize(
     verification: VerificationSettings,
     teacher: Teacher,
     spec: SynthesisSpec,
-    resuming: options.Resuming,
-    limits: options.Limits,
-    output: options.Output,
+    session: Session,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for examples.jsonl and manifest.json.", rich_help_panel="Output")
     ],
@@ -109,12 +112,12 @@ def synthesize(
         verification=verification,
         **vars(spec),
     )
-    opened = open_synthesis(request, limits.budget())
+    opened = open_synthesis(request, session.budget())
     for text in opened.notes:
         note(f"Note: {text}")
     with resumable():
-        made = opened.run(out, resume=resuming.resume, progress=not output.quiet)
-    if output.as_json:
+        made = opened.run(out, resume=session.resume, progress=not session.quiet)
+    if session.as_json:
         emit({"folder": str(out), "notes": opened.notes, **made.manifest})
         return
     _print(made)

@@ -53,6 +53,7 @@ SHORT = {  # knobs with which a question takes few calls
 MISFITS = {
     ("cot", "labeled"): "no labels for the outputs",
     ("cot_sc", "labeled"): "no labels for the outputs",
+    ("iter_retgen", "labeled"): "no labels for the outputs",
     ("multihop", "labeled"): "no labels for the outputs",
     ("react", "labeled"): "no labels for the outputs",
     ("search_r1", "labeled"): "no labels for the outputs",
