@@ -9,13 +9,15 @@ For a question q and its key entities k, which the first round names, each round
    (equation 2); the best N are the source evidence E_s;
 2. answers twice from E_s and the inferential evidence E_i so far: a with reasoning r, a_sc directly at temperature 1;
 3. judges: stops if a is an answer and P(yes) that both agree is above t (equation 1), or after the last round, whose a
-   is the output and whose prompt does not offer "unknown";
+   is the output (where that declines, the latest a that does not);
 4. infers what follows from E_s about k;
 5. gates: drops the inferences that are not relevant to q and q_s or not attributable to E_s (equation 3);
 6. ranks: scores the other inferences and those of E_i for q alone (equation 4); the best K are the new E_i;
 7. searches further: writes the next q_s from E_s, E_i, r and q (equation 5).
 
-The paper leaves open if an answer precedes the first retrieval (here: no), and the first matching query (here: q).
+The paper leaves open if an answer precedes the first retrieval (here: no). Departure: the first matching query is q; by
+the formula it is [q, q]. Departure: in the last round a is asked for by a prompt that does not offer "unknown"; the
+paper has one M_C for all rounds.
 """
 
 from functools import partial
@@ -64,9 +66,9 @@ class RetroRAG(dspy.Module):
 
     A hop is a round: its question is the search query, its answer the reasoned one, its draft the direct one, its
     passage ids those that the search added, its candidates all evidence scored. Its verdict: "accepted" (both answers
-    agree), "disagreed", "no answer", "unparseable" (a reply was), "final" (output, but not accepted), None (usable, but
-    `evaluate_answer` is off). `details`: `inferential_evidence` (whether any inference was ever kept; Figure 6),
-    `rounds`, `answered` and `agreement` (P(yes) per round, or None), `probability_mode`.
+    agree), "disagreed", "no answer", "unparseable" (a reply was), "final" (of the last round: output, but not
+    accepted), None (usable, but `evaluate_answer` is off). `details`: `inferential_evidence` (whether any inference was
+    ever kept; Figure 6), `rounds`, `answered` and `agreement` (P(yes) per round, or None), `probability_mode`.
 
     Args:
         retrieve: Ranks passages for a query.
@@ -251,7 +253,8 @@ class RetroRAG(dspy.Module):
             return answer._replace(verdict=refused)
         if not self.evaluate_answer:
             return answer
-        # Departure: the paper does not describe its declarative assessor; ours asks if the reply commits to an answer.
+        # Departure: the paper takes its declarative assessor, which standardises the answer, from MetaRAG (three kinds
+        # of fault); ours only asks if the reply commits to an answer.
         questions = {"answered": YesNoQuestion(self.assessing, question=state.question, reply=answer.text)}
         empty = answer.direct is not None and not is_answer(answer.direct)
         if answer.direct is not None and not empty:

@@ -12,6 +12,9 @@ Du et al., "A-RAG: Scaling Agentic Retrieval-Augmented Generation via Hierarchic
 With `tools="native"` an LM that can calls the three as tools of its server: all calls of a reply are run, and a reply
 without a call is the answer. For small LMs, the preset `small` offers in each turn only the actions that can be done
 (`programs/parts/agents/guided.py`).
+
+Departure: the preset `paper` names its actions in fields, for any LM; the paper's calls by the interface of the server,
+several a reply, are the preset `native` (and `code`). How many passages a search shows is a knob; the paper's LM says.
 """
 
 import re
@@ -99,7 +102,7 @@ class ARAG(dspy.Module):
         retrieve: Ranks passages for keywords and for a query; `passages` given are the corpus of the first search.
         k: Passages that a search shows (the public code: the LM chooses, 5 unless it says, at most 20).
         candidates: Passages retrieved for keywords, which the counts then rank.
-        max_turns: Turns before the answer is demanded (paper: 10 in the public code).
+        max_turns: Turns before the answer is demanded (the public code: 10; the paper states no number).
         transcript_words: Longest transcript that a turn is shown (paper: 128,000 tokens).
         keyword_search: False leaves keywords out (an ablation of the paper): there is no such tool; in fields, they are
             searched for by meaning, though the prompt still offers them.
@@ -112,7 +115,7 @@ class ARAG(dspy.Module):
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
-        "code": {"max_turns": 15},  # of the public code's example
+        "code": {"max_turns": 15, "tools": NATIVE},  # turns of the public code's example
         "native": {"tools": NATIVE},
         "small": {"k": 3, "max_turns": 5, "tools": GUIDED, "reader": PASSAGES},
     }
@@ -133,6 +136,7 @@ class ARAG(dspy.Module):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve = retrieve
+        # Departure: the demanded answer is reasoned first; the public code asks for it at once.
         if tools != GUIDED:
             self.acting = dspy.Predict(UseTool)
             self.extracting = dspy.ChainOfThought(ExtractAnswer)
@@ -213,8 +217,8 @@ class ARAG(dspy.Module):
         """Return the calls of the LM's reply; without one, its text is the answer, whatever it says.
 
         Departure: what the calls return is shown in the transcript, as in fields, instead of in messages of their own,
-        so that it is escaped and shortened alike. An empty reply, which the public code takes for the answer, is
-        invalid.
+        so that it is escaped and shortened alike. A reply without text, which the public code takes for the answer, is
+        invalid; one that declines ends the loop without an answer.
         """
         tools = _TOOLS if self.keyword_search else _TOOLS[1:]
         reply, calls = try_call_tools(self.calling, tools, question=question, transcript=list(lines))

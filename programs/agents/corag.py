@@ -11,7 +11,8 @@ and best-of-N). https://arxiv.org/abs/2501.14342
 4. Answer the question from the pairs of the chosen chain and the passages of the question itself.
 
 The paper's contribution is an LM that was trained on such chains by rejection sampling; this is their decoding with any
-LM. Tree search and the template of the trained checkpoint are not supported yet.
+LM. Departure: tree search and the template of the trained checkpoint are not supported yet, and the passages of step 4
+are shown best first.
 """
 
 from collections import Counter

@@ -80,7 +80,8 @@ class ReAct(dspy.Module):
         k: Passages per search (paper: one page of Wikipedia, which is one or more passages).
         sentences: Sentences of each passage that a search shows; lookups read all (paper: 5 of the page).
         max_steps: Steps, with invalid ones and the one that finishes (paper: 7 on HotpotQA).
-        transcript_words: Longest transcript that a step is shown (paper: what the LM's context holds).
+        transcript_words: Longest transcript that a step is shown, without the oldest results. Departure: the paper
+            keeps what the LM's context holds.
         form: "fields" asks for thought, action and argument; "guided" (preset `small`) is for small LMs.
         reader: "own", the paper's, takes the answer that the agent finishes with, and none where the steps run out;
             "extract" asks for it at the end of every question, as `dspy.ReAct` does; "passages" reads all that was
@@ -169,7 +170,8 @@ class ReAct(dspy.Module):
     def first_sentences(self, found: list[Passage]) -> list[Passage]:
         """Return the passages with their first sentences alone.
 
-        Departure: a title that no page has is answered by similar titles; a retriever of passages always ranks some.
+        Departure: a search finds k passages instead of one page, so that lookups run over all of them. A title that no
+        page has is answered by similar titles; a retriever of passages always ranks some.
         """
         cut = [" ".join(split_sentences(passage.text)[: self.sentences]) for passage in found]
         return [each.model_copy(update={"text": text}) for each, text in zip(found, cut, strict=True)]

@@ -15,6 +15,8 @@ The form here has typed fields, for any LM; how long a turn may get is a setting
 tokens in all). The special tags that a reasoning model writes into one long text are not supported yet. For small LMs,
 the preset `small` offers in each turn only the actions that can be done (`programs/parts/agents/guided.py`).
 
+Departure: the transcript is limited in words, oldest results first; the paper keeps what the LM's context holds. What
+is kept of the reasoning for step 3 is counted in thoughts, in the public code in lines.
 Departure: the paper samples (temperature 0.7, top-p 0.8, top-k 20); here sampling is a setting of the LM
 (`--temperature`), 0 unless it is given.
 """

@@ -6,7 +6,7 @@ section 3.2 (algorithm 1, the loop), 3.3 (the template) and 4 (three passages). 
 1. From the question and the transcript so far, reason, then search or finish.
 2. A search appends k passages; anything else than a search or an answer appends a notice. Both use one of `max_turns`
    turns. Go to 1.
-3. When the turns are used up, reason once more: an answer counts, a search is not run.
+3. When the turns are used up, reason once more, as in the public code: an answer counts, a search is not run.
 
 The paper's contribution is an LM that was trained on this loop by reinforcement. Its checkpoints act by tags in one
 growing text, the preset `tags`; any other LM fills in typed fields. For small LMs, the preset `small` offers in each
@@ -78,7 +78,7 @@ class SearchR1(dspy.Module):
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
-        "code": {"max_turns": 2},  # of the public code's training scripts
+        "code": {"max_turns": 2, "form": TAGS},  # of the public code's training scripts
         "tags": {"form": TAGS},
         "small": {"form": GUIDED, "reader": PASSAGES},
     }

@@ -11,7 +11,9 @@ retrieval, implicit queries by masking). https://arxiv.org/abs/2305.06983
 
 Departure: an instruction takes the place of the paper's demonstrations, which compiling adds. Explicit queries, which
 the paper asks an LM for, are not built. There is no preset `code`: the public configuration for 2WikiMultihopQA has the
-values of the paper.
+values of the paper, but its drafts see the passages found before, it retrieves at the threshold, too, and it writes
+confident sentences again.
+Departure: sentences are bounded, not tokens (paper: 256, and 64 for a draft).
 """
 
 from collections.abc import Sequence
@@ -66,7 +68,7 @@ class FLARE(dspy.Module):
 
     Args:
         retrieve: Ranks passages for the question and for drafts; None if every question has fixed contexts.
-        k: Passages per retrieval (paper: 2 on 2WikiMultihopQA, 3 on others).
+        k: Passages per retrieval (paper: 2 on 2WikiMultihopQA, 3 on StrategyQA).
         confidence: Every token of a draft that is kept has at least this probability (paper: 0.8 on 2WikiMultihopQA,
             0.4 on StrategyQA); 0 never retrieves again, with log-probabilities.
         mask_below: Tokens of a draft that are less probable are no part of the query (paper: 0.4); 0 masks none.

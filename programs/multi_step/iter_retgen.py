@@ -6,7 +6,7 @@ of EMNLP 2023, section 3. https://arxiv.org/abs/2305.15294
 1. Retrieve k passages for the generation of the iteration before, followed by the question; at first for the question
    alone. Passages of earlier iterations are dropped.
 2. Generate: reason from these passages to an answer. The last generation is that of the `reader`.
-3. After T iterations the answer of the last generation is the answer; nothing stops earlier.
+3. After T iterations the answer of the last generation that has one is the answer; nothing stops earlier.
 
 Departure: reasoning and answer are two typed fields instead of one text cut at "the answer is", and the cue is not part
 of the query. An instruction takes the place of the paper's demonstrations, which compiling adds.

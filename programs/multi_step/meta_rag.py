@@ -83,8 +83,8 @@ class MetaRAG(dspy.Module):
 
     Args:
         retrieve: Ranks passages for a query.
-        similarity: Compares the two answers (the public code: a MiniLM of Sentence-BERT); without one they are similar
-            if one contains the words of the other.
+        similarity: Compares the two answers (the public code: a MiniLM of Sentence-BERT). Departure: without one they
+            are similar if one contains the words of the other, whatever the threshold.
         k: Passages for each search (the public code: 5, reranked; the retriever is free to).
         threshold: Cosine of both answers above which the answer is final (paper: best at about 0.4; public code: 0.3).
         max_rounds: Answers after the first one (the public code: 3).
@@ -92,7 +92,9 @@ class MetaRAG(dspy.Module):
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
-        "code": {"threshold": 0.3},  # its errors, such as a query that is cut off before it begins, are not repeated
+        # Departure: only the threshold; a query that is cut off before it begins, a monitor that does not see the
+        # passages, and "no" found within words are not repeated.
+        "code": {"threshold": 0.3},
         "small": {"k": 3, "max_rounds": 1},
     }
 

@@ -12,6 +12,12 @@ code. https://arxiv.org/abs/2304.14732
 4. The first such step alone is fed back, with its passage; go to 1: the new chain is another branch of the tree.
    Without feedback, or after `max_rounds` chains, go to 5.
 5. The final content of the last chain is the response: its marks cite the passages of the steps.
+
+Departure: where the last chain has no final content, or a later one could not be read, the answer is that of the last
+step of the last chain that could; the public code joins the texts of all chains, of which the last final content
+counts.
+Departure: of a chain, at most `max_hops` new queries are searched for, and the steps behind them stay unverified unless
+another chain follows. The dialogue is limited in words, and what is oldest is left out first.
 """
 
 from collections.abc import Sequence
@@ -74,8 +80,8 @@ class SearChain(dspy.Module):
     "completed" (the LM had no answer), "kept" (they say nothing, or something else without confidence), "unchecked"
     (not read: nothing was found, or no chain follows that could use it). The prediction's `response` is the final
     content; a mark whose step has no passage is left out of range. `stop_reason`: "finished" (no feedback), "repeated"
-    or "nothing found" (none, but a step is still without an answer), "cap" (of chains, or of queries of one), "done"
-    (nothing was to be fed back).
+    or "nothing found" (none, but a step is still without an answer), "cap" (of chains, or of queries of one while a
+    step without an answer was not searched for), "done" (nothing was to be fed back).
 
     `details`: `chains` (of each the steps as texts, and the final content last, if any), `confidences` (P(yes) that the
     passages give the answer that was read, per hop; None if not asked or unparseable), `said` (the answer by the reader
@@ -250,7 +256,7 @@ class SearChain(dspy.Module):
         if not told:
             drop_from_trace(reply)
         if not step.answer:
-            # The paper completes with whatever its reader extracts; here "unknown" is fed back, with the passage.
+            # Departure: the paper completes with whatever its reader extracts; here "unknown" is fed back, too.
             return check._replace(hop=_hop(step, found, told, COMPLETED), results=results)
         if not told:  # Departure: the paper's reader always extracts something; without an answer nothing disagrees.
             return check

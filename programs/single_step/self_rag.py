@@ -96,6 +96,7 @@ class SelfRAG(dspy.Module):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve = retrieve
+        # Departure: if no passage yields an answer, there is none; the paper's LM always writes one.
         # Departure: five passages by default, since each takes a prompt for every judgement.
         # Departure: the paper trains one LM for all of this; here an untrained LM gets a prompt for each judgement.
         self.reading = dspy.Predict(ReadAnswer)
