@@ -118,6 +118,11 @@ def closed_books(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> d
     return found
 
 
+def reads_nothing(rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether no answer of a run rests on a passage: it is closed book itself."""
+    return not any(row.get("passage_ids") for row in rows)
+
+
 def explained(books: Mapping[str, ClosedBook], means: Mapping[str, Mapping[str, Mean]]) -> list[str]:
     """Return a warning for each group of questions whose F1 answers without reading could explain.
 

@@ -6,7 +6,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.closed_book import ALL, SCORES, ClosedBook, by_kind, closed_books, explained, row_kind
+from experiments.analysis.closed_book import (
+    ALL,
+    SCORES,
+    ClosedBook,
+    by_kind,
+    closed_books,
+    explained,
+    reads_nothing,
+    row_kind,
+)
 from experiments.analysis.repeats import by_question, question_values
 from experiments.analysis.statistics import Mean, Paired, holm, means_and_differences, paired
 from experiments.analysis.summary import (
@@ -514,7 +523,8 @@ def _unread(
     for place, run in enumerate(runs):
         groups = {ALL: metrics, **kinds}
         means = {group: {name: lines[place].mean for name, lines in of.items()} for group, of in groups.items()}
-        found += [f"{run.label}: {text}" for text in explained(books, means)]
+        if not _reads_nothing(run):
+            found += [f"{run.label}: {text}" for text in explained(books, means)]
     name = next((name for name in (*list(SCORES)[1:], "em") if name in metrics), None)
     unread = [run for run in runs if _reads_nothing(run)]
     if name is None or not unread or len(unread) == len(runs):
@@ -523,8 +533,7 @@ def _unread(
 
 
 def _reads_nothing(run: Run) -> bool:
-    """Return whether the program of a run has neither a corpus nor given passages."""
-    return not run.description.get("corpus", {}).get("fingerprint") and not run.description.get("given")
+    return reads_nothing(row for rows in run.questions for row in rows)
 
 
 def _not_above(run: Run, unread: Sequence[Run], name: str) -> Iterable[str]:

@@ -13,7 +13,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.closed_book import ALL, SCORES, ClosedBook, by_kind, closed_books, explained, row_kind
+from experiments.analysis.closed_book import (
+    ALL,
+    SCORES,
+    ClosedBook,
+    by_kind,
+    closed_books,
+    explained,
+    reads_nothing,
+    row_kind,
+)
 from experiments.analysis.repeats import Spread, by_question, question_values, repeated, spread, stability
 from experiments.analysis.statistics import Mean, f1_of_means, means_of, too_small
 from experiments.runs.calls import branches_spent, judging_spent, spent
@@ -550,7 +559,7 @@ def summarise(folder: Path, *, stopped: str | None = None, rows: Sequence[Row] |
                     *description.get("notes", []),
                     *cache_note(rows),
                     too_small(len(questions)),
-                    *explained(books, {ALL: metrics, **kinds}),
+                    *([] if reads_nothing(rows) else explained(books, {ALL: metrics, **kinds})),
                 ],
             )
         )

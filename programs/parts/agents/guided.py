@@ -7,7 +7,7 @@
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import dspy
 
@@ -122,7 +122,8 @@ class GuidedLoop:
         if turn.action in ("", FINISH) or is_no_item(turn.argument):
             return False
         fields = self.program.guiding.signature.output_fields
-        echoes = [*fields, *(field.json_schema_extra["desc"] for field in fields.values())]
+        actions = get_args(fields["action"].annotation)
+        echoes = [*actions, *fields, *(field.json_schema_extra["desc"] for field in fields.values())]
         repeated = {(each.action, same_words(each.argument)) for each in self.turns}
         argument = same_words(turn.argument)
         return (turn.action, argument) not in repeated and argument not in map(same_words, echoes)

@@ -85,12 +85,19 @@ def test_scores_are_shown_by_kind_and_beside_answers_without_reading(toy: Module
 
 def test_a_gain_over_a_run_that_reads_nothing_is_doubted_if_it_may_be_none(toy: ModuleType, tmp_path: Path) -> None:
     folders = [run(toy, tmp_path / name) for name in ("reading", "closed")]
-    told = json.loads((folders[0] / "run.json").read_text())
-    (folders[0] / "run.json").write_text(json.dumps({**told, "corpus": {"fingerprint": "bm25"}}))
-    told = json.loads((folders[1] / "run.json").read_text())
-    (folders[1] / "run.json").write_text(json.dumps({**told, "corpus": {"fingerprint": None}}))
+    for folder, read in zip(folders, (["p1"], []), strict=True):
+        rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+        (folder / "rows.jsonl").write_text("".join(f"{json.dumps({**row, 'passage_ids': read})}\n" for row in rows))
     (text,) = [text for text in compare_runs(folders).notices if "reads nothing" in text]
     assert text.startswith("reading: closed book could explain em: closed reads nothing")
+
+
+def test_a_run_that_reads_nothing_is_not_doubted_itself(toy: ModuleType, tmp_path: Path) -> None:
+    folder = run(toy, tmp_path / "closed")
+    assert "Closed book" in (summarise(folder).notice or "")
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    (folder / "rows.jsonl").write_text("".join(f"{json.dumps({**row, 'passage_ids': []})}\n" for row in rows))
+    assert "Closed book" not in (summarise(folder).notice or "")
 
 
 def test_the_run_that_records_a_field_groups_the_questions_of_all(toy: ModuleType, tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def test_its_own_answer_counts_with_its_own_reader(cls, replies, shelf):
     [
         do("search", "who was it"),
         do("search"),
+        do("search", "Search"),
         do("search", "a name, date, number or short phrase, yes or no; empty until the end"),
         do("finish"),
         "??",
