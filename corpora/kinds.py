@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from signatures.text import normalize_answer
+from signatures.text import CJK, normalize_answer
 
 COMPOSED, COMPARISON = "composed", "comparison"
 KINDS = (COMPOSED, COMPARISON)
@@ -26,6 +26,7 @@ _NUMBER_WORDS = frozenset(
 )
 _BETWEEN = frozenset("from to and until between of about around over in on since circa c".split())
 _DIGITS = re.compile(r"\d[\d.,:/%–-]*(st|nd|rd|th|s|bc|ad)?")
+HAN = re.compile(rf"[{CJK}]")
 _BRACKETS = re.compile(r"\s*\([^()]*\)$")
 _GAP, _JOINING = 6, frozenset("and or than with both vs versus".split())
 _TWO = re.compile(r",? (?:or|and) ", re.IGNORECASE)
@@ -93,7 +94,15 @@ def choices(question: str, answers: Sequence[str]) -> tuple[str, str] | None:
 def contains_answer(question: str, answers: Sequence[str]) -> bool:
     """Return whether the main answer, other than yes and no, stands in the question."""
     main = normalize_answer(answers[0]) if answers else ""
-    return main not in ("", YES, NO) and f" {main} " in f" {normalize_answer(question)} "
+    return main not in ("", YES, NO) and states(question, answers[0])
+
+
+def states(text: str, answer: str) -> bool:
+    """Return whether an answer stands in a text: as words of its own, or anywhere if it has Han characters."""
+    wanted = normalize_answer(answer)
+    if HAN.search(wanted):
+        return wanted in normalize_answer(text)
+    return f" {wanted} " in f" {normalize_answer(text)} "
 
 
 def _last_name(text: str) -> str:

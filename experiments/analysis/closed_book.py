@@ -68,7 +68,7 @@ def closed_book(asked: Iterable[tuple[str, Sequence[str]]], metrics: Iterable[st
     known = [(question, answers) for question, answers in asked if answers]
     if not known:
         return None
-    counts = Counter(normalize_answer(answers[0]) for _, answers in known)
+    counts = Counter(normalize_answer(answers[0]) or answers[0] for _, answers in known)
     answer, times = min(counts.items(), key=lambda item: (-item[1], item[0]))
     offered = [(pair, answers) for question, answers in known if (pair := choices(question, answers))]
     names = [name for name in metrics if name in SCORES]

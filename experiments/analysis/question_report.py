@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from corpora.kinds import ANSWER_TYPES, CHOICE, NO, YES, answer_type, contains_answer
+from corpora.kinds import ANSWER_TYPES, CHOICE, NO, YES, answer_type, contains_answer, states
 from experiments.analysis.closed_book import ALL, OTHER, SCORES, ClosedBook, closed_books, row_kind
 from optimizers.distill.leakage import gold_of
 from signatures.common.errors import UserError
@@ -181,13 +181,13 @@ def _gold(questions: "Iterable[Question]", passages: "Mapping[str, Passage]") ->
     """Return how many questions have an answer that could stand in known gold passages, and where it does not."""
     read, without = 0, []
     for each in questions:
-        golds = [text for text in map(normalize_answer, each.answers) if text]
+        golds = [text for text in each.answers if normalize_answer(text)]
         ids = dict.fromkeys(gold_of(each))
-        if not ids or not golds or golds[0] in (YES, NO) or not all(id in passages for id in ids):
+        if not ids or not golds or normalize_answer(golds[0]) in (YES, NO) or not all(id in passages for id in ids):
             continue
         read += 1
-        texts = [f" {normalize_answer(f'{passages[id].title} {passages[id].text}')} " for id in ids]
-        if not any(f" {gold} " in text for gold in golds for text in texts):
+        texts = [f"{passages[id].title} {passages[id].text}" for id in ids]
+        if not any(states(text, gold) for gold in golds for text in texts):
             without.append(each.id)
     return read, without
 

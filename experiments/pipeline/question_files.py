@@ -52,8 +52,9 @@ def _read(
         return setup.open_questions(given), _corpus(passages) if passages else None
     file = expanded(given)
     if dataset is None:
-        beside = passages or file.parent / "passages.jsonl"
-        return read_questions(file), _corpus(beside) if passages or beside.is_file() else None
+        names = ("passages.jsonl", "passages.jsonl.gz", "passages.jsonl.zst")
+        corpus = passages or next((path for name in names if (path := file.parent / name).is_file()), None)
+        return read_questions(file), None if corpus is None else _corpus(corpus)
     from corpora.datasets.convert import convert
 
     with tempfile.TemporaryDirectory() as folder:

@@ -19,6 +19,7 @@ from optimizers.evaluating import Outcome
 from optimizers.replay.memory import MemberLog, Memory, Place, placed_members, read_members, read_place
 from optimizers.replay.names import BRANCHES, REPLIES
 from optimizers.replay.trees import DecisionStep, Inconsistent, Leaf, Tree, grown, leaves_of
+from programs.artifacts.loading import EARLIER_KNOBS
 from programs.artifacts.state import KINDS, program_name
 from programs.catalog import PROGRAMS, known_program
 from programs.parts.gates import gates_of, replayable_knobs
@@ -65,7 +66,7 @@ class Record:
     def __init__(self, run: Json, program: dspy.Module | type[dspy.Module] | None = None):
         self.run = run
         self.name: str = run["program"]["name"]
-        self.knobs: dict[str, Any] = dict(run["program"]["knobs"])
+        self.knobs: dict[str, Any] = {**EARLIER_KNOBS.get(self.name, {}), **run["program"]["knobs"]}
         self.base: dict[str, Any] = {}
         found = _known(self.name) if program is None else program
         if isinstance(program, dspy.Module) and (other := program_name(program)) != self.name:

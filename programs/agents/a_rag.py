@@ -281,17 +281,33 @@ class _GuidedTools(GuidedLoop):
     def reads(self) -> list[Passage]:
         return [each for each in self.found if each.id not in self.sentences] or self.found
 
+    def queries(self) -> list[str]:
+        return [hop.question for hop in self.hops if hop.verdict != READ]
+
+    def details(self) -> dict[str, Any]:
+        read = deduplicate(each for hop in self.hops if hop.verdict == READ for each in self._named(hop.passage_ids))
+        return {"read": [each.id for each in read], "forced": self.turns[-1].action != FINISH}
+
+    def _named(self, ids: Sequence[str]) -> list[Passage]:
+        return [each for each in self.found if each.id in ids]
+
     def act(self, turn: Turn) -> Hop | None:
         if turn.action == READ:
             asked = {int(number) for number in re.findall(r"\d{1,6}", turn.argument)}
             found = [each for place, each in enumerate(self.found, start=1) if place in asked]
-            if not any(self.sentences.pop(each.id, None) for each in found):
+            opened = [self.sentences.pop(each.id, None) for each in found]
+            if not any(opened):
                 return None
         else:
             fixed = self.fixed if not self.hops or self.program.retrieve is None else None
             snippets = self.program.snippets(turn, fixed)
             found, known = [each for each, _ in snippets], {each.id for each in self.found}
-            self.sentences |= {each.id: text for each, text in snippets if each.id not in known and text != each.text}
+            for each, text in snippets:
+                before = self.sentences.get(each.id)
+                if before is not None and text not in before:
+                    self.sentences[each.id] = f"{before} ... {text}"
+                elif each.id not in known and text != each.text:
+                    self.sentences[each.id] = text
             self.found = deduplicate([*self.found, *found])
         return Hop(question=turn.argument, answer="", passage_ids=[each.id for each in found], verdict=turn.action)
 

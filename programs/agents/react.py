@@ -184,8 +184,20 @@ class _GuidedSteps(GuidedLoop):
     sentences: tuple[Passage, ...] = ()
 
     def allowed(self) -> tuple[str, ...]:
-        hidden = any(len(split_sentences(each.text)) > self.program.sentences for each in self.page.passages)
+        hidden = any(each.text for each in self.page.passages)
         return (SEARCH, LOOKUP, FINISH) if hidden else super().allowed()
+
+    def queries(self) -> list[str]:
+        return [hop.question for hop in self.hops if hop.verdict == SEARCHED]
+
+    def is_new(self, turn: Turn) -> bool:
+        # The same lookup again shows the next sentence; where there is none, it cannot be done.
+        return bool(turn.argument.strip()) if turn.action == LOOKUP else super().is_new(turn)
+
+    def _hidden(self, passage: Passage) -> Passage:
+        """Return a passage with the sentences alone that a search does not show."""
+        rest = split_sentences(passage.text)[self.program.sentences :]
+        return passage.model_copy(update={"text": " ".join(rest)})
 
     def shown(self) -> list[Passage]:
         return [*self.program.first_sentences(self.found), *self.sentences]
@@ -193,7 +205,7 @@ class _GuidedSteps(GuidedLoop):
     def act(self, turn: Turn) -> Hop | None:
         if turn.action == SEARCH:
             found = self.search(turn.argument)
-            self.page = Page(tuple(found)) if found else self.page
+            self.page = Page(tuple(map(self._hidden, found))) if found else self.page
             return _hop(turn, SEARCHED, found)
         self.page, holder, sentence, _ = self.page.look_up(turn.argument)
         if holder is None:

@@ -184,6 +184,9 @@ class _GuidedReasoning(GuidedLoop):
         information = self.program.read_documents(turn, self.turns, passages)
         return Hop(question=turn.argument, answer=information, passage_ids=[passage.id for passage in passages])
 
+    def results(self, hop: Hop) -> tuple[str, ...]:
+        return (hop.answer or _NOTHING_HELPS,)
+
     def shown(self) -> list[Passage]:
         told = [Passage(id=hop.question, title=hop.question, text=hop.answer) for hop in self.hops if hop.answer]
         return told or self.found

@@ -12,11 +12,15 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal, get_args, get_origin
 
-_LINE = re.compile(r"^\W*(thought|action|answer|final answer)(?:\s+\d+)?\W*?[:：]\s*", re.IGNORECASE)
-_CALL = re.compile(r"^\W*([a-z][a-z _-]{1,20}?)\s*([\[(（【:：])(.*)", re.IGNORECASE | re.DOTALL)
+_LINE = re.compile(
+    r"^\W*(thought|action input|action|input|query|final answer|answer)(?:\s+\d+)?\W*?[:：]\s*", re.IGNORECASE
+)
+_CALL = re.compile(r"^\W*(?:\d+[.)]\s*)?([a-z][a-z _-]{1,20}?)\s*([\[(（【:：])(.*)", re.IGNORECASE | re.DOTALL)
 _CLOSING = {"[": "]", "(": ")", "（": "）", "【": "】"}
 _EDGES = " \t\n\"'`*_“”‘’「」"
 _LONGEST = 2000  # characters of an action; nothing longer is one
+_INPUTS = ("action input", "input", "query")
+_ANSWERS = ("final answer", "answer")
 _NAMES = {
     "search": ("retrieve", "query", "google", "wikipedia", "semantic search"),
     "lookup": ("look up", "find"),
@@ -47,7 +51,8 @@ def with_action(raw: dict[str, Any], completion: str, options: Sequence[str], na
         raw = _written(completion, options)
     if not isinstance(raw.get("action"), str):
         return raw
-    name, argument = _called(raw["action"], options)
+    label = _LINE.match(raw["action"])
+    name, argument, _ = _called(raw["action"][label.end() :] if label else raw["action"], options)
     if name is None:
         return raw
     thought = {"thought": ""} if "thought" in names else {}
@@ -55,32 +60,57 @@ def with_action(raw: dict[str, Any], completion: str, options: Sequence[str], na
 
 
 def _written(completion: str, options: Sequence[str]) -> dict[str, Any]:
-    """Return thought, action and argument of a reply in plain text: its first action; none if it has none."""
-    thought: list[str] = []
-    for line in completion.splitlines():
-        label, said = _LINE.match(line), line
-        if label:
-            said = line[label.end() :]
-            named = label[1].casefold()
-            if named.endswith("answer") and "finish" in options:
-                return {"thought": " ".join(thought), "action": "finish", "argument": said.strip(_EDGES)}
-        name, argument = _called(said, options)
-        # A line of a thought may begin with the name of an action; without a label only brackets make it one.
-        if name and (argument or label) and (label or re.search(r"[\[(（【]", said)):
-            return {"thought": " ".join(thought), "action": name, "argument": argument}
-        if said.strip():
-            thought.append(said.strip())
-    return {}
+    """Return thought, action and argument of a reply in plain text; empty if it has no action.
+
+    The first line labelled as an action counts, else a line that is a call in brackets and nothing else, else one that
+    is labelled as the answer. Nothing in a thought is an action.
+    """
+    lines = completion.splitlines()
+    labels = [_LINE.match(line) for line in lines]
+    kinds = [label[1].casefold() if label else "" for label in labels]
+    said = [line[label.end() :] if label else line for line, label in zip(lines, labels, strict=True)]
+    found = [_called(text, options) for text in said]
+    stated = (place for place, kind in enumerate(kinds) if kind == "action" and found[place][0])
+    called = (place for place, kind in enumerate(kinds) if not kind and found[place][0] and found[place][2])
+    place = next(iter((*stated, *called)), None)
+    if place is not None:
+        name, argument, _ = found[place]
+        follows = said[place + 1].strip(_EDGES) if (*kinds, "")[place + 1] in _INPUTS else ""
+        argument = argument or follows
+    else:
+        place = next((place for place, kind in enumerate(kinds) if kind in _ANSWERS), None)
+        if place is None or "finish" not in options:
+            return {}
+        name, argument = "finish", said[place].strip(_EDGES)
+    thought = [said[before].strip() for before in range(place) if kinds[before] in ("", "thought")]
+    return {"thought": " ".join(filter(None, thought)), "action": name, "argument": argument}
 
 
-def _called(text: str, options: Sequence[str]) -> tuple[str | None, str]:
-    """Return the action that a text names, None if it names none, and the argument behind it."""
-    call = _CALL.match(text) if len(text) <= _LONGEST else None
-    name, argument = (call[1], call[3]) if call else (text, "")
-    if call and (closing := _CLOSING.get(call[2])) and closing in argument:
-        argument = argument[: argument.rindex(closing)]
+def _called(text: str, options: Sequence[str]) -> tuple[str | None, str, bool]:
+    """Return the action that a text names, None if it names none, the argument, and if a bracket around it ends all.
+
+    Only the first line counts: what LMs write behind it are results that they made up.
+    """
+    line = text.strip().partition("\n")[0]
+    call = _CALL.match(line) if len(line) <= _LONGEST else None
+    name, opening, argument = (call[1], call[2], call[3]) if call else (line, "", "")
+    whole = False
+    if closing := _CLOSING.get(opening):
+        end = _end(argument, opening, closing)
+        whole = not argument[end + 1 :].strip(_EDGES + ".")
+        argument = argument[:end]
     word = re.sub(r"[\s_-]+", " ", name.strip(_EDGES + ".")).casefold()
     for option in options:
         if word == option or word in _NAMES.get(option, ()):
-            return option, argument.strip(_EDGES)
-    return None, ""
+            return option, argument.strip(_EDGES), whole
+    return None, "", False
+
+
+def _end(text: str, opening: str, closing: str) -> int:
+    """Return the place of the bracket that closes the one before a text; its length if none does."""
+    depth = 1
+    for place, sign in enumerate(text):
+        depth += (sign == opening) - (sign == closing)
+        if not depth:
+            return place
+    return len(text)

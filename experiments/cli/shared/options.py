@@ -267,7 +267,9 @@ def pairs(
         try:
             if not (equals and name and value.strip()):
                 raise ValueError(text)
-            parsed = value if value_type is str else float(value) if value_type is float else parsed_value(value)
+            parsed = value if value_type is str else float(value) if value_type is float else _given_value(value)
+        except UserError:
+            raise
         except ValueError:
             raise UserError(f"{flag} takes {form[0]}, got {text!r}. Example: {flag} {form[1]}.") from None
         if name in found and value_type is str:
@@ -276,19 +278,24 @@ def pairs(
     return found
 
 
-def parsed_value(text: str) -> Any:
-    """Return a value that is JSON (3, 0.5, true) parsed, any other as it is; of @FILE, the text of the file.
+def _given_value(text: str) -> Any:
+    """Return a value as it is typed: of @FILE, the text of the file without a line break at its end; else parsed.
 
     Raises:
         UserError: The file cannot be read.
     """
-    if text.startswith("@") and len(text) > 1:
-        from signatures.common.strict_json import read_limited
+    if not text.startswith("@") or len(text) == 1:
+        return parsed_value(text)
+    from signatures.common.strict_json import read_limited
 
-        try:
-            return read_limited(Path(text[1:]).expanduser(), 65_536).decode().strip()
-        except (OSError, ValueError) as error:
-            raise UserError(f"Cannot read the value in {text[1:]!r}: {error}. @FILE names a text file.") from None
+    try:
+        return read_limited(Path(text[1:]).expanduser(), 65_536).decode().rstrip("\r\n")
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UserError(f"Cannot read the value in {text[1:]!r}: {error}. @FILE names a text file.") from None
+
+
+def parsed_value(text: str) -> Any:
+    """Return a value that is JSON (3, 0.5, true) parsed, any other as it is."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:

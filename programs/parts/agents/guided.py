@@ -66,6 +66,18 @@ class GuidedLoop:
         """Return the passages that the reader is given."""
         return self.found
 
+    def queries(self) -> list[str]:
+        """Return what was searched for."""
+        return [hop.question for hop in self.hops]
+
+    def results(self, hop: Hop) -> tuple[str, ...]:
+        """Return what a transcript says of a hop; empty where no call is shown one."""
+        return ()
+
+    def details(self) -> dict[str, Any]:
+        """Return what the prediction records besides the number of turns."""
+        return {}
+
     def act(self, turn: Turn) -> Hop | None:
         """Do an action other than to finish; return its hop, None if it cannot be done."""
         return Hop(question=turn.argument, answer="", passage_ids=[each.id for each in self.search(turn.argument)])
@@ -81,8 +93,9 @@ class GuidedLoop:
         """Return the prediction; `invalid` and `count` name what the agent calls these two of its `details`."""
         turn, own, stop_reason, reply = Turn(action=SEARCH, argument=self.question), "", CAP, None
         while True:
-            hop = self.act(turn) if self._is_new(turn) else None
-            self.turns.append(turn)
+            # The question is searched for whatever it looks like.
+            hop = self.act(turn) if not self.turns or self.is_new(turn) else None
+            self.turns.append(turn if hop is None else turn._replace(results=self.results(hop)))
             if hop is None:
                 stop_reason = REPEATED if reply else UNPARSEABLE
                 drop_from_trace(reply)
@@ -96,7 +109,7 @@ class GuidedLoop:
                 self.turns.append(turn)
                 break
         answer = self._answer(own, reply)
-        details = {count: len(self.turns), invalid: int(stop_reason in (REPEATED, UNPARSEABLE))}
+        details = {count: len(self.turns), invalid: int(stop_reason in (REPEATED, UNPARSEABLE)), **self.details()}
         return make_prediction(
             answer,
             stop_reason=stop_reason,
@@ -109,7 +122,7 @@ class GuidedLoop:
     def _ask(self) -> tuple[Turn, dspy.Prediction | None]:
         """Return the next turn and its reply, None if that is unparseable."""
         predictor = self.program.guiding
-        asked = {"question": self.question, "searched": [hop.question for hop in self.hops]}
+        asked = {"question": self.question, "searched": self.queries()}
         signature = allowing(predictor.signature, self.allowed())
         reply = try_predict(predictor, signature=signature, passages=self.shown(), **asked)
         if reply is None:
@@ -117,7 +130,7 @@ class GuidedLoop:
         argument = reply.answer if reply.action == FINISH else reply.query
         return Turn(reply.thought, reply.action, argument.strip()), reply
 
-    def _is_new(self, turn: Turn) -> bool:
+    def is_new(self, turn: Turn) -> bool:
         """Return whether an action names something to act with that is neither a repeat nor an echo of the prompt."""
         if turn.action in ("", FINISH) or is_no_item(turn.argument):
             return False
@@ -133,7 +146,10 @@ class GuidedLoop:
         read: Sequence[Passage] = self.reads()
         if not read or (own and self.program.reader != PASSAGES):
             return own
-        answer = answer_in(try_predict(self.program.reading, passages=list(read), question=self.question)) or own
+        said = try_predict(self.program.reading, passages=list(read), question=self.question)
+        if not answer_in(said):
+            drop_from_trace(said)  # nor must one that declines
+        answer = answer_in(said) or own
         if own and same_words(answer) != same_words(own):
             drop_from_trace(reply)  # a reply that finishes with another answer must not become a demo
         return answer

@@ -171,6 +171,8 @@ def final_answer(
     elif program.reader == PASSAGES and read:
         reply = try_predict(program.reading, question=question, passages=list(read))
     answer = answer_in(reply) or own.strip()
+    if own.strip() and not answer_in(reply):
+        drop_from_trace(reply)  # a reply that declines, where the agent's own answer holds, must not become a demo
     if finish is not None and same_words(answer) != same_words(own):
         drop_from_trace(finish)  # a reply that finishes with another answer must not become a demo
     return answer

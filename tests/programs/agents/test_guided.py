@@ -130,3 +130,50 @@ def test_search_o1_shows_what_was_extracted(replies, shelf):
     (shown,) = [prompt for prompt in engine.prompts if "searched ##" in prompt]
     assert block(shown, "passages") == "[1] Who was it?: Ansa Merrow is the harbour master."
     assert result.hops[0].answer == "Ansa Merrow is the harbour master."
+
+
+@pytest.mark.parametrize("cls", AGENTS)
+def test_the_question_is_searched_for_whatever_it_looks_like(cls, replies):
+    replies(do("finish", answer="Fog"), other=others())
+    library = story.Library(**{"The mayor was born in:": [story.QUILLON]})
+    assert small(cls, library)("The mayor was born in:").answer == "Tren"
+
+
+def test_several_passages_are_opened_by_one_action(replies):
+    other = LONG.model_copy(update={"id": "o", "title": "Other"})
+    library = story.Library(**{"Who was it?": [LONG, other]})
+    engine = replies(do("read", "1, 2"), do("finish", answer="Fog"), other=others())
+    result = small(ARAG, library)("Who was it?")
+    assert block(engine.prompts[1], "passages").count("Sentence 8") == 2
+    assert result.details["read"] == ["q", "o"]
+
+
+def test_a_search_shows_further_sentences_of_a_passage_found_before(replies):
+    library = story.Library(**{"Who was it?": [LONG], "Ansa": [LONG]})
+    engine = replies(do("keywords", "Ansa"), do("finish", answer="Fog"), other=others())
+    small(ARAG, library)("Who was it?")
+    assert ["Ansa rules" in prompt for prompt in engine.prompts[:2]] == [False, True]
+
+
+def test_the_same_lookup_again_shows_the_next_hidden_sentence(replies):
+    page = story.page("q", "Quillon", "Fog one. Fog two. Fog three. Fog four. Fog five. Fog six. Fog seven.")
+    lookup = do("lookup", "fog")
+    engine = replies(lookup, lookup, lookup, other=others())
+    result = small(ReAct, story.Library(**{"Who was it?": [page]}))("Who was it?")
+    assert [hop.evidence for hop in result.hops[1:]] == ["Fog six.", "Fog seven."]
+    assert (result.stop_reason, block(engine.prompts[1], "searched")) == ("repeated", "- Who was it?")
+
+
+def test_the_next_extraction_sees_what_was_extracted_before(replies, shelf):
+    engine = replies(do("search", "Ansa Merrow"), do("finish", answer="Fog"), other=others())
+    small(SearchO1, shelf)("Who was it?")
+    second = [prompt for prompt in engine.prompts if "## transcript ##" in prompt][1]
+    assert "Result 1: Ansa Merrow is the harbour master." in second
+
+
+@pytest.mark.parametrize("cls", AGENTS)
+def test_a_reader_that_declines_is_no_demonstration(cls, replies, shelf):
+    replies(do("finish", answer="Fog"), other=others("unknown"))
+    result, trace = traced(small(cls, shelf), "Who was it?")
+    assert result.answer == "Fog"
+    assert all(output.get("answer") != "unknown" for _, _, output in trace)
