@@ -40,7 +40,7 @@ CLAIMS = {
         better=Arm("react", cases=bridges),
         worse=Arm("cot", cases=bridges),
         n=60,
-        mutations={"results are not seen": replaced(react.ReAct, "_shown", lambda *given: ())},
+        mutations={"results are not seen": replaced(react.ReAct, "first_sentences", lambda *given: [])},
         elsewhere=True,
     ),
     "extracting": claims.Claim(
