@@ -64,7 +64,7 @@ def connection():
 @pytest.mark.parametrize(("name", "knobs", "shown"), [("rag", {"k": 2}, 2), ("standard", {}, 3)])
 def test_rows_say_exactly_what_running_the_cascade_does(name, knobs, shown, before, tmp_path):
     asked, retrieve, link = toy.questions(40), Scored(), connection()
-    cheap, dear = build(name, retrieve, **knobs), build("multihop", retrieve)
+    cheap, dear = build(name, retrieve, **knobs), build("multihop", retrieve, k=2)
     threshold = 0.5 if before else THRESHOLD
     live = Cascade(cheap, dear, weights=WEIGHTS, threshold=threshold, before=before)
     programs = {"cheap": cheap, "dear": dear, "live": live}

@@ -144,6 +144,7 @@ def prepare(page: str, world: Path) -> None:
         for folder in ("hotpot", "hotpot-dev"):
             Path("data", folder).mkdir(parents=True)
             shutil.copy("passages.jsonl", f"data/{folder}/passages.jsonl")
+            shutil.copy("train.jsonl", f"data/{folder}/questions.jsonl")
     elif page == "corpora/index/README.md":
         few = ["id1", "id2", "id3", "id4"]
         write("few.jsonl", [{"id": name, "title": name, "text": f"{name} is a passage."} for name in few])
