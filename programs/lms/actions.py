@@ -4,8 +4,7 @@
     Action 1: Search[harbour master of Quillon]
 
 `Search[x]` and `search: x` are the action with its argument, in a reply without fields or as the value of the field
-`action`. Other names that LMs are used to are understood (`finish` for `final answer`). A thought may be missing, and
-an argument, which the agent itself then refuses.
+`action`. Other names that LMs are used to are understood (`finish` for `final answer`). A thought may be missing.
 """
 
 import re
@@ -56,7 +55,9 @@ def with_action(raw: dict[str, Any], completion: str, options: Sequence[str], na
     if name is None:
         return raw
     thought = {"thought": ""} if "thought" in names else {}
-    return {**thought, **raw, "action": name, "argument": raw.get("argument") or argument}
+    # A reply that ends before its argument was cut off, and stays unparseable.
+    given = {"argument": raw.get("argument") or argument} if argument or "argument" in raw else {}
+    return {**thought, **raw, "action": name, **given}
 
 
 def _written(completion: str, options: Sequence[str]) -> dict[str, Any]:

@@ -58,7 +58,10 @@ def test_an_action_with_its_argument_and_other_names_are_read_in_fields(action, 
     assert read(ChatForm, text) == ("", *expected)  # the thought is missing
 
 
-@pytest.mark.parametrize("text", ["Search is needed here.", "I will think about it.", "Action 1: Dance[tango]", ""])
+@pytest.mark.parametrize(
+    "text",
+    ["[[ ## action ## ]]\nsearch", "Search is needed here.", "I will think about it.", "Action 1: Dance[tango]", ""],
+)
 def test_what_names_no_action_is_unparseable(text):
     with pytest.raises(AdapterParseError):
         ChatForm().parse(TakeStep, text)
