@@ -1,7 +1,7 @@
 """What answers score that nobody had to read anything for: the most frequent answer, and chance between two choices."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -86,6 +86,11 @@ def _guess(score: _Score, pair: tuple[str, str], answers: Sequence[str]) -> floa
     return sum(score(choice, answers) or 0.0 for choice in pair) / len(pair)
 
 
+def main_score(names: Container[str]) -> str | None:
+    """Return the metric that a program is judged by: the first F1 among these, else exact match; None without both."""
+    return next((name for name in (*list(SCORES)[1:], "em") if name in names), None)
+
+
 def row_kind(row: Mapping[str, Any]) -> str | None:
     """Return the kind of the question of a row; None if it is not known."""
     return kind_of(row.get("type"), (row.get("about") or {}).get("kind"))
@@ -132,7 +137,7 @@ def explained(books: Mapping[str, ClosedBook], means: Mapping[str, Mapping[str, 
     """
     found = []
     for group, book in books.items():
-        name = next((name for name in (*list(SCORES)[1:], "em") if name in means.get(group, {})), None)
+        name = main_score(means.get(group, {}))
         if name is None or (low := means[group][name].low) is None:
             continue
         score, what = book.best(name)

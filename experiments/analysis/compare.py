@@ -13,6 +13,7 @@ from experiments.analysis.closed_book import (
     by_kind,
     closed_books,
     explained,
+    main_score,
     reads_nothing,
     row_kind,
 )
@@ -525,7 +526,7 @@ def _unread(
         means = {group: {name: lines[place].mean for name, lines in of.items()} for group, of in groups.items()}
         if not _reads_nothing(run):
             found += [f"{run.label}: {text}" for text in explained(books, means)]
-    name = next((name for name in (*list(SCORES)[1:], "em") if name in metrics), None)
+    name = main_score(metrics)
     unread = [run for run in runs if _reads_nothing(run)]
     if name is None or not unread or len(unread) == len(runs):
         return found

@@ -23,7 +23,7 @@ from typing import Annotated, Any, NamedTuple
 
 import dspy
 
-from programs.parts.agents.guided import FINISH, GUIDED, GuidedLoop, guided_predictors
+from programs.parts.agents.guided import FIELDS, FINISH, GUIDED, GuidedLoop, guided_predictors
 from programs.parts.agents.transcript import (
     OWN,
     PASSAGES,
@@ -54,7 +54,7 @@ from signatures.text_words import text_words
 from signatures.types import Hop, Passage, Retriever
 
 KEYWORDS, SEARCH, READ = "keywords", "search", "read"
-FIELDS, NATIVE = "fields", "native"
+NATIVE = "native"
 _INVALID = "This was no valid action: keywords, search, read with numbers of passages, or finish with the answer."
 _NO_CALL = "This was neither a call nor an answer."
 _NOTHING_TO_CALL_WITH = "The call names nothing to look for, or no number of a passage."
@@ -285,11 +285,8 @@ class _GuidedTools(GuidedLoop):
         return [hop.question for hop in self.hops if hop.verdict != READ]
 
     def details(self) -> dict[str, Any]:
-        read = deduplicate(each for hop in self.hops if hop.verdict == READ for each in self._named(hop.passage_ids))
-        return {"read": [each.id for each in read], "forced": self.turns[-1].action != FINISH}
-
-    def _named(self, ids: Sequence[str]) -> list[Passage]:
-        return [each for each in self.found if each.id in ids]
+        read = dict.fromkeys(id for hop in self.hops if hop.verdict == READ for id in hop.passage_ids)
+        return {"read": list(read), "forced": self.turns[-1].action != FINISH}
 
     def act(self, turn: Turn) -> Hop | None:
         if turn.action == READ:
@@ -299,8 +296,7 @@ class _GuidedTools(GuidedLoop):
             if not any(opened):
                 return None
         else:
-            fixed = self.fixed if not self.hops or self.program.retrieve is None else None
-            snippets = self.program.snippets(turn, fixed)
+            snippets = self.program.snippets(turn, self.given())
             found, known = [each for each, _ in snippets], {each.id for each in self.found}
             for each, text in snippets:
                 before = self.sentences.get(each.id)

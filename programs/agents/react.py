@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple
 
 import dspy
 
-from programs.parts.agents.guided import FINISH, GUIDED, SEARCH, GuidedLoop, guided_predictors
+from programs.parts.agents.guided import FIELDS, FINISH, GUIDED, SEARCH, GuidedLoop, guided_predictors
 from programs.parts.agents.transcript import (
     EXTRACT,
     OWN,
@@ -36,7 +36,7 @@ from signatures.agents.react import TakeStep
 from signatures.text import split_sentences
 from signatures.types import Hop, Passage, Retriever
 
-FIELDS, LOOKUP = "fields", "lookup"
+LOOKUP = "lookup"
 SEARCHED, LOOKED_UP = "searched", "looked up"
 _INVALID = "This was no valid action: search, lookup or finish, each with its argument."
 _NOTHING_FOUND = "Nothing was found. Search for something else."

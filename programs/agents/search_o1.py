@@ -26,7 +26,7 @@ from typing import Annotated, Any
 
 import dspy
 
-from programs.parts.agents.guided import GUIDED, GuidedLoop, guided_predictors
+from programs.parts.agents.guided import FIELDS, GUIDED, GuidedLoop, guided_predictors
 from programs.parts.agents.transcript import (
     EXTRACT,
     OWN,
@@ -50,7 +50,6 @@ _NOTHING_HELPS = "Nothing helpful was found."
 _SEARCHED_BEFORE = "This was searched for before: go by the earlier result."
 _NO_MORE_SEARCHES = "All searches are used up: reason on without."
 _INVALID = "This was no valid action: search with a query, or finish with the answer."
-FIELDS = "fields"
 _LAST_LINES, _ALL_LINES = 4, 5  # of the reasoning, as the public code shortens it
 
 

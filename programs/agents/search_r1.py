@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import dspy
 
-from programs.parts.agents.guided import GUIDED, GuidedLoop, guided_predictors
+from programs.parts.agents.guided import FIELDS, GUIDED, GuidedLoop, guided_predictors
 from programs.parts.agents.transcript import (
     ANSWER,
     EXTRACT,
@@ -41,7 +41,7 @@ from programs.parts.prediction import CAP, FINISHED, drop_from_trace, retrieve_p
 from signatures.agents.search_r1 import ContinueWithTags, SearchOrAnswer
 from signatures.types import Hop, Passage, Retriever
 
-FIELDS, TAGS = "fields", "tags"
+TAGS = "tags"
 _INVALID = "This was no valid action. Search with a query if something is missing, or finish with the answer."
 _INVALID_TAGS = (  # in the first person, as the LM's own text goes on
     "That was no valid action. To search, I write the query between <search> and </search>; to finish, I write the "

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 _LINE = re.compile(
     r"^\W*(thought|action input|action|input|query|final answer|answer)(?:\s+\d+)?\W*?[:：]\s*", re.IGNORECASE
 )
-_CALL = re.compile(r"^\W*(?:\d+[.)]\s*)?([a-z][a-z _-]{1,20}?)\s*([\[(（【:：])(.*)", re.IGNORECASE | re.DOTALL)
+_CALL = re.compile(r"^\W*(?:\d+[.)]\s*)?([a-z][a-z _-]{1,20}?)\s*([\[(（【:：])(.*)", re.IGNORECASE)
 _CLOSING = {"[": "]", "(": ")", "（": "）", "【": "】"}
 _EDGES = " \t\n\"'`*_“”‘’「」"
 _LONGEST = 2000  # characters of an action; nothing longer is one

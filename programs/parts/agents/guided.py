@@ -30,7 +30,7 @@ from signatures.reading import ReadAnswer
 from signatures.text_words import same_words
 from signatures.types import Hop, Passage
 
-GUIDED = "guided"
+FIELDS, GUIDED = "fields", "guided"
 SEARCH, FINISH = "search", "finish"
 
 
@@ -82,10 +82,13 @@ class GuidedLoop:
         """Do an action other than to finish; return its hop, None if it cannot be done."""
         return Hop(question=turn.argument, answer="", passage_ids=[each.id for each in self.search(turn.argument)])
 
+    def given(self) -> list[Passage] | None:
+        """Return the fixed passages that the next search finds; None if it asks the retriever."""
+        return self.fixed if not self.hops or self.program.retrieve is None else None
+
     def search(self, query: str) -> list[Passage]:
         """Return what a query finds, which joins the passages found."""
-        fixed = self.fixed if not self.hops or self.program.retrieve is None else None
-        passages = retrieve_passages(self.program, query, self.program.k, fixed=fixed)
+        passages = retrieve_passages(self.program, query, self.program.k, fixed=self.given())
         self.found = deduplicate([*self.found, *passages])
         return passages
 
