@@ -1,8 +1,5 @@
 """`verihop distill train`: train a small LM on examples."""
 
-import shlex
-import sys
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -84,11 +81,17 @@ class ProgramValidation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOutput(options.Output):
+class TrainingFolder(options.Output):
     """Where the weights are written, and what is printed."""
 
     out: Annotated[Path, Field("Folder for the adapter or weights.", "--out -o")]
     resume: options.Resume = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOutput(TrainingFolder):
+    """The same, and an estimate instead."""
+
     estimate: Annotated[bool, Field("Print how long it takes, and stop.", "--estimate")] = False
 
 
@@ -104,78 +107,33 @@ def train(
     output: TrainOutput,
 ) -> None:
     """Train a small LM on examples: LoRA or full, resumable, on CPU or GPU."""
-    from experiments.pipeline.progress import TrainingProgress
-    from experiments.pipeline.training.program_scores import METRICS
-    from optimizers.distill.training.data import encode_examples, open_examples
+    from experiments.pipeline.training.opened import open_training
     from optimizers.distill.training.estimate import estimate
-    from optimizers.distill.training.lm.base_model import load_base, require_packages, why_not_served
-    from optimizers.distill.training.results import NONE_HELD_BACK
-    from optimizers.distill.training.scoring import all_scores, check_metric, reply_scores
-    from optimizers.distill.training.train import Training
 
-    asked = by_program.scores(measuring.keep_best)
-    settings = make_settings(**vars(method), **vars(schedule), **vars(machine), **vars(measuring))
-    opened = open_examples(examples, settings)
-    of_program = METRICS if asked is not None else ()
-    if settings.keep_best:
-        check_metric(settings.keep_best, opened.held_back, answering.metric_examples, of_program)
-    require_packages()
-    evaluated: dict[str, Any] = {"metric_examples": answering.metric_examples}
-    if asked is not None:
-        described, notes = asked.open()
-        evaluated |= described
-        for text in notes:
-            note(f"Note: {text}")
-    if asked is None and not opened.held_back:
-        note(f"Note: nothing will be measured: {NONE_HELD_BACK}")
-    if not output.quiet:
-        note(f"Loading {settings.base} ...")
-    base = load_base(settings.base)
-    data = encode_examples(opened, base.tokenizer, settings)
-    if data.left_out:
-        lost = ", ".join(f"{count} of {skill}" for skill, count in data.left_out.items())
-        note(f"Longer than {settings.max_tokens} tokens and left out: {lost}.")
-    unserved = why_not_served(base)
-    if asked is not None:
-        if unserved:
-            raise UserError(f"{settings.base!r} cannot be asked by a program: omit it, or train another LM. {unserved}")
-        asked.check(data.train_examples)
-    if settings.keep_best:  # of the validation examples, those that are too long are left out
-        check_metric(settings.keep_best, data.validation_examples, answering.metric_examples, of_program)
-    training = Training(base, data, settings, output.out, evaluated=evaluated)
-    replies = answering.metric_examples and data.validation
-    scores = [reply_scores(training.student, data, answering.metric_examples)] if replies else []
-    scores += [asked] if asked is not None else []
-    training.evaluate = all_scores(*scores) if scores else None
-    if unserved and not output.quiet:
-        note(f"Note: it can be trained, but --lm embedded:{output.out} will not serve it. {unserved}")
+    opened = open_training(
+        examples,
+        make_settings(**vars(method), **vars(schedule), **vars(machine), **vars(measuring)),
+        output.out,
+        metric_examples=answering.metric_examples,
+        asked=[asked] if (asked := by_program.scores(measuring.keep_best)) else [],
+        note=note,
+        quiet=output.quiet,
+    )
     if output.estimate or not (output.quiet or output.resume):
-        size = estimate(training)
+        size = estimate(opened.training)
         if output.estimate:
             emit(asdict(size)) if output.as_json else say(str(size))
             return
         note(str(size))
-    with resumable(), TrainingProgress(training, shown=not output.quiet, asked=str(asked or "")) as progress:
-        training.before_measuring = progress.measuring
-        description = training.run(resume=output.resume, report=progress.add, about=_about())
+    with resumable():
+        description = opened.run(resume=output.resume, shown=not output.quiet)
     if output.as_json:
         emit(description)
         return
     _print(description, output.out)
-    if not unserved:
-        trained = output.out / description["best"]["folder"] if settings.keep_best else output.out
+    if not opened.unserved:
+        trained = output.out / description["best"]["folder"] if measuring.keep_best else output.out
         next_step(asking(by_program.program or "rag", lm=f"embedded:{trained}", index=by_program.index))
-
-
-def _about() -> dict[str, Any]:
-    from experiments.runs.config import portable
-    from experiments.runs.files import git_revision
-
-    return {
-        "command": shlex.join(portable(["verihop", *sys.argv[1:]])),
-        "revision": git_revision(),
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
 
 
 def _print(description: dict[str, Any], output: Path) -> None:

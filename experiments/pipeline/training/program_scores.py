@@ -38,15 +38,25 @@ class ProgramScores:
         config: The program; what it does not name is chosen as for the embedded LM.
         questions: Questions with answers that nothing is trained on.
         threads: Questions in progress at a time.
+        name: Of the questions, where several sets are asked; part of the names of the values.
     """
 
     config: "ProgramSpec"
     questions: "Sequence[Question]"
     threads: int = 8
+    name: str = ""
 
     def __str__(self) -> str:
         """Return what is asked, for a line of progress."""
-        return f"{self.config.program} is asked {len(self.questions)} questions"
+        return f"{self.config.program} is asked {len(self.questions)} questions{self.name and f' of {self.name}'}"
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of the values: `program_em` and `program_f1`, with the name of the questions in brackets."""
+        return tuple(map(self._named, METRICS))
+
+    def _named(self, metric: str) -> str:
+        return f"{metric}[{self.name}]" if self.name else metric
 
     def __call__(self, folder: Path) -> dict[str, float]:
         """Return `program_em`, `program_f1` and `program_errors` of the weights in a folder, each in [0, 1].
@@ -68,8 +78,8 @@ class ProgramScores:
                 lm.close()
             if summary.errors:
                 self._tell(run, summary.errors)
-        scores = {name: summary.metrics[metric].mean or 0.0 for name, metric in METRICS.items()}
-        return {**scores, ERRORS: summary.errors / len(self.questions)}
+        scores = {self._named(name): summary.metrics[metric].mean or 0.0 for name, metric in METRICS.items()}
+        return {**scores, self._named(ERRORS): summary.errors / len(self.questions)}
 
     def _tell(self, run: Path, errors: int) -> None:
         from experiments.runs.files import read_rows
@@ -103,6 +113,7 @@ class ProgramScores:
             "program_corpus": retrieve.fingerprint if retrieve is not None and retrieves(program) else None,
             "program_questions": describe_questions(self.questions)["sha256"],
         }
+        described = {self._named(name): value for name, value in described.items()}
         return described, run_notes(program, retrieve, self.questions, self._config())
 
     def check(self, examples: "Iterable[Example]") -> None:

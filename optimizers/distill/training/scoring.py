@@ -1,4 +1,4 @@
-"""Real metrics on the validation examples: EM and F1 of greedy replies against the gold replies, by skill."""
+"""Real metrics on the validation examples, by skill: EM and F1 of greedy replies, and the calibration of P(yes)."""
 
 import contextlib
 from collections import defaultdict
@@ -17,6 +17,7 @@ from programs.lms.tolerant import read_json
 from signatures.common.errors import UserError, unknown
 
 _MOST_TOKENS = 256  # of a reply
+_YES, _NO = "yes", "no"  # the whole reply to a question in the one-word form
 _PADDED_TOKENS = 16_384  # prompts of a batch, with their padding
 
 
@@ -48,20 +49,65 @@ def _batches(examples: Sequence[EncodedExample]) -> Iterator[list[int]]:
         yield batch
 
 
-def _generate(student: Student, prompts: Sequence[tuple[int, ...]], most_tokens: int) -> list[str]:
+def _padded(student: Student, prompts: Sequence[tuple[int, ...]]) -> tuple[Any, Any]:
+    """Return prompts as one batch of tokens, and its mask."""
     import torch
 
-    tokenizer, end = student.base.tokenizer, student.end_token
     longest = max(len(prompt) for prompt in prompts)
     # On the left, so that all replies begin in the same column.
-    tokens = torch.tensor([[end] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
+    tokens = torch.tensor([[student.end_token] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
     mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-    made = student.model.generate(
-        tokens.to(student.device.name),
-        attention_mask=mask.to(student.device.name),
-        max_new_tokens=most_tokens,
-    )
-    return list(tokenizer.batch_decode(made[:, longest:], skip_special_tokens=True))
+    return tokens.to(student.device.name), mask.to(student.device.name)
+
+
+def _generate(student: Student, prompts: Sequence[tuple[int, ...]], most_tokens: int) -> list[str]:
+    tokens, mask = _padded(student, prompts)
+    made = student.model.generate(tokens, attention_mask=mask, max_new_tokens=most_tokens)
+    return list(student.base.tokenizer.batch_decode(made[:, tokens.shape[1] :], skip_special_tokens=True))
+
+
+def yes_probabilities(student: Student, examples: Sequence[EncodedExample]) -> list[float]:
+    """Return P(yes) / (P(yes) + P(no)) of the first reply token, for the prompt of each example, in their order."""
+    import torch
+
+    tokenizer = student.base.tokenizer
+    pair = [tokens[0] for tokens in _verdict_tokens(tokenizer)]
+    found = [0.0] * len(examples)
+    with _inference(student):
+        for batch in _batches(examples):
+            tokens, mask = _padded(student, [examples[place].prompt for place in batch])
+            positions = (mask.cumsum(-1) - 1).clamp(min=0)  # of the prompt, without its padding
+            logits = student.model(
+                input_ids=tokens, attention_mask=mask, position_ids=positions, use_cache=False, logits_to_keep=1
+            ).logits[:, -1, pair]
+            for place, share in zip(batch, torch.softmax(logits.float(), dim=-1)[:, 0].tolist(), strict=True):
+                found[place] = share
+    return found
+
+
+def _verdict_tokens(tokenizer: Any) -> list[list[int]]:
+    """Return the tokens of yes and of no; a vocabulary of few words may have none."""
+    return [tokenizer(word, add_special_tokens=False)["input_ids"] for word in (_YES, _NO)]
+
+
+def calibration_error(probabilities: Sequence[float], truths: Sequence[bool], bins: int = 10) -> float:
+    """Return the expected calibration error of yes/no judgements, in [0, 1]: 0 where each is as sure as it is right.
+
+    It is the mean over the judgements of the difference between confidence and share of right ones in each of `bins`
+    equal parts of the confidence, which is from 0.5 to 1 (Guo et al., ICML 2017, section 2,
+    https://arxiv.org/abs/1706.04599).
+
+    Args:
+        probabilities: P(yes) of each judgement; at least one.
+        truths: Whether yes is right.
+        bins: Number of parts.
+    """
+    groups: dict[int, list[float]] = defaultdict(list)
+    for probability, truth in zip(probabilities, truths, strict=True):
+        confidence = max(probability, 1 - probability)
+        right = (probability >= 0.5) is truth
+        groups[min(int((confidence - 0.5) * 2 * bins), bins - 1)].append(confidence - right)
+    return sum(abs(sum(gaps)) for gaps in groups.values()) / len(probabilities)
 
 
 @contextlib.contextmanager
@@ -92,7 +138,8 @@ _REPLY_METRICS = ("em", "f1")
 def reply_scores(student: Student, data: TrainingData, per_skill: int) -> Callable[[Path], dict[str, float]]:
     """Return a function that scores greedy replies to the first `per_skill` validation examples of each skill.
 
-    The names of its values are `em[SKILL]` and `f1[SKILL]`, and `em` and `f1`, the means over the skills.
+    The names of its values are `em[SKILL]` and `f1[SKILL]`, and `em` and `f1`, the means over the skills; besides
+    `ece`, the calibration error of all yes/no judgements among them, if there are any.
     """
     places: list[int] = []
     counts: dict[str, int] = defaultdict(int)
@@ -107,9 +154,17 @@ def reply_scores(student: Student, data: TrainingData, per_skill: int) -> Callab
         for place, text in zip(places, texts, strict=True):
             example = data.validation_examples[place]
             found[example.skill].append(score_reply(text, example.completion))
-        return _means(found)
+        return _means(found) | _calibration(student, data, places)
 
     return scores
+
+
+def _calibration(student: Student, data: TrainingData, places: Sequence[int]) -> dict[str, float]:
+    judged = [place for place in places if data.validation_examples[place].completion in (_YES, _NO)]
+    if not judged or not all(_verdict_tokens(student.base.tokenizer)):
+        return {}
+    truths = [data.validation_examples[place].completion == _YES for place in judged]
+    return {"ece": calibration_error(yes_probabilities(student, [data.validation[place] for place in judged]), truths)}
 
 
 def check_metric(name: str, held_back: Sequence[Example], per_skill: int, others: Iterable[str] = ()) -> None:

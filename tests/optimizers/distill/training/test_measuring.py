@@ -8,7 +8,13 @@ import pytest
 import torch
 
 from optimizers.distill.training.estimate import estimate
-from optimizers.distill.training.scoring import replies, reply_scores, score_reply
+from optimizers.distill.training.scoring import (
+    calibration_error,
+    replies,
+    reply_scores,
+    score_reply,
+    yes_probabilities,
+)
 from optimizers.distill.training.settings import make_settings
 from signatures.common.errors import UserError
 from tests.optimizers.distill.training import runs
@@ -68,7 +74,7 @@ def test_learnt_replies_score_high(tiny: Path, folder: Path, tmp_path: Path) -> 
     first, last = description["validation"][0], description["validation"][-1]
     assert first["step"] == 0
     assert last["step"] == 100
-    assert first["metrics"].keys() == {"em", "f1", "em[reading]", "f1[reading]", "em[yes_no]", "f1[yes_no]"}
+    assert first["metrics"].keys() == {*("em", "f1", "em[reading]", "f1[reading]", "em[yes_no]", "f1[yes_no]", "ece")}
     assert last["metrics"]["em"] > first["metrics"]["em"]
     assert (tmp_path / "out" / "best" / "adapter_model.safetensors").exists()
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
@@ -153,3 +159,28 @@ def test_an_unknown_metric_is_refused_before_training(tiny: Path, folder: Path, 
 )
 def test_scores_of_a_reply(reply: str, gold: str, em: float, f1: float) -> None:
     assert score_reply(reply, gold) == pytest.approx((em, f1))
+
+
+def test_probabilities_of_yes_in_batches_equal_those_one_by_one_and_follow_the_replies(
+    tiny: Path, folder: Path, tmp_path: Path
+) -> None:
+    training = make_training(tiny, folder, tmp_path / "out", epochs=12)
+    training.run()
+    student, data = training.student, training.data
+    judged = [place for place, each in enumerate(data.train_examples) if each.completion in ("yes", "no")]
+    examples = [data.train[place] for place in judged]
+    together = yes_probabilities(student, examples)
+    assert together == pytest.approx([yes_probabilities(student, [one])[0] for one in examples], abs=1e-4)
+    said = replies(student, examples)
+    assert set(said) == {"yes", "no"}
+    assert [probability >= 0.5 for probability in together] == [reply == "yes" for reply in said]
+
+
+def test_judgements_that_are_as_sure_as_they_are_right_have_no_calibration_error() -> None:
+    calibrated = [0.75] * 4 + [0.25] * 4
+    truths = [True, True, True, False, False, False, False, True]
+    assert calibration_error(calibrated, truths) == pytest.approx(0)
+    assert calibration_error([0.99] * 4, [True, False, False, False]) == pytest.approx(0.74)
+    assert calibration_error([1.0, 0.0], [True, False]) == 0
+    assert calibration_error([1.0, 0.0], [False, True]) == 1
+    assert calibration_error([0.9, 0.6], [True, False]) == pytest.approx((0.1 + 0.6) / 2)  # parts do not cancel out
