@@ -4,6 +4,9 @@ import dspy
 
 from signatures.types import Passage
 
+# What `dspy.ChainOfThought` asks for before the answer; its own field says nothing of how to reason.
+REASONING = dspy.OutputField(desc="step by step: each fact that is needed, in one short sentence, and what follows")
+
 
 class AnswerFromMemory(dspy.Signature):
     """Answer the question from what you know. Give the answer alone, as short as it can be."""

@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 
 from programs.parts.prediction import UNPARSEABLE, make_prediction, try_predict
-from signatures.reading import AnswerFromMemory
+from signatures.reading import REASONING, AnswerFromMemory
 from signatures.types import Passage, Retriever
 
 
@@ -27,7 +27,7 @@ class CoT(dspy.Module):
         self.retrieve = retrieve
         # Departure: reasoning and answer are two typed fields instead of one text cut at "the answer is", and an
         # instruction takes the place of the paper's eight demonstrations, which compiling adds.
-        self.answering = dspy.ChainOfThought(AnswerFromMemory)
+        self.answering = dspy.ChainOfThought(AnswerFromMemory, REASONING)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; `passages` are ignored, because the program is closed-book."""

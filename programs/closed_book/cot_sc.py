@@ -19,7 +19,7 @@ from programs.parts.knobs import Range, set_knobs
 from programs.parts.prediction import DONE, UNPARSEABLE, drop_from_trace, make_prediction, try_predict
 from programs.parts.steps.voting import answer_key, majority
 from programs.parts.threads import fanout
-from signatures.reading import AnswerFromMemory
+from signatures.reading import REASONING, AnswerFromMemory
 from signatures.types import Passage, Retriever
 
 
@@ -49,7 +49,7 @@ class CoTSC(dspy.Module):
         set_knobs(self, locals())
         self.retrieve = retrieve
         # Departure: reasoning and answer are two typed fields instead of one text cut at "the answer is".
-        self.answering = dspy.ChainOfThought(AnswerFromMemory)
+        self.answering = dspy.ChainOfThought(AnswerFromMemory, REASONING)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer of the majority; `passages` are ignored, because the program is closed-book."""

@@ -24,7 +24,7 @@ import dspy
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.steps.interleaving import conclude_thought, interleave
 from signatures.multi_step.ircot import ContinueThought
-from signatures.reading import ReadAnswer
+from signatures.reading import REASONING, ReadAnswer
 from signatures.types import Passage, Retriever
 
 DIRECT, COT, THOUGHT = "direct", "cot", "thought"
@@ -72,7 +72,7 @@ class IRCoT(dspy.Module):
         if reader == DIRECT:
             self.reading = dspy.Predict(ReadAnswer)
         elif reader == COT:
-            self.reading = dspy.ChainOfThought(ReadAnswer)
+            self.reading = dspy.ChainOfThought(ReadAnswer, REASONING)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; fixed `passages` replace the first retrieval (all without a retriever)."""

@@ -35,7 +35,7 @@ from programs.parts.prediction import (
 from programs.parts.probability import YesNoQuestion, YesNoScores, calls_per_probability
 from programs.parts.threads import in_parallel
 from signatures.multi_step import meta_rag as prompts
-from signatures.reading import ReadAnswer
+from signatures.reading import REASONING, ReadAnswer
 from signatures.text_words import contains_words
 from signatures.types import Hop, Passage, Retriever, Similarity
 
@@ -110,14 +110,14 @@ class MetaRAG(dspy.Module):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve, self.similarity = retrieve, similarity
-        self.answering = dspy.ChainOfThought(ReadAnswer)
+        self.answering = dspy.ChainOfThought(ReadAnswer, REASONING)
         self.monitoring = dspy.Predict(ReadAnswer)
         self.evaluating = dspy.Predict(prompts.FindFault)
         self.knowing = dspy.Predict(prompts.KnowsAnswer)
         self.sufficing = dspy.Predict(prompts.PassagesSuffice)
         self.supporting = dspy.Predict(prompts.ReasoningSupports)
         self.searching = dspy.Predict(prompts.SearchMissing)
-        self.advised = dspy.ChainOfThought(prompts.AnswerAdvised)
+        self.advised = dspy.ChainOfThought(prompts.AnswerAdvised, REASONING)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer with all attempts; fixed `passages` replace the first retrieval (all without retriever)."""

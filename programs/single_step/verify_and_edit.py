@@ -35,7 +35,7 @@ from programs.parts.prediction import (
 from programs.parts.steps.voting import answer_key, majority
 from programs.parts.threads import fanout
 from signatures.citation_marks import strip_citations
-from signatures.reading import AnswerFromMemory
+from signatures.reading import REASONING, AnswerFromMemory
 from signatures.single_step import verify_and_edit as prompts
 from signatures.text import is_chinese, split_sentences
 from signatures.text_words import same_words
@@ -101,7 +101,7 @@ class VerifyAndEdit(dspy.Module):
         self.retrieve = retrieve
         self.similarity = similarity
         # Departure: the paper's prompts have six demonstrations each; here compiling adds them.
-        self.sampling = dspy.ChainOfThought(AnswerFromMemory)
+        self.sampling = dspy.ChainOfThought(AnswerFromMemory, REASONING)
         self.questioning = dspy.Predict(prompts.WriteVerifyingQuestion)
         self.verifying = dspy.Predict(prompts.AnswerVerifyingQuestion)
         self.concluding = dspy.Predict(prompts.AnswerFromReasoning)

@@ -11,9 +11,10 @@ from signatures.types import Passage
 
 
 class AnswerAdvised(dspy.Signature):
-    """Answer the question with what the passages say, and follow the advice on how to go about it.
+    """Answer the question with the passages, in the way that the advice says.
 
-    Give the answer alone, as short as it can be.
+    The advice decides what to rely on: the passages, or also what you know. Give the answer alone, as short as it can
+    be.
     """
 
     passages: list[Passage] = dspy.InputField()

@@ -17,8 +17,8 @@ class PlanChain(dspy.Signature):
     """Plan the whole way to the answer as a chain of search queries with their answers, and end with the final content.
 
     Each query asks for one fact that the question needs. Answer it from what you know, and write "unknown" rather than
-    guess. Where the transcript tells what a search found, go by it: correct or complete that step, keep the steps that
-    still hold, and plan the rest anew.
+    guess. The transcript tells what searches found: where it convinces you, correct or complete that step. Keep the
+    steps that still hold, and plan the rest anew.
     """
 
     question: str = dspy.InputField()
@@ -27,7 +27,7 @@ class PlanChain(dspy.Signature):
     )
     chain: list[str] = dspy.OutputField(
         desc='all steps in order, each query with its answer, as "query -> answer" or "query -> unknown"; '
-        "a query names every entity in full"
+        "a query names every entity in full, as far as it is known"
     )
     response: str = dspy.OutputField(
         desc="the final content: one full sentence for each step, with the number of the step in square brackets, then "

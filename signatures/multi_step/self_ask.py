@@ -9,7 +9,8 @@ class AskFollowUp(dspy.Signature):
     """Ask the next follow-up question on the way to the answer, or finish with the answer itself.
 
     A follow-up question asks for one fact that the answered ones leave open. Set finished, and give the final answer,
-    only when those already answered decide the question.
+    only when those already answered decide the question. An empty intermediate answer means that nothing was found: ask
+    for that fact in other words, or for another that leads to it.
     """
 
     hops: list[Hop] = dspy.InputField(desc="follow-up questions with their intermediate answers, oldest first")
