@@ -90,8 +90,10 @@ def draw_curves(stages: Sequence[StageCurves], names: Sequence[str], path: Path)
     """
     figure, canvas = empty_figure(9, 7)
     upper, lower = figure.subplots(2, 1, sharex=True)
-    for stage in stages:
-        upper.plot([count / 1e6 for count in stage.loss.tokens], stage.loss.values, color=_COLOURS[4], linewidth=1)
+    for number, stage in enumerate(stages):
+        label = None if number else "training loss"
+        tokens = [count / 1e6 for count in stage.loss.tokens]
+        upper.plot(tokens, stage.loss.values, color=_COLOURS[4], linewidth=1, label=label)
     _measured(upper, stages, [name for name in ("loss",) if any(name in stage.measured for stage in stages)])
     _measured(lower, stages, _shown(stages))
     upper.set_ylabel("loss of reply tokens")

@@ -53,4 +53,5 @@ def plan(
     for stage in done["stages"]:
         say(f"{stage['name']}: {stage['steps']} steps, {stage['tokens']:,} tokens in {stage['hours'] * 60:.1f} minutes")
     say(f"Written: {output.out}")
-    next_step(asking("rag", lm=f"embedded:{run.folders[-1]}"))
+    if done["stages"][-1]["served"]:
+        next_step(asking("rag", lm=f"embedded:{run.folders[-1]}"))

@@ -53,7 +53,9 @@ class OpenedTraining:
                 progress.add(step)
                 drawn(step.seconds, len(training.measured))
 
-            description = training.run(resume=resume, report=report, about=_about())
+            description = training.run(
+                resume=resume, report=report, about={"served": self.unserved is None, **_about()}
+            )
         plotted()
         return description
 

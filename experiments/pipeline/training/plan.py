@@ -265,16 +265,8 @@ def _plain(value: Any) -> Any:
 
 
 _RECORDED = (
-    "examples",
-    "sources",
-    "data_sha256",
-    "settings",
-    "steps",
-    "tokens",
-    "hours",
-    "device",
-    "validation",
-    "files",
+    *("examples", "sources", "data_sha256", "settings", "steps", "tokens", "hours", "device", "validation", "files"),
+    "served",
 )
 
 

@@ -123,6 +123,7 @@ def test_the_command_trains_goes_on_and_says_so(verihop, plan, tiny, tmp_path):
     assert code == 0, err
     assert "Stage 2 of 2: second" in err
     assert "second: 6 steps" in shown
+    assert "Next:" not in shown + err  # its vocabulary is not that of the embedded LM
     code, shown, _ = verihop("distill", "plan", tmp_path / "plan.toml", "--base", tiny, "-o", out, "--resume", "--json")
     assert code == 0
     assert [stage["name"] for stage in json.loads(shown)["stages"]] == ["first", "second"]
