@@ -1,6 +1,6 @@
 """The effect of each part of the four papers' programs on the simulated world: every ablation against the full program.
 
-    python -m experiments.papers.mechanisms
+    python -m experiments.papers.mechanisms [--version 2]
 
 All variants answer the same questions over one BM25 index, with the committed dials; P(yes) comes from the simulated
 LM's log-probabilities. Differences are exact match of the variant minus that of the full program, with 95 % paired
@@ -15,7 +15,7 @@ are the scores of each question, so that others can compare variants.
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -61,7 +61,20 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "three rounds": {"max_rounds": 3},
     },
 }
-OUT = Path("experiments/results/mechanisms_world_simulated.json")
+
+
+class Version(NamedTuple):
+    """A version of the simulated LM: what precedes the seed in its id, and the result file."""
+
+    prefix: str
+    out: Path
+
+
+RESULTS = Path("experiments/results")
+VERSIONS = {
+    1: Version("", RESULTS / "mechanisms_world_simulated.json"),
+    2: Version("v2:", RESULTS / "mechanisms_world_v2.json"),
+}
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
@@ -70,7 +83,8 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__d
 def mechanisms(
     questions: Annotated[int, typer.Option(help="Number of questions.", min=30)] = 600,
     seed: Annotated[int, typer.Option(help="Seed of the world and the LM.")] = 0,
-    out: Annotated[Path, typer.Option(help="The result file.")] = OUT,
+    version: Annotated[int, typer.Option(help="Version of the simulated LM's dials.", min=1, max=2)] = 1,
+    out: Annotated[Path | None, typer.Option(help="The result file; by default that of the version.")] = None,
     threads: Annotated[int, typer.Option(help="Questions asked in parallel.", min=1)] = 4,
 ) -> None:
     """Measure all variants and write the result file."""
@@ -84,12 +98,15 @@ def mechanisms(
     from experiments.world.connect import connect_any
     from experiments.world.generate import generate
 
-    connection = connect_any(f"simulated:{seed}", cache=False)
+    connection = connect_any(f"simulated:{VERSIONS[version].prefix}{seed}", cache=False)
+    out = out or VERSIONS[version].out
     with tempfile.TemporaryDirectory() as folder:
         passages, path = generate(Path(folder) / "data", questions=questions, seed=seed)
         build_index(passages, Path(folder) / "index", retriever="bm25")
         retrieve, generated = open_index(Path(folder) / "index"), read_questions(path)
-        measure = partial(_measure, retrieve=retrieve, questions=generated, connection=connection, threads=threads)
+        measure = partial(
+            measure_program, retrieve=retrieve, questions=generated, connection=connection, threads=threads
+        )
         baselines = {name: measure(name, {}) for name in BASELINES}
         for name, (scores, cost) in baselines.items():
             typer.echo(_line(name, "", scores, cost))
@@ -139,7 +156,7 @@ def _line(name: str, variant: str, scores: list[float], cost: dict[str, float]) 
     return f"{name:16} {variant:27} {percent(mean_of(scores).mean)}  {cost['calls']:.1f} calls a question"
 
 
-def _measure(
+def measure_program(
     name: str,
     knobs: Mapping[str, Any],
     retrieve: "Retriever",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from experiments.world.connect import simulated_id
 from programs.lms.spec import EMBEDDED, SIMULATED, kind_of
 
 if TYPE_CHECKING:
@@ -62,13 +63,14 @@ def gold_note(questions: "Sequence[Question]", retrieve: "Retriever | None") -> 
 
 def simulated_note(lm_id: str, questions: "Sequence[Question]") -> str | None:
     """Return a note if the LM is the simulated one and no question is about the world that it remembers."""
-    name, _, seed = lm_id.partition(":")
-    own = f"w{seed or 0}-"  # ids of a generated world start so
-    if name != SIMULATED or not questions or any(question.id.startswith(own) for question in questions):
+    simulated = simulated_id(lm_id)
+    if simulated is None or not questions:
+        return None
+    if any(question.id.startswith(f"w{simulated.seed}-") for question in questions):  # ids of a generated world
         return None
     return (
-        f"The simulated LM knows only the generated world of seed {seed or 0}, and no question is from it: its answers "
-        "say nothing about an LM. Name another LM, or questions of `verihop data world`."
+        f"The simulated LM knows only the generated world of seed {simulated.seed}, and no question is from it: its "
+        "answers say nothing about an LM. Name another LM, or questions of `verihop data world`."
     )
 
 

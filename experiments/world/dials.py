@@ -1,4 +1,4 @@
-"""The dials of the simulated LM, read from the one committed file."""
+"""The dials of the simulated LM, read from the committed file of a version."""
 
 import functools
 import tomllib
@@ -10,11 +10,15 @@ from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
 
 DIALS_FILE = Path(__file__).parent / "dials.toml"
+DIALS_V2_FILE = DIALS_FILE.with_name("dials_v2.toml")
 
 
 @dataclass(frozen=True)
 class Dials:
-    """All dials, named section_name; `dials.toml` documents the meaning and the value of each."""
+    """All dials, named section_name; the files document the meaning and the value of each.
+
+    Those with a default are of version 2; in version 1 what they describe does not happen.
+    """
 
     memory_wrong: float
     memory_unknown: float
@@ -41,6 +45,11 @@ class Dials:
     judging_unwritten: float
     form_malformed: float
     sampling_spread: float
+    reading_listed_trust: float = 0.0
+    inferring_surplus: float = 0.0
+    reasoning_leaving: float = 0.0
+    reasoning_late_drift: float = 0.0
+    judging_per_fact: float = 0.0
 
     def with_values(self, **values: float) -> "Dials":
         """Return a copy with some dials changed, for tests of single mechanisms."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from experiments.world.dials import Dials
 from experiments.world.draws import Draws
+from experiments.world.grammar import facts_of
 from experiments.world.passage_text import stated_conclusion
 from experiments.world.prompt import Prompt, RequestedField
 from experiments.world.prompt_inputs import PromptInputs, parse_inputs
@@ -75,7 +76,15 @@ def compute_values(task: Task, memory: Memory, dials: Dials, draws: Draws) -> di
     """Return a value for every requested field; for the one-word form, P(yes) under "yes"."""
     inputs, roles = task.inputs, task.roles
     in_writing = bool(roles & {"reasoning", "response"})  # full sentences state the hops as reasoning does
-    state = PromptState(memory, dials, draws, in_writing=in_writing, hop_answers=_found_before(inputs, roles))
+    state = PromptState(
+        memory,
+        dials,
+        draws,
+        in_writing=in_writing,
+        hop_answers=_found_before(inputs, roles),
+        facts=len(list(facts_of(inputs.plan))) if inputs.plan else 1,
+        rejected=inputs.rejected,
+    )
     if task.prompt.form == "word":
         return {"yes": judging.p_yes(state, inputs)}
     values = _values(task, state)

@@ -1,6 +1,7 @@
 """The inputs of a prompt by role: what is asked, the passages, what was found before, and the texts to judge."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from experiments.world.roles.recognise import input_role, items_of, read_json_li
 _NOTHING = {"", "(none)", "[]"}
 # Roles whose texts tell what was found before: pairs of questions and answers, thoughts, observations.
 _FOUND_BEFORE = ("history", "reasoning")
+_REJECTED = re.compile(r"\b(?:not|never) (?:been )?accepted\b|\brejected\b|\bwas wrong\b|\bfailed attempts?\b", re.I)
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class PromptInputs:
         limit: The most items that a list may have; None without a limit.
         found_before: Pairs of questions and answers, thoughts and observations, as text; None without such a block.
         shows_passages: Whether the prompt has a block for passages, if only an empty one.
+        rejected: Whether the prompt says of something it shows that it was not accepted.
         texts: The other blocks by role: "query", "reasoning", "claim", "reply", "response", and so on.
     """
 
@@ -49,6 +52,7 @@ class PromptInputs:
     limit: int | None
     found_before: str | None
     shows_passages: bool
+    rejected: bool
     texts: dict[str, str]
 
     @property
@@ -105,12 +109,19 @@ def parse_inputs(prompt: Prompt) -> PromptInputs:
         limit=next((int(text) for text in by_role.get("limit", []) if text.isdecimal()), None),
         found_before=_found_before(by_role),
         shows_passages="passages" in by_role,
+        rejected=_says_rejected(prompt),
         texts={
             role: "\n".join(texts)
             for role, texts in by_role.items()
             if role not in {"question", "sub_question", "passages", "listed", "entities", "answer", "limit", "history"}
         },
     )
+
+
+def _says_rejected(prompt: Prompt) -> bool:
+    """Return whether the description of a block that is not empty says that an attempt failed."""
+    notes = [prompt.notes.get(name, FieldNote()) for name, text in prompt.blocks.items() if text not in _NOTHING]
+    return any(_REJECTED.search(note.description) for note in notes)
 
 
 def _question(by_role: dict[str, list[str]]) -> str:

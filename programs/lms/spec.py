@@ -42,8 +42,8 @@ class Model:
         Field(
             "embedded; embedded:FOLDER for an adapter or merged weights, embedded:base for the untrained model "
             "(base-8bit to compare a trained one with), embedded:exact or embedded:exact:FOLDER to compute in float32; "
-            "simulated, simulated:SEED, gguf:PATH, a DSPy id such as openai/gpt-4o-mini, or a model on --api-base; by "
-            "default the LM of --artifact if there is one, else embedded.",
+            "simulated, simulated:SEED, simulated:v2:SEED, gguf:PATH, a DSPy id such as openai/gpt-4o-mini, or a model "
+            "on --api-base; by default the LM of --artifact if there is one, else embedded.",
             "--lm",
             decides=True,
             trusted=True,

@@ -82,7 +82,7 @@ def _nameless(field: RequestedField) -> RequestedField:
 def _misjudged(state: PromptState, right: str, options: Sequence[str], kind: str) -> str:
     """Return the right option, or another one with the probability `judging.error`."""
     others = [option for option in options if option != right]
-    if others and state.draws.happens(state.dials.judging_error, "judgement", kind):
+    if others and state.draws.happens(state.judging_error, "judgement", kind):
         return state.draws.choose(others, "other option")
     return right
 

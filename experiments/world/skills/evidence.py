@@ -32,7 +32,8 @@ def draw_inferences(state: PromptState, inputs: PromptInputs) -> list[str]:
     """Return what passages state of the prompt's entities, and of those reached from them, as the question needs it.
 
     Each inference is one sentence. With the probability `inferring.wrong` one does not follow: it puts another
-    entity's value on the entity, or a remembered one.
+    entity's value on the entity, or a remembered one. With `inferring.surplus` what else passages state of an entity is
+    inferred, too, mostly after what is needed.
     """
     if inputs.plan is None:
         return []
@@ -48,7 +49,30 @@ def draw_inferences(state: PromptState, inputs: PromptInputs) -> list[str]:
         if value is not None:
             inferred[entity, fact.relation] = value
             sentences.append(SolvedHop(entity, fact.relation, value).as_sentence())
-    return list(dict.fromkeys(sentences))  # in the order of the hops, which is that of their use
+    needed = list(dict.fromkeys(sentences))  # in the order of the hops, which is that of their use
+    surplus = _surplus(state, sources, inferred, entities)
+    if not surplus:
+        return needed
+    places = {sentence: state.draws.uniform("place", sentence) for sentence in surplus}
+    places |= {sentence: state.draws.uniform("place", sentence) - 0.5 for sentence in needed}
+    return sorted(places, key=lambda sentence: places[sentence])
+
+
+def _surplus(
+    state: PromptState, sources: list[Source], inferred: dict[tuple[str, str], str], entities: set[str]
+) -> list[str]:
+    """Return what passages state of the entities, named or reached, beside what was inferred as needed."""
+    concerned = entities | {key(value) for value in inferred.values()}
+    known = {(key(entity), relation) for entity, relation in inferred}
+    stated = {
+        (statement.head, statement.relation): statement.value
+        for source in sources
+        for statement in source.statements
+        if key(statement.head) in concerned and (key(statement.head), statement.relation) not in known
+    }
+    chance = state.dials.inferring_surplus
+    drawn = [fact for fact in stated if state.draws.happens(chance, "surplus", *fact)]
+    return [SolvedHop(*fact, stated[fact]).as_sentence() for fact in drawn]
 
 
 def _inferred(state: PromptState, sources: list[Source], entity: str, relation: str) -> str | None:

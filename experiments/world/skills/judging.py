@@ -146,8 +146,10 @@ def _facts_stated(plan: Plan, passages: list[str], state: PromptState) -> list[b
 def noisy_probability(state: PromptState, truth: bool | None, kind: str, number: int = 0) -> float:
     """Return P(yes) in (0, 1): the judgement may be wrong, and confidence is pushed toward certainty.
 
-    The confidence of a wrong judgement starts lower (0.5 to 0.8) than that of a right one (0.6 to 0.95), so that
-    thresholds have an effect. Without a truth the probability is between 0.4 and 0.6.
+    In version 1 all judgements err alike, and the confidence of a wrong one starts lower (0.5 to 0.8) than that of a
+    right one (0.6 to 0.95), so that thresholds have an effect. In version 2 (`judging.per_fact` above 0) each has a
+    difficulty, its own probability of error, and its confidence starts as the probability that it is right. Without a
+    truth the probability is between 0.4 and 0.6.
 
     Args:
         state: The LM's state.
@@ -157,8 +159,16 @@ def noisy_probability(state: PromptState, truth: bool | None, kind: str, number:
     """
     if truth is None:
         return 0.4 + 0.2 * state.draws.uniform("no idea", kind, number)
-    wrong = state.draws.happens(state.dials.judging_error, "judgement", kind)
+    graded = state.dials.judging_per_fact > 0
+    error = _difficulty(state, kind) if graded else state.judging_error
+    wrong = state.draws.happens(error, "judgement", kind)
     low, high = (0.5, 0.8) if wrong else (0.6, 0.95)
-    calibrated = low + (high - low) * state.draws.uniform("confidence", kind)
+    calibrated = 1 - error if graded else low + (high - low) * state.draws.uniform("confidence", kind)
     confidence = calibrated + state.dials.judging_overconfidence * (1 - calibrated)
     return confidence if truth is not wrong else 1 - confidence
+
+
+def _difficulty(state: PromptState, kind: str) -> float:
+    """Return the probability of error of one judgement, from 0 to 0.5: most are easy, and their mean is the dials'."""
+    skew = 0.5 / max(state.judging_error, 1e-9) - 1  # the mean of 0.5 * u ** s, u uniform, is 0.5 / (s + 1)
+    return 0.5 * float(state.draws.uniform("difficulty", kind) ** skew)

@@ -35,6 +35,11 @@ class Memory:
             return self._wrong_value(entity, relation, truth, causes)
         return truth
 
+    def namesakes(self, entity: str, relation: str) -> list[str]:
+        """Return the other entities with this relation whose names share a word with this one."""
+        heads = dict.fromkeys(head for head, _ in self._world.values[relation])
+        return [head for head in heads if key(head) != key(entity) and shares_word(head, entity)]
+
     def arbitrary_value(self, relation: str, draw: float) -> str:
         """Return the value of the relation that `draw` in [0, 1) selects."""
         values = self._world.values[relation]

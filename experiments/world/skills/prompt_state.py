@@ -12,6 +12,7 @@ from experiments.world.skills.memory import Memory
 from experiments.world.skills.statements import SourcedStatement
 
 UNKNOWN = "unknown"
+MOST_MISJUDGED = 0.45  # mean probability of error of the hardest judgements; at 0.5 they would be coins
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class PromptState:
 
     Args:
         in_writing: The reply writes the hops down one by one before the answer.
+        facts: How many facts the question needs; at least 1.
+        rejected: The prompt says that an earlier attempt was not accepted.
         hop_answers: Answers of the hops in the prompt: (key of entity, relation name) -> answer.
     """
 
@@ -58,11 +61,28 @@ class PromptState:
     draws: Draws
     in_writing: bool = False
     hop_answers: dict[tuple[str, str], str] = field(default_factory=dict)
+    facts: int = 1
+    rejected: bool = False
 
     @property
     def composition_error(self) -> float:
         """Probability that a hop after the first is wrong when several are answered in one reply."""
         return self.dials.reasoning_composition * (self.dials.reasoning_written_relief if self.in_writing else 1.0)
+
+    @property
+    def judging_error(self) -> float:
+        """Mean probability that a judgement is wrong; it grows with the facts that the question needs."""
+        error, harder = self.dials.judging_error, self.dials.judging_per_fact
+        return min(1 - (1 - error) * (1 - harder) ** (self.facts - 1), MOST_MISJUDGED) if harder else error
+
+    def late_entity(self, entity: str, relation: str) -> str:
+        """Return the entity that the next query names: in a late round perhaps a namesake of the one it should."""
+        rounds = len(self.hop_answers) + self.rejected
+        chance = 1 - (1 - self.dials.reasoning_late_drift) ** rounds
+        namesakes = self.memory.namesakes(entity, relation)
+        if not namesakes or not self.draws.happens(chance, "late", entity, relation):
+            return entity
+        return self.draws.choose(namesakes, "namesake", entity, relation)
 
     def recall(self, entity: str, relation: str) -> SolvedHop | None:
         """Return one fact from memory, or a guess, or None."""
@@ -99,6 +119,9 @@ class PromptState:
                 hop = replace(hop, value=self.guess(hop.entity, hop.relation))
             hops.append(hop)
             values[hop.entity, hop.relation] = hop.value
+        if self.rejected and self.draws.happens(self.dials.reasoning_leaving, "leaving"):
+            hops[-1] = replace(hops[-1], value=self.guess(hops[-1].entity, hops[-1].relation))
+            values[hops[-1].entity, hops[-1].relation] = hops[-1].value
         return self._conclude(plan, hops, values), hops
 
     def _conclude(self, plan: Plan, hops: list[SolvedHop], values: dict[tuple[str, str], str]) -> str:

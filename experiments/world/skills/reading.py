@@ -51,7 +51,7 @@ class Reader:
         hop_answer = state.hop_answers.get((key(entity), relation))
         if hop_answer is not None:
             return SolvedHop(entity, relation, hop_answer, in_prompt=True)
-        deciding = best_supported(self._sources, entity, relation)
+        deciding = self._trusted_listed(entity, relation) or best_supported(self._sources, entity, relation)
         self._used |= {item.number for item in statements_about(self._passages, entity, relation)}
         recalls = self._recalls and (deciding is not None or self._ignores_unknown(entity, relation))
         read = self._mistaken_rival(entity, relation, deciding, recalls=recalls) or deciding
@@ -63,6 +63,16 @@ class Reader:
             value = state.memory.remembered(entity, relation)
             return None if value is None else SolvedHop(entity, relation, value)
         return state.recall(entity, relation)
+
+    def _trusted_listed(self, entity: str, relation: str) -> SourcedStatement | None:
+        """Return the listed fact that is trusted although passages state other values; None if none is."""
+        about = statements_about(self._sources, entity, relation)
+        read = {key(item.statement.value) for item in about if item.number != LISTED}
+        contrary = [item for item in about if item.number == LISTED and key(item.statement.value) not in read]
+        if not (read and contrary):
+            return None
+        trusted = self._state.draws.happens(self._state.dials.reading_listed_trust, "trusted", entity, relation)
+        return contrary[0] if trusted else None
 
     def _ignores_unknown(self, entity: str, relation: str) -> bool:
         """Return whether an answer is given even if no passage decides."""

@@ -81,7 +81,7 @@ def exact_scores(state: PromptState, inputs: PromptInputs, plan: Plan) -> dict[s
 
 def noisy_scores(state: PromptState, exact: dict[str, float]) -> dict[str, float]:
     """Return the scores of the reply: each is replaced by a random number with the probability `judging.error`."""
-    error = state.dials.judging_error
+    error = state.judging_error
     return {
         name: round(
             state.draws.uniform("careless score", name) if state.draws.happens(error, "score", name) else value, 2
@@ -106,7 +106,7 @@ def judgement_from_scores(scores: dict[str, float]) -> str:
 def judgement_without_scores(state: PromptState, exact: dict[str, float]) -> str:
     """Return the judgement of a reply without scores: that of the exact ones, or, with a higher error, the opposite."""
     truth = judgement_from_scores(exact)
-    error = state.dials.judging_error
+    error = state.judging_error
     if not state.in_writing:
         error = 1 - (1 - error) * (1 - state.dials.judging_unwritten)
     if not state.draws.happens(error, "judgement", "response"):

@@ -26,11 +26,13 @@ def test_the_simulated_lm_answers_counts_and_keeps_to_the_budget():
 
 
 def test_seeds_are_different_lms_under_different_names():
-    names = {connect_any(name, cache=False).lm.model for name in ("simulated", "simulated:0", "simulated:1")}
-    assert len(names) == 2
+    ids = ("simulated", "simulated:0", "simulated:1", "simulated:v2", "simulated:v2:0", "simulated:v2:1")
+    names = [connect_any(name, cache=False).lm.model for name in ids]
+    assert len(set(names)) == 4
+    assert (names[0], names[3]) == (names[1], names[4])
 
 
-@pytest.mark.parametrize("lm_id", ["simulated:", "simulated:x", "simulated:-1", "simulation"])
+@pytest.mark.parametrize("lm_id", [*(f"simulated:{end}" for end in ("", "x", "-1", "v2:", "v3:1")), "simulation"])
 def test_a_wrong_id_is_refused(lm_id):
     with pytest.raises(UserError):
         connect_any(lm_id)

@@ -7,7 +7,7 @@ from experiments.world.simulated import CODE_OF_OTHERS
 from signatures.common.files import sha256_text
 
 WORLD = Path(__file__).parents[3] / "experiments" / "world"
-PINNED = "46186774c6afdb7a"
+PINNED = "9219cd23d16b3671"
 
 
 def world_hash() -> str:
