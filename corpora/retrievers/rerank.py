@@ -24,7 +24,7 @@ _OF = "the reranker"
 OWN, LIGHT, NONE = "own", "own-light", "none"
 DEPTH = 20  # passages that are reranked
 FOUND = 10  # passages that the text of another retrieves
-_FINGERPRINT = re.compile(r"rerank\d+\[[^\]]*\]\((.*)\)", re.DOTALL)
+_FINGERPRINT = re.compile(r"(?:rerank\d+|sentences\d+/\d+)\[[^\]]*\]\((.*)\)", re.DOTALL)
 
 
 class Scorer(Protocol):
@@ -203,9 +203,10 @@ def open_reranker(retriever: Retriever, name: str = OWN) -> Retriever:
 
 
 def without_reranking(fingerprint: str) -> str:
-    """Return the fingerprint of the retriever below, given that of a `Reranker`; any other unchanged."""
-    match = _FINGERPRINT.fullmatch(fingerprint)
-    return match[1] if match else fingerprint
+    """Return the fingerprint of the retriever below, given that of what reranks or chooses; any other unchanged."""
+    while match := _FINGERPRINT.fullmatch(fingerprint):
+        fingerprint = match[1]
+    return fingerprint
 
 
 _ON_HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
