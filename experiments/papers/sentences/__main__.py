@@ -11,11 +11,13 @@ questions that nobody trains on. `--measure` leaves the weights as they are. Wha
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from corpora.questions import drawn
 from corpora.retrievers.embedder import Embedder, EmbedderSimilarity
 from corpora.retrievers.rerank import OWN, open_reranker
 from corpora.retrievers.sentence_features import FIRST, SECOND
@@ -60,6 +62,9 @@ def sentences(
     results: Annotated[Path, typer.Option(help="Folder for the result file.")] = RESULTS,
     weights: Annotated[Path, typer.Option(help="File of the weights.")] = WEIGHTS,
     seed: Annotated[int, typer.Option(help="Of the first weights of the fit.")] = 0,
+    questions: Annotated[
+        int | None, typer.Option(help="Development questions of each set, drawn by a hash; by default all.", min=2)
+    ] = None,
     measure: Annotated[bool, typer.Option("--measure", help="Measure the weights as they are.")] = False,
 ) -> None:
     """Fit and measure."""
@@ -80,10 +85,10 @@ def sentences(
         result |= {"fitted_on": record["fitted_on"], "left_out": record["left_out"], "validation": validation}
     say("Measure")
     rounds = read_strict_json(weights)["rounds"]
-    result["sets"] = {
-        of.name: {"questions": len(of.questions), **measured(of, similarity, rounds)}
-        for of in evaluation_sets(data, work)
-    }
+    result["sets"] = {}
+    for each in evaluation_sets(data, work):
+        of = replace(each, questions=drawn(each.questions, questions, lambda question: question.id))
+        result["sets"][of.name] = {"questions": len(of.questions), **measured(of, similarity, rounds)}
     write_json(results / FILE, portable(result))
     print(json.dumps({name: each["found"] for name, each in result["sets"].items()}, indent=1))
 
@@ -113,13 +118,19 @@ def fitted(sets: Sequence[LabelledSet], similarity: EmbedderSimilarity, seed: in
 def measured(of: LabelledSet, similarity: EmbedderSimilarity, rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what is found in a set, what whole passages hold, and the time of a question."""
     items = offered(of, similarity)
-    score = by_weights([dict(each) for each in rounds])
+    return {**compared(items, by_weights([dict(each) for each in rounds])), "ms_a_question": timed(of)}
+
+
+def compared(items: Sequence[Offered], score: Score) -> dict[str, Any]:
+    """Return what is found, and what eight sentences hold more than whole passages and than those of highest cosine."""
     return {
         "found": table(items, score),
-        "minus_cosine, 8 of 10 passages": difference(
+        "8 sentences of 3 passages minus 3 whole passages": difference(
+            values(items, by_passage, 10**6, 3), values(items, score, 8, 3)
+        ),
+        f"8 sentences of {DEPTH} passages minus 8 by cosine": difference(
             values(items, by_cosine, 8, DEPTH), values(items, score, 8, DEPTH)
         ),
-        "ms_a_question": timed(of),
     }
 
 

@@ -6,7 +6,7 @@
 passages, and closed book (`standard`) beside it. Questions are drawn by a hash.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,18 +53,24 @@ def reading(
     sentences: Annotated[int, typer.Option(help="Sentences that are read.", min=1, max=20)] = 8,
     threads: Annotated[int, typer.Option(help="Questions asked in parallel.", min=1)] = 2,
     resume: Annotated[bool, typer.Option("--resume", help="Resume interrupted runs.")] = False,
+    answered: Annotated[
+        bool, typer.Option("--answered", help="Ask nothing: compare what interrupted runs have answered.")
+    ] = False,
 ) -> None:
     """Ask and compare."""
     path = results / FILE
     for name in names("set", sets, SETS):
         folder = work / "runs" / name
-        record = asked(name, data, work, folder, lm, questions, arms(sentences), threads=threads, resume=resume)
+        runs = arms(sentences)
+        if not answered:
+            ask(name, data, work, folder, lm, questions, runs, threads=threads, resume=resume)
+        record = compared([folder / run for run in runs])
         known: dict[str, Any] = read_json(path)["sets"] if path.is_file() else {}
         write_json(path, {"sets": {**known, name: portable({**provenance(MODULE), **record})}})
     say(f"Written: {path}")
 
 
-def asked(
+def ask(
     name: str,
     data: Path,
     work: Path,
@@ -75,9 +81,8 @@ def asked(
     *,
     threads: int,
     resume: bool,
-) -> dict[str, Any]:
-    """Ask what is not answered yet, and return the scores of all runs of a set with their differences."""
-    from experiments.analysis.compare import compare_runs
+) -> None:
+    """Ask what is not answered yet."""
     from experiments.pipeline.evaluate import evaluate
     from experiments.pipeline.opened import AnswererSpec
     from experiments.runs.config import RunConfig
@@ -101,11 +106,24 @@ def asked(
             folder=folder / run,
             resume=resume,
         )
-    found = compare_runs([folder / run for run in runs]).as_dict()
+
+
+def compared(folders: Sequence[Path]) -> dict[str, Any]:
+    """Return the scores of runs of one set, by kind of question too, and the paired differences from the first."""
+    from experiments.analysis.compare import compare_runs
+
+    found = compare_runs(list(folders)).as_dict()
+    described = {folder.name: read_json(folder / "run.json") for folder in folders}
     return {
         "questions": found["questions"],
-        "files": of.files,
-        "retriever": of.retrieve.fingerprint,
+        "runs": {
+            run: {
+                "retriever": each["corpus"]["fingerprint"],
+                "revision": each["git_revision"],
+                "lm": each["lm"]["model"],
+            }
+            for run, each in described.items()
+        },
         "metrics": {metric: lines(found["metrics"][metric]) for metric in METRICS},
         "costs": {cost: lines(found["costs"][cost]) for cost in COSTS},
         "kinds": {
