@@ -152,7 +152,8 @@ def table(items: Sequence[Offered], score: Score) -> dict[str, Any]:
 def timed(of: LabelledSet) -> dict[str, float]:
     """Return median CPU milliseconds of a question, of all threads, with and without the choice of sentences.
 
-    Each has questions of its own, since vectors and words of the last ones are kept.
+    Each has questions of its own, since vectors and words of sentences are kept. Those of the questions are kept from
+    before, so that retrieval takes longer when a question is new.
     """
     below = open_reranker(of.retrieve, OWN)
     above = SentenceRetriever(below, own_scorer(EmbedderSimilarity(Embedder())), 8)

@@ -72,7 +72,7 @@ def test_sentences_are_shown_in_place_of_passages(index, verihop):
     whole, cut = ([each["passage"] for each in found] for found in hits)
     texts = {each["id"]: each["text"] for each in whole}
     assert 1 <= len(cut) <= 2
-    assert all(each["text"] in texts[each["id"]] for each in cut)
+    assert all(set(each["text"].split()) <= set(texts[each["id"]].split()) for each in cut)
     assert sum(len(each["text"]) for each in cut) < sum(len(texts[each["id"]]) for each in cut)
     code, _, err = verihop("search", "Ossa", "--index", index, "--sentences", 101)
     assert (code, "--sentences" in err) == (2, True)
