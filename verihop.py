@@ -69,7 +69,12 @@ def connect(lm: str = "embedded", *, budget: Mapping[str, float] | None = None, 
 
 
 def open_index(
-    folder: Path | str, *, retriever: str | None = None, rerank: str | None = None, precision: str = "f32"
+    folder: Path | str,
+    *,
+    retriever: str | None = None,
+    rerank: str | None = None,
+    sentences: int | None = None,
+    precision: str = "f32",
 ) -> Retriever:
     """Return the retriever of an index: `retrieve(query, k)` returns passages, the best first.
 
@@ -77,6 +82,8 @@ def open_index(
         folder: As `verihop index` writes it.
         retriever: Another one of the index than it was built for, e.g. bm25 of a hybrid index.
         rerank: own, own-light, or a cross-encoder by folder or name; None does not rerank.
+        sentences: How many sentences of the first ten passages are read for a query, as a trained scorer chooses them,
+            1 to 100; None reads whole passages.
         precision: Of the embedder: f32, bf16 or int8.
 
     Raises:
@@ -84,13 +91,14 @@ def open_index(
     """
     from corpora.index.open import open_index as open_folder
     from corpora.retrievers.rerank import NONE, open_reranker
+    from corpora.retrievers.sentences import open_sentences
     from experiments.pipeline.setup import refused
     from signatures.common.files import expanded
 
     if not isinstance(folder, Path | str):
         raise refused("folder", folder, "the folder of an index")
     opened = open_folder(expanded(folder).absolute(), retriever=retriever, precision=precision)
-    return open_reranker(opened, rerank or NONE)
+    return open_sentences(open_reranker(opened, rerank or NONE), sentences)
 
 
 def load(
@@ -101,6 +109,7 @@ def load(
     lm: AnyLM | None = None,
     preset: str | None = None,
     rerank: str | None = None,
+    sentences: int | None = None,
     knobs: Mapping[str, Any] | None = None,
 ) -> OpenedProgram:
     """Return a program, compiled or not, that is ready to be asked.
@@ -115,6 +124,7 @@ def load(
         lm: A connection, or an id that `connect` takes; by default that of the artifact, else embedded.
         preset: Named knobs of a program; by default paper, or small with the embedded LM.
         rerank: For an index folder, as for `open_index`; by default that of the artifact, and own with preset small.
+        sentences: For an index folder, as for `open_index`; by default as many as the artifact, else whole passages.
         knobs: Values that differ from the preset's or the artifact's.
 
     Raises:
@@ -131,6 +141,7 @@ def load(
         preset=preset,
         knobs=knobs or {},
         rerank=rerank,
+        sentences=sentences,
     )
     return open_named(named, index=index, lm=lm)
 

@@ -211,7 +211,7 @@ class EmbedderSimilarity:
     """The `Similarity` by an embedder: cosines between two lists of texts. Safe under threads.
 
     The vectors of the right texts are kept, up to `_MOST_KEPT` of them, because questions are compared with the same
-    texts again and again.
+    texts again and again, and these with each other.
     """
 
     def __init__(self, embedder: Embedder):
@@ -233,12 +233,15 @@ class EmbedderSimilarity:
             return np.zeros((len(left), len(right)), dtype=np.float32)
         kept = self._kept  # replaced, never changed, so that threads need no lock
         new = [text for text in dict.fromkeys(right) if text not in kept]
-        vectors = self.embedder([*left, *new])
+        asked = [text for text in dict.fromkeys([*left, *new]) if text not in kept]
+        fresh = dict(zip(asked, self.embedder(asked), strict=True)) if asked else {}
         if new:
-            kept = {**kept, **dict(zip(new, vectors[len(left) :], strict=True))}
-            self._kept = kept if len(kept) <= _MOST_KEPT else {}
-        found = np.stack([kept[text] for text in right])
-        cosines: NDArray[np.float32] = np.clip(vectors[: len(left)] @ found.T, -1.0, 1.0)
+            all_kept = {**kept, **{text: fresh[text] for text in new}}
+            self._kept = all_kept if len(all_kept) <= _MOST_KEPT else {}
+        first, second = (
+            np.stack([fresh[text] if text in fresh else kept[text] for text in texts]) for texts in (left, right)
+        )
+        cosines: NDArray[np.float32] = np.clip(first @ second.T, -1.0, 1.0)
         return cosines
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:

@@ -5,31 +5,26 @@ needs no encoder and takes milliseconds. Any cross-encoder of sentence-transform
 """
 
 import functools
-import json
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from corpora.encoders.query_vectors import never
 from corpora.encoders.torch_encoder import hash_weights
-from corpora.retrievers.engine import Prefetching
 from corpora.retrievers.explain import BEFORE, Explained, explain, places_in
+from corpora.retrievers.network import Network, read_rounds
+from corpora.retrievers.over import Over, check_k
 from corpora.retrievers.rerank_features import CONTEXTS, NAMES, VERSION, Pool, pool_features
 from signatures.common.errors import UserError
-from signatures.common.files import sha256_text
-from signatures.common.strict_json import read_strict_json
 from signatures.types import Passage, Retriever
 
 WEIGHTS = Path(__file__).with_name("rerank_weights.json")
+_OF = "the reranker"
 OWN, LIGHT, NONE = "own", "own-light", "none"
 DEPTH = 20  # passages that are reranked
 FOUND = 10  # passages that the text of another retrieves
-_FINGERPRINT = re.compile(r"rerank\d+\[[^\]]*\]\((.*)\)", re.DOTALL)
+_FINGERPRINT = re.compile(r"(?:rerank\d+|sentences\d+/\d+)\[[^\]]*\]\((.*)\)", re.DOTALL)
 
 
 class Scorer(Protocol):
@@ -43,61 +38,30 @@ class Scorer(Protocol):
         """Return one score for each of `pool.candidates`, higher is better."""
 
 
-class LinkScorer:
+class LinkScorer(Network):
     """A network with one hidden layer over the features of a pool.
 
     Args:
-        weights: `hidden` of shape (features, units), `hidden_bias` of shape (units,), `out` of shape (units,), `direct`
-            of shape (features,) and `bias`, a number.
+        weights: See `Network`.
 
     Raises:
-        UserError: An array is missing, has another shape, or contains a number that is not finite.
+        UserError: See `Network`.
     """
 
     def __init__(self, weights: dict[str, Any]):
-        try:
-            arrays = {name: np.asarray(weights[name], dtype=np.float64) for name in _SHAPES}
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"The weights of the reranker cannot be read ({error}): train them anew.") from error
-        units = arrays["hidden_bias"].shape[0] if arrays["hidden_bias"].ndim == 1 else 0
-        for name, array in arrays.items():
-            expected = tuple({"features": len(NAMES), "units": units}[axis] for axis in _SHAPES[name])
-            if array.shape != expected or not np.isfinite(array).all():
-                raise UserError(
-                    f"The weights of the reranker: {name} has shape {array.shape} instead of {expected}, or numbers "
-                    "that are not finite: train them anew."
-                )
-        self._arrays = arrays
+        super().__init__(weights, NAMES, _OF)
 
-    @functools.cached_property
+    @property
     def fingerprint(self) -> str:
         """Return version of the features and hash of the weights."""
-        stored = json.dumps({name: array.tolist() for name, array in sorted(self._arrays.items())})
-        return f"links{VERSION}:{sha256_text(stored)[:16]}"
+        return f"links{VERSION}:{self.digest}"
 
     def __call__(self, query: str, pool: Pool) -> Sequence[float]:
         """Return a score in [0, 1] for each candidate."""
         return self.of_features(pool_features(query, pool)).tolist()
 
-    def of_features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a score in [0, 1] for each row of shape (n, features)."""
-        arrays = self._arrays
-        hidden = np.tanh(rows @ arrays["hidden"] + arrays["hidden_bias"])
-        logits = hidden @ arrays["out"] + rows @ arrays["direct"] + arrays["bias"]
-        scores: NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(logits, -60, 60)))
-        return scores
 
-
-_SHAPES: dict[str, tuple[str, ...]] = {
-    "hidden": ("features", "units"),
-    "hidden_bias": ("units",),
-    "out": ("units",),
-    "direct": ("features",),
-    "bias": (),
-}
-
-
-class Reranker:
+class Reranker(Over):
     """A `Retriever` that reranks the first passages of another one.
 
     Args:
@@ -124,7 +88,8 @@ class Reranker:
     ):
         if depth < 1 or found < 1:
             raise UserError(f"depth={depth}, found={found}: both must be at least 1.")
-        self.retriever, self._first, self._second = retriever, first, second
+        super().__init__(retriever)
+        self._first, self._second = first, second
         self.name = name
         self._depth, self._found = depth, found
 
@@ -143,39 +108,9 @@ class Reranker:
             if callable(load := getattr(part, "load", None)):
                 load()
 
-    @property
-    def folder(self) -> Path | None:
-        """The folder of the index below; None if it cannot say."""
-        found: Path | None = getattr(self.retriever, "folder", None)
-        return found
-
-    def missing(self, ids: Iterable[str]) -> set[str]:
-        """Return those of `ids` that no passage of the retriever's index has; none if it cannot say."""
-        ask = getattr(self.retriever, "missing", None)
-        return set(ask(ids)) if ask is not None else set()
-
-    def titles(self, ids: Iterable[str]) -> dict[str, str]:
-        """Return the titles of those of `ids` that the retriever's index has, by id; none if it cannot say."""
-        ask = getattr(self.retriever, "titles", None)
-        return dict(ask(ids)) if ask is not None else {}
-
-    def passages(self, ids: Iterable[str]) -> list[Passage]:
-        """Return the passages with these ids that the retriever's index has; none if it cannot say."""
-        ask = getattr(self.retriever, "passages", None)
-        return list(ask(ids)) if ask is not None else []
-
-    def __call__(self, query: str, k: int) -> list[Passage]:
-        """Return at most `k` passages, best first, with the scores of the reranking.
-
-        Raises:
-            UserError: `k` is below 1.
-        """
-        return self.many([query], k)[0]
-
     def many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         """Return the same as one call per query, in the order of `queries`."""
-        if k < 1:
-            raise UserError(f"k={k}: at least one passage must be retrieved.")
+        check_k(k)
         retrieved = self.retriever.many(queries, max(k, self._depth))
         _, rankings = self._reranked(queries, retrieved)
         return [ranking[:k] for ranking in rankings]
@@ -188,8 +123,7 @@ class Reranker:
         Raises:
             UserError: `k` is below 1.
         """
-        if k < 1:
-            raise UserError(f"k={k}: at least one passage must be retrieved.")
+        check_k(k)
         before = explain(self.retriever, query, max(k, self._depth))
         retrieved = [each.passage for each in before]
         (pool,), (ranking,) = self._reranked([query], [retrieved])
@@ -218,14 +152,6 @@ class Reranker:
             rankings = [ordered(query, pool, self._second) for query, pool in zip(queries, pools, strict=True)]
         return pools, rankings
 
-    def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
-        """Encode `queries` ahead for the retriever, if it can; see `Prefetching`."""
-        if isinstance(self.retriever, Prefetching):
-            self.retriever.prefetch(queries, stop)
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return self
-
 
 def ordered(query: str, pool: Pool, scorer: Scorer) -> list[Passage]:
     """Return the candidates of a pool by a scorer, best first, with its scores; ties are in the order of the pool."""
@@ -250,15 +176,7 @@ def own_scorers(path: Path = WEIGHTS) -> tuple[LinkScorer, LinkScorer]:
     Raises:
         UserError: The file is missing, or its weights are incomplete.
     """
-    if not path.is_file():
-        raise UserError(f"{path} is missing: install verihop anew, or train the reranker.")
-    try:
-        stored = read_strict_json(path)
-    except ValueError as error:
-        raise UserError(f"{path} cannot be read ({error}): train the reranker anew.") from error
-    rounds = stored.get("rounds") if isinstance(stored, dict) else None
-    if not isinstance(rounds, list) or len(rounds) != 2 or stored.get("features") != list(NAMES):
-        raise UserError(f"{path} has no weights for these features: train the reranker anew.")
+    rounds = read_rounds(path, list(NAMES), _OF)
     return LinkScorer(rounds[0]), LinkScorer(rounds[1])
 
 
@@ -285,9 +203,10 @@ def open_reranker(retriever: Retriever, name: str = OWN) -> Retriever:
 
 
 def without_reranking(fingerprint: str) -> str:
-    """Return the fingerprint of the retriever below, given that of a `Reranker`; any other unchanged."""
-    match = _FINGERPRINT.fullmatch(fingerprint)
-    return match[1] if match else fingerprint
+    """Return the fingerprint of the retriever below, given that of what reranks or chooses; any other unchanged."""
+    while match := _FINGERPRINT.fullmatch(fingerprint):
+        fingerprint = match[1]
+    return fingerprint
 
 
 _ON_HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)

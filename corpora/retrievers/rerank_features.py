@@ -41,8 +41,8 @@ NAMES = (
 # Each Chinese or Japanese character is a word, since these scripts have no blanks.
 _WORD = re.compile(rf"[{CJK}]|[^\W{CJK}]+")
 _BRACKETS = re.compile(r"\s*\([^)]*\)\s*$")
-_SHORTEST_TITLE = 4  # characters; shorter titles occur in any text by chance
-_LINKING = 5  # first passages whose mention of a title counts as a link from any
+SHORTEST_TITLE = 4  # characters; shorter titles occur in any text by chance
+LINKING = 5  # first passages whose mention of a title counts as a link from any
 _LINKED = 10  # first passages to which a link counts
 
 
@@ -68,8 +68,8 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class _Read:
-    """What the features need of one passage: its words between blanks, its title's, and the stems of both."""
+class ReadText:
+    """What the features need of a passage or a sentence: its words between blanks, its title's, the stems of both."""
 
     text: str
     title: str
@@ -78,27 +78,31 @@ class _Read:
     length: int
 
 
-def _words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in lower case; each Chinese or Japanese character is one."""
     return _WORD.findall(text.lower())
 
 
-def _stems(words: Sequence[str]) -> frozenset[str]:
+def stems_of(words: Sequence[str]) -> frozenset[str]:
+    """Return the stems of words, without function words."""
     return frozenset(strip_suffix(word) for word in words if word not in FUNCTION_WORDS)
 
 
 @lru_cache(maxsize=4096)
-def _read(title: str, text: str) -> _Read:
-    titled, words = _words(title), _words(text)
-    name = " ".join(_words(_BRACKETS.sub("", title)))
+def read_text(title: str, text: str) -> ReadText:
+    """Return what the features need of a text and its title."""
+    titled, words = words_of(title), words_of(text)
+    name = " ".join(words_of(_BRACKETS.sub("", title)))
     both = [*titled, *words]
-    return _Read(f" {' '.join(both)} ", name, _stems(both), _stems(titled), len(text.split()))
+    return ReadText(f" {' '.join(both)} ", name, stems_of(both), stems_of(titled), len(text.split()))
 
 
-def _share(part: int, whole: int) -> float:
+def share(part: int, whole: int) -> float:
+    """Return a part of a whole, 0 of nothing."""
     return part / whole if whole else 0.0
 
 
-def _relative(ranked: Sequence[Passage]) -> list[float]:
+def relative_scores(ranked: Sequence[Passage]) -> list[float]:
     """Return the scores of a ranking, scaled so that the lowest is 0 and the highest 1; 0 for those without a score."""
     scores = [passage.score for passage in ranked if passage.score is not None]
     low, high = (min(scores), max(scores)) if scores else (0.0, 0.0)
@@ -128,21 +132,21 @@ def pool_features(query: str, pool: Pool) -> NDArray[np.float64]:
 
 
 def _rows(query: str, pool: Pool, candidates: Sequence[Passage]) -> Iterator[list[float]]:
-    asked = _words(query)
-    question, stems = f" {' '.join(asked)} ", _stems(asked)
+    asked = words_of(query)
+    question, stems = f" {' '.join(asked)} ", stems_of(asked)
     places = {passage.id: place for place, passage in reversed(list(enumerate(pool.ranked)))}
-    relative = _relative(pool.ranked)
+    relative = relative_scores(pool.ranked)
     found = [{p.id: rank for rank, p in reversed(list(enumerate(each)))} for each in pool.found]
-    first = [_read(passage.title, passage.text) for passage in pool.ranked[:_LINKED]]
-    named = [each.title for each in first if len(each.title) >= _SHORTEST_TITLE]
+    first = [read_text(passage.title, passage.text) for passage in pool.ranked[:_LINKED]]
+    named = [each.title for each in first if len(each.title) >= SHORTEST_TITLE]
     for passage in candidates:
-        own = _read(passage.title, passage.text)
+        own = read_text(passage.title, passage.text)
         place = places.get(passage.id)
         ranks = [each.get(passage.id) for each in found]
         best = min((rank for rank in ranks if rank is not None), default=None)
         in_question = bool(own.title) and f" {own.title} " in question
-        linkable = len(own.title) >= _SHORTEST_TITLE and not in_question
-        links = [linkable and each.title != own.title and f" {own.title} " in each.text for each in first[:_LINKING]]
+        linkable = len(own.title) >= SHORTEST_TITLE and not in_question
+        links = [linkable and each.title != own.title and f" {own.title} " in each.text for each in first[:LINKING]]
         mentioned = sum(title != own.title and f" {title} " in own.text for title in named)
         known = stems & own.stems
         yield [
@@ -151,13 +155,13 @@ def _rows(query: str, pool: Pool, candidates: Sequence[Passage]) -> Iterator[lis
             float(place is not None),
             float(place is not None and place < CONTEXTS),
             1 / (1 + best) if best is not None else 0.0,
-            _share(sum(rank is not None for rank in ranks), len(ranks)),
+            share(sum(rank is not None for rank in ranks), len(ranks)),
             float(bool(ranks) and ranks[0] is not None),
-            _share(len(stems & own.title_stems), len(stems)),
-            _share(len(known), len(stems)),
-            _share(len(known - first[0].stems if first else known), len(stems)),
+            share(len(stems & own.title_stems), len(stems)),
+            share(len(known), len(stems)),
+            share(len(known - first[0].stems if first else known), len(stems)),
             float(in_question),
-            _share(len(stems & own.title_stems), len(own.title_stems)),
+            share(len(stems & own.title_stems), len(own.title_stems)),
             *(float(len(links) > place and links[place]) for place in range(3)),
             float(any(links)),
             min(mentioned, 3) / 3,

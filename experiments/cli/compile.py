@@ -77,7 +77,12 @@ def compile_(
         raise typer.Exit(3)
     if output.as_json:
         return
-    words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank", "precision"), *used(limits)]
+    words = [
+        *naming(program.program),
+        *used(lm),
+        *used(program, "retriever", "rerank", "sentences", "precision"),
+        *used(limits),
+    ]
     seen = [*work.trainset, *work.valset]  # those that the program was made from or chosen by give no fair score
     held_out = other_split(spec.val, spec.val_split, seen) or other_split(questions, spec.split, seen)
     next_step(*after_freezing(output.out, output.out, words, held_out))

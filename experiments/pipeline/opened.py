@@ -83,9 +83,10 @@ class OpenedProgram(Answerer):
         changed = with_knobs(self.program, **knobs)
         return OpenedProgram(changed, self.connection, self.config, self.origin, self.retrieve)
 
-    def provenance(self) -> dict[str, str]:
-        """Return the reranker by name, so that who loads an artifact need not name it; nothing without one."""
-        return {} if self.config.rerank is None else {"rerank": self.config.rerank}
+    def provenance(self) -> dict[str, str | int]:
+        """Return reranker and sentences, if named, so that who loads an artifact need not name them."""
+        stated = {"rerank": self.config.rerank, "sentences": self.config.sentences}
+        return {name: value for name, value in stated.items() if value is not None}
 
     def compiled_into(self, artifact: Path) -> "OpenedProgram":
         """Return what a compilation of this program has frozen, with its retriever and LM."""
@@ -152,7 +153,12 @@ class AnswererSpec:
         if retrieve is None:
             retrieve = setup.open_retriever(config)
         else:  # if it knows where it was opened, artifacts can say so
-            config = replace(config, index=getattr(retrieve, "folder", None), rerank=getattr(retrieve, "name", None))
+            config = replace(
+                config,
+                index=getattr(retrieve, "folder", None),
+                rerank=getattr(retrieve, "name", None),
+                sentences=getattr(retrieve, "sentences", None),
+            )
         connection = setup.open_lm(self.lm, self.budget) if self.connection is None else self.connection
         program = setup.open_program(config, retrieve, connection, contexts=contexts)
         return OpenedProgram(program, connection, config, _origin(config.artifact, program), retrieve)
@@ -175,6 +181,8 @@ def load(program: ProgramSpec, *, index: Any = None, lm: Any = None) -> OpenedPr
         raise refused("index", index, "the folder of an index, or a retriever (verihop.open_index)")
     if retrieve is not None and program.rerank is not None:
         raise UserError(f"A retriever is used as it is: name the reranker {program.rerank} where you open its index.")
+    if retrieve is not None and program.sentences is not None:
+        raise UserError(f"A retriever is used as it is: name sentences={program.sentences} where you open its index.")
     connection = None if isinstance(lm, str) else connection_of("lm", lm)
     if connection is not None:  # what decides the defaults of a program on this LM
         named = LMSpec(id=connection.id, api_base=getattr(connection.lm, "address", None))

@@ -143,23 +143,27 @@ def open_retriever(config: Retrieval) -> "Retriever | None":
             raise UserError(f"The retriever {config.retriever} needs an index: name its folder (index), too.")
         if config.rerank not in (None, "none"):
             raise UserError(f"The reranker {config.rerank} needs an index: name its folder (index), too.")
+        if config.sentences:
+            raise UserError(f"The choice of {config.sentences} sentences needs an index: name its folder (index), too.")
         if config.precision is not None:
             raise UserError(f"The precision {config.precision} needs an index: name its folder (index), too.")
         return None
     from corpora.index.open import open_index
     from corpora.retrievers.rerank import NONE, open_reranker
+    from corpora.retrievers.sentences import open_sentences
 
     retrieve = open_index(config.index, retriever=config.retriever, precision=config.precision or "f32")
-    return open_reranker(retrieve, config.rerank or NONE)
+    return open_sentences(open_reranker(retrieve, config.rerank or NONE), config.sentences)
 
 
 def _own_retriever(config: Retrieval, name: str) -> "Retriever":
     from corpora.retrievers.own import own_retriever
+    from corpora.retrievers.sentences import open_sentences
 
     for option, value in (("reranker", config.rerank), ("precision", config.precision)):
         if value not in (None, "none"):
             raise UserError(f"An own retriever has no {option} of ours: omit {value}.")
-    return own_retriever(name, config.index)
+    return open_sentences(own_retriever(name, config.index), config.sentences)
 
 
 def check_program(config: ProgramSpec) -> None:
@@ -529,10 +533,12 @@ def _own_search(program: ProgramSpec) -> bool:
 def with_artifact_defaults(
     program: ProgramSpec, lm: LMSpec, *, retriever_is_open: bool = False
 ) -> tuple[ProgramSpec, LMSpec]:
-    """Return both configurations with the artifact's index, reranker and LM in place of None; without one, unchanged.
+    """Return both configurations with the artifact's index, reranker, sentences and LM in place of None.
+
+    Without an artifact they are unchanged.
 
     Args:
-        retriever_is_open: There is a retriever already: index and reranker of the artifact do not matter.
+        retriever_is_open: There is a retriever already: what the artifact retrieved from does not matter.
 
     Raises:
         UserError: There is no such artifact; its LM is on a server, whose URL artifacts do not store, or runs in this
@@ -556,6 +562,8 @@ def with_artifact_defaults(
         and (stored := artifact.data.get("rerank")) in ("own", "own-light")
     ):
         program = replace(program, rerank=stored)
+    if program.sentences is None and type(stored := artifact.data.get("sentences")) is int:
+        program = replace(program, sentences=stored)
     return program, lm
 
 

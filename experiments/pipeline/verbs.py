@@ -245,7 +245,7 @@ def _others(questions: Any, split: str | None, limit: int | None, flag: str) -> 
     return setup.open_questions(questions, split=split, limit=limit)
 
 
-def _provenance(program: OpenedProgram, **questions: Any) -> dict[str, str]:
+def _provenance(program: OpenedProgram, **questions: Any) -> dict[str, Any]:
     return {**{name: str(path_of(each) or "") for name, each in questions.items()}, **program.provenance()}
 
 

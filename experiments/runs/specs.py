@@ -53,6 +53,14 @@ class Retrieval:
             "By default none; own with preset small chosen by default; for an artifact, what it was compiled with."
         ),
     ] = None
+    sentences: Annotated[
+        int | None,
+        Range(0, 100),
+        Field(
+            "Read N sentences of the first ten passages, chosen by a trained scorer, in place of whole passages."
+            " By default 0, whole passages; for an artifact, what it was compiled with."
+        ),
+    ] = None
     precision: Annotated[str | None, Field("Of the embedder: f32 (default); faster: bf16, int8.")] = None
 
 
@@ -568,6 +576,11 @@ class CascadeSpec:
     ] = None
     index: Annotated[Path | None, Field("Index folder; by default that of the artifacts.")] = None
     rerank: Annotated[str | None, Field("own, own-light or none; by default as the artifacts were compiled.")] = None
+    sentences: Annotated[
+        int | None,
+        Range(0, 100),
+        Field("Sentences read in place of passages; by default as the artifacts were compiled."),
+    ] = None
     accept_probability_mode: Annotated[
         bool,
         Field(

@@ -138,7 +138,9 @@ def _priced(limits: Limits) -> Iterator[None]:
 def _about(program: Any, lm: str, retrieve: Any) -> dict[str, Any]:
     from programs.artifact import program_name
 
-    index = getattr(retrieve, "retriever", retrieve)  # that of a reranker
+    index = retrieve
+    while hasattr(index, "retriever"):  # in front of it: a choice of sentences, a reranker
+        index = index.retriever
     corpus = {"passages": len(index)} if hasattr(index, "__len__") else None
     title = (type(program).__doc__ or "").strip().partition("\n")[0]
     named = {"program": program_name(program), "title": title, "lm": lm, "corpus": corpus}

@@ -43,7 +43,7 @@ def combine(
         overwrite: Replace an existing artifact.
         revision: Revision of the source code.
         made: How the knobs were found, if they were fitted: the fields `lm`, `corpus`, `data`, `optimizer` and `metric`
-            of the record; `data` is added to index and reranker.
+            of the record; `data` is added to index, reranker and sentences.
 
     Raises:
         UserError: A part is missing or damaged, there are too few or too many, a knob is unknown, or `out` exists.
@@ -96,18 +96,21 @@ def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _data(parts: Mapping[str, Path], records: Sequence[Artifact], out: Path) -> dict[str, Any]:
-    """Return where the index is, relative to `out`, and the reranker, if the parts that name one agree."""
+    """Return where the index is, relative to `out`, reranker and sentences, if the parts that name one agree."""
     named = [
-        (os.path.normpath(folder.resolve() / str(record.data["index"])), record.data.get("rerank"))
+        (
+            os.path.normpath(folder.resolve() / str(record.data["index"])),
+            {name: record.data[name] for name in ("rerank", "sentences") if record.data.get(name) is not None},
+        )
         for folder, record in zip(parts.values(), records, strict=True)
         if record.data.get("index")
     ]
     if (same := _same(iter(named))) is None:
         return {}
-    index, rerank = same
+    index, read = same
     with contextlib.suppress(ValueError):  # on another drive
         index = os.path.relpath(index, out.resolve())
-    return {"index": index, **({"rerank": rerank} if rerank is not None else {})}
+    return {"index": index, **read}
 
 
 def _same(values: Iterator[Value]) -> Value | None:

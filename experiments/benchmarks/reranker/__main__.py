@@ -16,9 +16,9 @@ from typing import Any
 from corpora.retrievers.rerank import DEPTH, FOUND, WEIGHTS, LinkScorer, Reranker, ordered, own_scorers, widen
 from corpora.retrievers.rerank_features import CONTEXTS, NAMES, Pool, pool_features
 from experiments.analysis.statistics import mean_of, paired
-from experiments.benchmarks.reranker.fit import Listing, fit_scorer
 from experiments.benchmarks.reranker.sets import SOURCES, QuestionSet, divide, gold_titles, labels, open_set, summary
 from experiments.runs.config import portable, provenance
+from optimizers.listwise import Listing, fit_scorer
 from optimizers.metrics.retrieval import all_gold_at, recall_at
 from signatures.common.files import atomic_write
 from signatures.common.versions import installed_versions

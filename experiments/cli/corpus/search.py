@@ -194,7 +194,7 @@ def search(
             _show(rank, each, hit)
         if not hits:
             say("No passage was found: use other words.")
-    words = used(searching, "index", "retriever", "rerank", "precision")
+    words = used(searching, "index", "retriever", "rerank", "sentences", "precision")
     next_step(command("verihop", "ask", "--program", "rag", *words, queries[0]))
 
 

@@ -56,6 +56,7 @@ class ProgramValidation:
         Field("A knob of --program as name=value, repeatable.", "--set", form=("name=value", "k=4")),
     ] = field(default_factory=dict)
     rerank: Annotated[str | None, fields_of(Retrieval)["rerank"].field] = None
+    sentences: Annotated[int | None, Range(0, 100), fields_of(Retrieval)["sentences"].field] = None
 
     def scores(self, best: str | None) -> "ProgramScores | None":
         """Return what asks the program; None without one.

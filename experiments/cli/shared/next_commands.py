@@ -188,7 +188,7 @@ def after_run(
     baseline = "standard" if baseline == summary.program else baseline
     words = [word for group in groups for word in used(group)] + ["--program", baseline]
     if baseline == "rag" and index is not None:
-        words += ["--index", str(index), *used(program, "retriever", "rerank", "precision")]
+        words += ["--index", str(index), *used(program, "retriever", "rerank", "sentences", "precision")]
     return command("verihop", "eval", questions, *words, "--out", new_path(run.parent / baseline))
 
 

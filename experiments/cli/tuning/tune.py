@@ -64,7 +64,7 @@ def tune(
     event("study_ended", best, stopped=found.stopped, folder=str(output.out))
     _print(found, work.config, output, notes)
     if not output.as_json and found.artifact is not None:
-        words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank", "precision")]
+        words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank", "sentences", "precision")]
         held_out = other_split(questions, spec.split)
         next_step(*after_freezing(found.artifact, output.out, words, held_out, ["--metrics", spec.metric]))
     if found.stopped:

@@ -143,6 +143,7 @@ def _opened(config: CascadeConfig, lm: "LMSpec", budget: "Budget | None") -> "tu
             artifact=unfitted,
             index=config.index,
             rerank=config.rerank,
+            sentences=config.sentences,
             accept_probability_mode=config.accept_probability_mode,
         )
         opened = AnswererSpec(named, lm, budget).with_defaults()[0].open()
@@ -152,8 +153,9 @@ def _opened(config: CascadeConfig, lm: "LMSpec", budget: "Budget | None") -> "tu
 
 
 def _searched(config: CascadeConfig, out: Path) -> dict[str, Any]:
-    index = {} if config.index is None else {"index": relative_path(config.index, out)}
-    return index if config.rerank is None else {**index, "rerank": config.rerank}
+    index = None if config.index is None else relative_path(config.index, out)
+    stated = {"index": index, "rerank": config.rerank, "sentences": config.sentences}
+    return {name: value for name, value in stated.items() if value is not None}
 
 
 def _check_lm(folders: Sequence[Path], lm: "LMSpec") -> None:

@@ -86,7 +86,7 @@ def freeze_opened(opened: "OpenedProgram", out: Path, *, overwrite: bool) -> "Ar
     metric: dict[str, Any] = {}
     if opened.origin is not None:
         record = opened.origin.record
-        data = {name: value for name, value in record.data.items() if name not in ("index", "rerank")}
+        data = {name: value for name, value in record.data.items() if name not in ("index", "rerank", "sentences")}
         # The request belongs to the folder into which it was compiled, where that compilation can be resumed.
         optimizer = {name: value for name, value in record.optimizer.items() if name != "request_sha256"}
         metric = dict(record.metric)

@@ -93,6 +93,8 @@ def test_a_similarity_embeds_the_texts_it_compares_with_once():
     first = similarity(["q"], ["amber", "sea", "amber"])
     np.testing.assert_array_equal(similarity(["q"], ["sea", "amber", "amber"])[0], first[0][[1, 0, 2]])
     assert asked == ["q", "amber", "sea", "q"]
+    similarity(["sea"], ["amber"])  # both are kept
+    assert asked == ["q", "amber", "sea", "q"]
     assert similarity.fingerprint.startswith("lengths:")
     assert similarity.fingerprint != EmbedderSimilarity(Embedder("others", encode=encode)).fingerprint
 

@@ -7,8 +7,8 @@ from corpora.datasets.convert import convert
 from corpora.questions import Question, read_questions
 from corpora.retrievers.rerank import LinkScorer
 from corpora.retrievers.rerank_features import NAMES
-from experiments.benchmarks.reranker.fit import Listing, fit_scorer
 from experiments.benchmarks.reranker.sets import SOURCES, QuestionSet, divide, gold_titles, labels, normal
+from optimizers.listwise import Listing, fit_scorer
 
 
 def listings(count=12, deciding=3, seed=0):
@@ -45,7 +45,7 @@ def test_left_out_candidates_change_nothing():
     masked = [Listing(each.rows, [None if not label else 1 for label in each.labels], "x") for each in made]
     extra = [*made, *masked]  # masked ones have no distractor, so that they cannot be used
     assert fit_scorer(extra, units=2, steps=10) == fit_scorer(made, units=2, steps=10)
-    with pytest.raises(ValueError, match="both a gold passage and a distractor"):
+    with pytest.raises(ValueError, match="both gold and a distractor"):
         fit_scorer(masked)
 
 

@@ -265,6 +265,26 @@ def test_a_model_that_an_artifact_names_as_reranker_is_not_opened_unasked(make, 
     assert defaults(tmp_path / "a")[0].rerank is None
 
 
+@pytest.mark.parametrize(("stored", "found"), [(6, 6), ("6", None), (True, None)])
+def test_the_sentences_of_an_artifact_are_chosen_again_unless_another_number_is_named(make, tmp_path, stored, found):
+    index_of(tmp_path / "index", "fog")
+    make(
+        out=tmp_path / "a",
+        index=tmp_path / "index",
+        retrieve=open_index(tmp_path / "index"),
+        provenance={"sentences": stored},
+    )
+    assert defaults(tmp_path / "a")[0].sentences == found
+    named = ProgramSpec(artifact=tmp_path / "a", sentences=0)
+    assert with_artifact_defaults(named, LMSpec())[0].sentences == 0
+
+
+def test_sentences_need_an_index():
+    with pytest.raises(UserError, match="The choice of 8 sentences needs an index"):
+        open_retriever(ProgramSpec(program="rag", sentences=8))
+    assert open_retriever(ProgramSpec(program="rag", sentences=0)) is None
+
+
 def test_a_reranker_needs_an_index():
     with pytest.raises(UserError, match="The reranker own needs an index"):
         open_retriever(ProgramSpec(program="rag", rerank="own"))

@@ -112,6 +112,8 @@ def test_what_is_no_program_is_refused_by_every_function(world, tmp_path):
         ({"lm": 3}, "lm must be a connection"),
         ({"artifact": 3}, "artifact must be the folder of an artifact"),
         ({"rerank": "owm"}, "Reranker 'owm' cannot be loaded"),
+        ({"sentences": -1}, "sentences must be a whole number from 1 to 100, got -1"),
+        ({"sentences": "8"}, "sentences must be a whole number from 1 to 100, got '8'"),
         ({"program": None, "artifact": None}, "as that of a study that froze nothing"),
     ],
 )

@@ -15,7 +15,7 @@ from optimizers.tuning.objective import Goal
 from programs.artifact import read_artifact
 from programs.inference import Answerer
 from programs.lms.calls.budget import BudgetExceeded
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, UserNotice
 from signatures.types import Hop
 
 CLOCKS = {"seconds", "wait_seconds"}
@@ -87,6 +87,8 @@ def test_an_artifact_can_have_another_retriever_and_lm(rag, world, tmp_path):
         program(first_question(world))
     with pytest.raises(UserError, match="name the reranker own where you open its index"):
         verihop.load(tmp_path / "a" / "artifact", index=opened, lm=lm, rerank="own")
+    with pytest.raises(UserError, match="name sentences=8 where you open its index"):
+        verihop.load(tmp_path / "a" / "artifact", index=opened, lm=lm, sentences=8)
 
 
 @pytest.mark.slow
@@ -115,6 +117,32 @@ def test_a_program_is_frozen_with_its_index_and_reranker(world, tmp_path):
     assert again(question).toDict() == program(question).toDict()
     with pytest.raises(UserError, match="exists"):
         verihop.freeze(program, tmp_path / "frozen")
+
+
+def test_sentences_in_place_of_passages_decide_a_run_and_go_into_artifacts(world, tmp_path):
+    opened = verihop.open_index(world / "index", rerank="own-light", sentences=2)
+    program = verihop.load(program="rag", index=opened, lm="simulated")
+    read = program(first_question(world)).passages
+    whole = {each.id: each.text for each in opened.passages([each.id for each in read])}
+    assert 1 <= len(read) <= 2
+    assert any(len(each.text) < len(whole[each.id]) for each in read)
+    assert verihop.freeze(program, tmp_path / "a").data["sentences"] == 2
+    again = verihop.load(tmp_path / "a")
+    assert (again.config.rerank, again.config.sentences) == ("own-light", 2)
+    assert again(first_question(world)).passages == read
+    assert verihop.freeze(again, tmp_path / "b").data["sentences"] == 2
+    with pytest.warns(UserNotice, match="was compiled on corpus sentences2/"):
+        assert verihop.load(tmp_path / "a", sentences=0).config.sentences == 0
+
+    def run(sentences, **how):
+        asked = verihop.load(program="rag", index=world / "index", lm="simulated", sentences=sentences)
+        verihop.evaluate(asked, world / "questions.jsonl", tmp_path / "run", limit=3, progress=False, **how)
+
+    run(2)
+    run(2, resume=True)
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["corpus"]["fingerprint"].startswith("sentences2/")
+    with pytest.raises(UserError, match="corpus"):
+        run(3, resume=True)
 
 
 def test_questions_may_be_given_and_an_answerer_of_ones_own_too(rag, world, tmp_path):

@@ -14,7 +14,7 @@ LM = LMRecord(id="m", model="m", adapter="ChatForm", probability_mode="samples")
 
 
 def part(folder, name, retriever, index="../index", lm=LM, **knobs):
-    data = {"index": index, "rerank": "own"} if index else {}
+    data = {"index": index, "rerank": "own", "sentences": 8} if index else {}
     freeze(build(name, retriever, **knobs), folder, lm=lm, corpus="list", data=data, metric={"mean": 0.5})
     return folder
 
@@ -44,7 +44,11 @@ def test_the_parts_are_copied_unchanged_and_keep_their_provenance(parts, tmp_pat
 
 def test_lm_corpus_and_index_are_recorded_if_the_parts_agree(parts, tmp_path, retriever):
     record = combine("ensemble", parts, tmp_path / "deep" / "out")
-    assert (record.lm, record.corpus, record.data) == (LM, "list", {"index": "../../index", "rerank": "own"})
+    assert (record.lm, record.corpus, record.data) == (
+        LM,
+        "list",
+        {"index": "../../index", "rerank": "own", "sentences": 8},
+    )
     retriever.fingerprint = "other"
     other = freeze(build("rag", retriever), tmp_path / "c", corpus="other", data={"index": "../other"})
     assert other.lm is None

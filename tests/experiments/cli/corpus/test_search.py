@@ -66,6 +66,18 @@ def test_reranking_shows_the_rank_before(index, verihop):
     assert "--rerank own" in err
 
 
+def test_sentences_are_shown_in_place_of_passages(index, verihop):
+    words = ("search", "Where is the mouth of the Ossa?", "--index", index, "--json")
+    hits = [json.loads(verihop(*words, *more)[1])["results"][0]["hits"] for more in (("-k", 10), ("--sentences", 2))]
+    whole, cut = ([each["passage"] for each in found] for found in hits)
+    texts = {each["id"]: each["text"] for each in whole}
+    assert 1 <= len(cut) <= 2
+    assert all(set(each["text"].split()) <= set(texts[each["id"]].split()) for each in cut)
+    assert sum(len(each["text"]) for each in cut) < sum(len(texts[each["id"]]) for each in cut)
+    code, _, err = verihop("search", "Ossa", "--index", index, "--sentences", 101)
+    assert (code, "--sentences" in err) == (2, True)
+
+
 def test_json_has_whole_passages_and_all_places(index, verihop):
     code, out, err = verihop("search", "Marn", "--index", index, "-k", 1, "--json")
     result = json.loads(out)

@@ -1,4 +1,4 @@
-"""Fit the weights of `LinkScorer`: a list-wise loss, in which every gold passage has to beat the distractors."""
+"""Fit a `corpora.retrievers.network.Network` by a list-wise loss: every gold candidate has to beat the distractors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ class Listing:
 
 
 def fit_scorer(listings: Sequence[Listing], *, units: int = UNITS, steps: int = STEPS, seed: int = 0) -> dict[str, Any]:
-    """Return weights for `LinkScorer`; the same listings and seed give the same weights on one machine.
+    """Return weights for a `Network`; the same listings and seed give the same weights on one machine.
 
-    The loss of a gold passage is `-log softmax` over itself and the distractors of its question, its mean over the
-    gold passages of a question, over the questions of a group, and over groups; plus a small binary cross-entropy, so
+    The loss of a gold candidate is `-log softmax` over itself and the distractors of its question, its mean over the
+    gold ones of a question, over the questions of a group, and over groups; plus a small binary cross-entropy, so
     that scores of different questions can be compared.
 
     Raises:
@@ -44,7 +44,7 @@ def fit_scorer(listings: Sequence[Listing], *, units: int = UNITS, steps: int = 
 
     used = [each for each in listings if each.usable]
     if not used:
-        raise ValueError("No question has both a gold passage and a distractor among its candidates.")
+        raise ValueError("No question has both gold and a distractor among its candidates.")
     torch.manual_seed(seed)
     longest, features = max(len(each.labels) for each in used), used[0].rows.shape[1]
     rows = torch.zeros(len(used), longest, features)
