@@ -115,7 +115,7 @@ def _asked(path: Path, stated: Any) -> "ProgramScores":
     from experiments.pipeline.training.program_scores import ProgramScores
     from experiments.runs.specs import ProgramSpec
 
-    known = {"name", "questions", "limit", "program", "preset", "knobs", "index", "rerank"}
+    known = {"name", "questions", "limit", "program", "preset", "knobs", "index", "rerank", "sentences"}
     if not isinstance(stated, dict) or not {"name", "questions", "program"} <= stated.keys():
         raise UserError(f"{path}: each of [[asked]] needs a name, a program and questions.")
     if strange := stated.keys() - known:
