@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.analysis.statistics import mean_of
 from experiments.papers.command import run_command
 from experiments.papers.mechanisms import measure_program
 
@@ -121,7 +120,7 @@ def rates_of(dials: "Dials", retrieve: "Retriever", questions: "list[Question]")
 
     connection = connect_dials(f"simulated:v2:{SEED}", SEED, dials, cache=False)
     measured = {name: measure_program(name, {}, retrieve, questions, connection, 1)[0] for name in PUBLISHED}
-    return {name: round(100 * mean_of(scores).mean, 1) for name, scores in measured.items()}
+    return {name: round(100 * sum(scores) / len(scores), 1) for name, scores in measured.items()}
 
 
 def distance(rates: Mapping[str, float]) -> float:
