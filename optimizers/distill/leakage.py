@@ -252,12 +252,13 @@ def _shows_any(example: Example, evaluation: Evaluation) -> bool:
     if not evaluation.gold_texts:
         return False
     prompts = [message.content for message in example.messages if message.role != "system"]
-    return any(evaluation.needs(part) for prompt in prompts for part in (prompt, *_sentences(prompt)))
+    lines = (_NUMBER.sub("", line) for prompt in prompts for line in prompt.splitlines())
+    return any(map(evaluation.needs, prompts)) or any(_needs_sentence(evaluation, line) for line in lines)
 
 
-def _sentences(prompt: str) -> Iterator[str]:
-    for line in prompt.splitlines():
-        yield from split_sentences(_NUMBER.sub("", line))
+@functools.lru_cache(maxsize=1 << 16)  # many prompts show the same passages
+def _needs_sentence(evaluation: Evaluation, line: str) -> bool:
+    return any(map(evaluation.needs, split_sentences(line)))
 
 
 def _texts_of(example: Example) -> Iterator[str]:

@@ -1,12 +1,13 @@
 """The passages of a training prompt: gold among those that the retriever returns for the query, shuffled."""
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from signatures.text_words import contains_words, same_words
+from signatures.text_words import contains_words, same_words, text_words
 from signatures.types import Passage, Retriever
 
 _DEPTH = 12  # passages retrieved per query, of which distractors are taken from the top
+_MANY = 256  # queries searched at once
 
 
 class Contexts:
@@ -14,10 +15,13 @@ class Contexts:
 
     Args:
         retrieve: The retriever that the trained LM will work with, over a corpus that contains the gold.
+        articles: Paragraphs by the title of their article; those beside the gold one distract before any others, the
+            first of them those that share most words with the query.
     """
 
-    def __init__(self, retrieve: Retriever):
+    def __init__(self, retrieve: Retriever, articles: Mapping[str, Sequence[Passage]] | None = None):
         self._retrieve = retrieve
+        self._articles = articles or {}
         self._found: dict[str, list[Passage]] = {}
 
     def ranked(self, query: str) -> list[Passage]:
@@ -26,6 +30,22 @@ class Contexts:
             ranking = self._retrieve(query, _DEPTH)
             self._found[query] = [Passage(id=hit.id, title=hit.title, text=hit.text) for hit in ranking]
         return self._found[query]
+
+    def search(self, queries: Iterable[str]) -> None:
+        """Search for many queries at once, which is faster than one by one."""
+        asked = [query for query in dict.fromkeys(queries) if query not in self._found]
+        for start in range(0, len(asked), _MANY):
+            some = asked[start : start + _MANY]
+            for query, ranking in zip(some, self._retrieve.many(some, _DEPTH), strict=True):
+                self._found[query] = [Passage(id=hit.id, title=hit.title, text=hit.text) for hit in ranking]
+
+    def _distracting(self, query: str, titles: Collection[str]) -> list[Passage]:
+        """Return the passages that distract from gold of some titles, most distracting first."""
+        beside = [passage for title in titles for passage in self._articles.get(title, ())]
+        if len(beside) < _DEPTH:
+            return [*beside, *self.ranked(query)]
+        asked = set(text_words(query))
+        return sorted(beside, key=lambda passage: -len(asked & set(text_words(passage.text))))
 
     def mixed(
         self,
@@ -46,7 +66,12 @@ class Contexts:
             missing: Not shown, although the query finds them: gold that the prompt is to lack.
         """
         known = {text for passage in (*gold, *missing) for text in (passage.id, same_words(passage.text))}
-        others = [hit for hit in self.ranked(query) if not {hit.id, same_words(hit.text)} & known]
+        titled = any(passage.title for passage in (*gold, *missing))  # gold is not to be told by having a title
+        others = [
+            hit
+            for hit in self._distracting(query, dict.fromkeys(passage.title for passage in (*gold, *missing)))
+            if not {hit.id, same_words(hit.text)} & known and bool(hit.title) == titled
+        ]
         passages = [*gold, *others[: max(size - len(gold), 0)]]
         rng.shuffle(passages)
         return passages
@@ -54,8 +79,11 @@ class Contexts:
     def without(self, query: str, gold: Collection[str], answer: str, size: int, rng: random.Random) -> list[Passage]:
         """Return `size` passages that are not gold (ids) and do not contain the answer, shuffled."""
         yes_no = same_words(answer) in ("yes", "no")
+        beside = [title for title, found in self._articles.items() if any(passage.id in gold for passage in found)]
         others = [
-            hit for hit in self.ranked(query) if hit.id not in gold and (yes_no or not contains_words(hit.text, answer))
+            hit
+            for hit in self._distracting(query, beside)
+            if hit.id not in gold and (yes_no or not contains_words(hit.text, answer))
         ]
         passages = others[:size]
         rng.shuffle(passages)

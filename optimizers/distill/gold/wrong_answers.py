@@ -6,7 +6,7 @@ can be told from the right answer without any passage.
 
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from corpora.questions import Question
@@ -28,19 +28,23 @@ class WrongAnswers:
 
     Args:
         asked: Questions with their answers.
+        given: Question -> wrong answers that somebody gave to it; they are drawn before any others.
     """
 
-    def __init__(self, asked: Iterable[tuple[str, str]]):
+    def __init__(self, asked: Iterable[tuple[str, str]], given: Mapping[str, Sequence[str]] | None = None):
+        self._given = given or {}
         self._kinds = sorted({(kind_of(question), answer.strip()) for question, answer in asked if answer.strip()})
 
     @classmethod
     def of(cls, questions: Iterable[Question]) -> Self:
-        """Return the main answers of the questions and of their sub-questions."""
+        """Return the main answers of the questions and of their sub-questions, and their `wrong_answers`."""
+        questions = list(questions)
+        given = {one.question: one.wrong_answers for one in questions if getattr(one, "wrong_answers", None)}
         asked: list[tuple[str, str]] = []
         for question in questions:
             asked += [(question.question, answer) for answer in question.answers[:1]]
             asked += [(part.question, part.answer) for part in question.sub_questions if part.answer]
-        return cls(asked)
+        return cls(asked, given)
 
     def __len__(self) -> int:
         """Return the number of answers; one that is given to two kinds of questions counts twice."""
@@ -49,9 +53,11 @@ class WrongAnswers:
     def draw(self, question: str, right: str, rng: random.Random) -> str:
         """Return a wrong answer to a question; "unknown" if there is none.
 
-        It is the opposite of yes or no, else an answer of the same kind of question, else one with digits if the right
-        one has any, else any other.
+        It is one that was given, else the opposite of yes or no, else an answer of the same kind of question, else one
+        with digits if the right one has any, else any other.
         """
+        if question in self._given:
+            return rng.choice(list(self._given[question]))
         same = same_words(right)
         if same in _OPPOSITES:
             return _OPPOSITES[same]
