@@ -3,7 +3,9 @@
 An LM that never saw a demonstration or another wording in training gains nothing from either when it is compiled.
 """
 
+import functools
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -63,9 +65,21 @@ _TURN = 5  # tokens of the chat template around a message, rounded up
 
 
 def tokens_of(example: Example, count_tokens: Callable[[str], int]) -> int:
-    """Return the tokens of prompt and reply in the chat template, or a few more."""
+    """Return the tokens of prompt and reply in the chat template, or a few more.
+
+    Lines are counted one by one, each once: many prompts show the same passages.
+    """
     texts = [*(message.content for message in example.messages), example.completion]
-    return sum(count_tokens(text) + _TURN for text in texts)
+    parts = (part for text in texts for line in text.splitlines() for part in _NUMBER.split(line, maxsplit=1))
+    return sum(_counted(count_tokens, part) for part in parts) + sum(text.count("\n") + _TURN for text in texts)
+
+
+_NUMBER = re.compile(r"(?<=^\[\d\])")  # of a passage, behind it
+
+
+@functools.lru_cache(maxsize=1 << 17)
+def _counted(count_tokens: Callable[[str], int], text: str) -> int:
+    return count_tokens(text) if text else 0
 
 
 def render_drafts(

@@ -124,7 +124,8 @@ def _material(prepared: Prepared, seed: int) -> Material:
             if record.title:
                 passage = Passage(id=record.id, title=record.title, text=record.text)
                 articles.setdefault(record.title, []).append(passage)
-    material = material_for(open_reranker(prepared.retrieve, OWN), prepared.questions, seed, articles)
+    retrieve = open_reranker(prepared.retrieve, OWN)
+    material = material_for(retrieve, prepared.questions, seed, articles, plan.LONGEST_PASSAGE)
     material.sizes, material.cut = plan.SIZES, plan.CUT_SHARE
     asked = [one for one in prepared.questions if not articles or not _titled(one, prepared)]
     material.contexts.search(
@@ -217,39 +218,21 @@ def main(
         print(f"Skipped, since their files are not at hand: {', '.join(absent)}", file=sys.stderr)
     for _ in prepare(data, folder, more=more_data):  # converts and indexes, once for all processes
         pass
-    examples: list[Example] = []
-    questions_left_out: dict[str, Mapping[str, int]] = {}
-    examples_left_out: dict[str, Mapping[str, int]] = {}
-    work_on = partial(_make, data, folder, more_data, seed, tuple(wanted), reading)
+    work_on = partial(make, data, folder, more_data, seed, tuple(wanted), reading)
+    made: list[Made] = []
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         for one in pool.map(work_on, found):
-            examples += one.examples
-            questions_left_out[one.source], examples_left_out[one.source] = (
-                one.questions_left_out,
-                one.examples_left_out,
-            )
+            made.append(one)
             print(f"{one.source}: {len(one.examples)} examples of {one.questions} questions", file=sys.stderr)
-    chosen = mixed(examples, seed)
-    digest = write_examples(out / "examples.jsonl", chosen)
     command = f"python -m experiments.papers.embedded_lm.data --seed {seed} --programs {','.join(wanted)}"
-    manifest = {
-        "command": f"{command} --reading {reading}",
-        "seed": seed,
-        "programs": wanted,
-        "reading": reading,
-        "sha256": digest,
-        "sources_absent": absent,
-        "questions_left_out": questions_left_out,
-        "examples_left_out": {**examples_left_out, "balance_and_world": {"all": len(examples) - len(chosen)}},
-        **counts_of(chosen),
-        **figures_of(chosen, base_tokens()),
-    }
-    with atomic_write(out / "manifest.json") as file:
-        ujson.dump(manifest, file, indent=1, ensure_ascii=False, escape_forward_slashes=False)
-    print(f"Written: {out / 'examples.jsonl'} ({len(chosen)} examples)")
+    about = {"command": f"{command} --reading {reading}", "programs": wanted, "reading": reading}
+    count = write(out, made, seed, {**about, "sources_absent": absent}, base_tokens())
+    print(f"Written: {out / 'examples.jsonl'} ({count} examples)")
 
 
-class _Made(NamedTuple):
+class Made(NamedTuple):
+    """What one source gave: its examples, what was left out by reason, and the number of its questions."""
+
     source: str
     examples: list[Example]
     questions_left_out: dict[str, int]
@@ -257,14 +240,55 @@ class _Made(NamedTuple):
     questions: int
 
 
-def _make(
+def make(
     data: Path, work: Path, more: Path | None, seed: int, programs: Sequence[str], reading: str, name: str
-) -> _Made:
-    """Return the examples of a source, and what was left out; runs in a process of its own."""
+) -> Made:
+    """Return the examples of a source, and what was left out; runs in a process of its own.
+
+    Args:
+        data: Folder with the official files.
+        work: Folder for converted files and indexes.
+        more: Folder with further training data.
+        seed: Of every random choice.
+        programs: Those whose predictors are trained.
+        reading: One of `READINGS`.
+        name: Of the source.
+    """
     (prepared,) = prepare(data, work, [name], more)
-    variation = variation_of(base_tokens())
-    examples, left_out = examples_of(prepared, seed, variation, programs, reading)
-    return _Made(name, examples, prepared.dropped, dict(left_out), len(prepared.questions))
+    examples, left_out = examples_of(prepared, seed, variation_of(base_tokens()), programs, reading)
+    return Made(name, examples, prepared.dropped, dict(left_out), len(prepared.questions))
+
+
+def write(out: Path, made: Sequence[Made], seed: int, about: Mapping[str, object], count_tokens: CountTokens) -> int:
+    """Write examples.jsonl and manifest.json of all sources, and return the number of examples.
+
+    Args:
+        out: The folder.
+        made: Of each source.
+        seed: Of the balance and the order.
+        about: Further entries of the manifest.
+        count_tokens: Returns the tokens of a text.
+
+    Raises:
+        UserError: The licence of an example is not one that shipped weights may be trained on; nothing is written.
+    """
+    examples = [example for one in made for example in one.examples]
+    chosen = mixed(examples, seed)
+    digest = write_examples(out / "examples.jsonl", chosen)
+    manifest = {
+        **about,
+        "seed": seed,
+        "sha256": digest,
+        "questions": {one.source: one.questions for one in made},
+        "questions_left_out": {one.source: one.questions_left_out for one in made},
+        "examples_left_out": {one.source: one.examples_left_out for one in made},
+        "examples_left_out_by_balance": len(examples) - len(chosen),
+        **counts_of(chosen),
+        **figures_of(chosen, count_tokens),
+    }
+    with atomic_write(out / "manifest.json") as file:
+        ujson.dump(manifest, file, indent=1, ensure_ascii=False, escape_forward_slashes=False)
+    return len(chosen)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ https://github.com/naoya-i/r4c
 import re
 from collections.abc import Sequence
 from html import unescape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from signatures.text_words import contains_words, count_words
 
@@ -45,7 +45,7 @@ class _Triple(NamedTuple):
     object: str
 
 
-def steps_of(question: str, answer: str, derivations: Sequence[Sequence[Sequence[object]]]) -> list[Step]:
+def steps_of(question: str, answer: str, derivations: Sequence[Sequence[Sequence[Any]]]) -> list[Step]:
     """Return the hops of the first derivation that leads to the answer; empty if none does.
 
     It leads there if its triples can be asked in some order: the subject of the next one is named by the question or by
@@ -69,10 +69,10 @@ def steps_of(question: str, answer: str, derivations: Sequence[Sequence[Sequence
     return []
 
 
-def _triple(item: Sequence[object]) -> _Triple:
-    title, _, (subject, relation, value) = item  # type: ignore[misc]
-    texts = (unescape(str(text)).strip() for text in (title, subject, relation, value))
-    return _Triple(*texts)
+def _triple(item: Sequence[Any]) -> _Triple:
+    title, _, words = item
+    subject, relation, value = (unescape(str(text)).strip() for text in words)
+    return _Triple(unescape(str(title)).strip(), subject, relation, value)
 
 
 def _in_order(question: str, triples: Sequence[_Triple]) -> list[Step]:

@@ -120,9 +120,9 @@ SOURCES = {
     )
 }
 WORLD_SEED, WORLD_QUESTIONS = 11, 3000
-# Pools that are searched by words alone: their distractors are the other paragraphs of an article, or none, and for
-# Natural Questions encoding the passages and what reranks by their texts would take hours.
-BY_WORDS = ("squad", "scifact", "entailment-bank", "nq_open")
+# Pools that are searched by words and meaning, as the trained LM's are; the others by words alone, since encoding their
+# passages, and the texts of the best ones again for each question, takes hours on two cores. The reranker is the same.
+HYBRID = ("2wikimultihopqa", "musique", "strategyqa")
 
 # Evaluation sets: dataset and file. Their questions and gold passages are never trained on.
 EVALUATION = (
@@ -173,9 +173,11 @@ def prepare(data: Path, work: Path, names: Sequence[str] | None = None, more: Pa
     for source in found.values():
         convert_source(source, data, work, more)
     evaluation = evaluation_of(data, work)
+    indexes: dict[str, tuple[Retriever, list[PassageRecord]]] = {}
     for name in names or found:
         source = SOURCES[name]
-        index, passages = _index(source.pool, work)
+        indexes = {source.pool: indexes.get(source.pool) or _index(source.pool, work)}
+        index, passages = indexes[source.pool]
         corpus = {record.id: record for record in passages}
         questions = read_questions(work / name / "questions.jsonl")
         held = {question.id for question in held_back_questions(work, name)} if name in HELD_BACK else set()
@@ -295,7 +297,7 @@ def _index(name: str, work: Path) -> tuple[Retriever, list[PassageRecord]]:
     """Return the index of a pool and its passages."""
     folder = work / "pools" / name
     files = [path for source in SOURCES.values() if source.pool == name for path in passage_files(source, work)]
-    kind = "bm25" if name in BY_WORDS else "hybrid"
+    kind = "hybrid" if name in HYBRID else "bm25"
     if not (folder / "passages.jsonl").is_file():
         folder.mkdir(parents=True, exist_ok=True)
         pool(files, folder / "passages.jsonl")

@@ -6,7 +6,9 @@ import re
 from corpora.questions import Question
 
 _FIRST = re.compile(r"(?P<who>Who|Which(?: \w+)?) was (?P<did>\w+) first, (?P<a>.+) or (?P<b>.+)\?")
-_SAME = re.compile(r"(?P<verb>Were|Did|Do|Are) (?P<a>.+?) and (?P<b>.+?) (?P<rest>\w+\b.*\bthe same (?P<noun>\w+))\?")
+_SAME = re.compile(
+    r"(?P<verb>Were|Did|Do|Are) (?P<a>.+?) and (?P<b>.+?) (?P<rest>[a-z]\w*\b.*\bthe same (?P<noun>\w+))\?"
+)
 _ONE = {"Were": "Was", "Did": "Did", "Do": "Does", "Are": "Is"}
 _MANY = {
     "town": "towns",

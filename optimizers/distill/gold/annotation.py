@@ -118,8 +118,8 @@ def annotate(question: Question, corpus: Mapping[str, PassageRecord]) -> Annotat
     if not hops and len(gold) == 1:
         hops = (GoldHop(question.question, answer, gold[0], sentences[gold[0].id]),)
     by_id = {record.id: record.sentences or [] for record in records}
-    stated = (by_id[name][n] for name, n in question.gold_sentences if n < len(by_id.get(name, ())))
-    return Annotation(question, answer, gold, sentences, hops, tuple(sentence.strip() for sentence in stated))
+    annotated = [by_id[name][n].strip() for name, n in question.gold_sentences if n < len(by_id.get(name, ()))]
+    return Annotation(question, answer, gold, sentences, hops, tuple(annotated))
 
 
 def as_question(text: str) -> str:

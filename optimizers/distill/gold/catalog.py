@@ -228,7 +228,11 @@ def _signatures(program: str) -> dict[str, Any]:
 
 
 def material_for(
-    retrieve: Any, questions: list[Question], seed: int, articles: Mapping[str, Sequence[Passage]] | None = None
+    retrieve: Any,
+    questions: list[Question],
+    seed: int,
+    articles: Mapping[str, Sequence[Passage]] | None = None,
+    longest: int | None = None,
 ) -> Material:
     """Return the material for the questions of one source.
 
@@ -237,5 +241,6 @@ def material_for(
         questions: Their answers are the wrong ones of others.
         seed: Of every random choice.
         articles: See `Contexts`.
+        longest: Words of the longest passage that distracts; None for any.
     """
-    return Material(Contexts(retrieve, articles), random.Random(seed), WrongAnswers.of(questions))
+    return Material(Contexts(retrieve, articles, longest), random.Random(seed), WrongAnswers.of(questions))

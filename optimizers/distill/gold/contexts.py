@@ -17,18 +17,24 @@ class Contexts:
         retrieve: The retriever that the trained LM will work with, over a corpus that contains the gold.
         articles: Paragraphs by the title of their article; those beside the gold one distract before any others, the
             first of them those that share most words with the query.
+        longest: Words of the longest passage that distracts; None for any.
     """
 
-    def __init__(self, retrieve: Retriever, articles: Mapping[str, Sequence[Passage]] | None = None):
-        self._retrieve = retrieve
+    def __init__(
+        self,
+        retrieve: Retriever,
+        articles: Mapping[str, Sequence[Passage]] | None = None,
+        longest: int | None = None,
+    ):
+        self._retrieve, self._longest = retrieve, longest
         self._articles = articles or {}
         self._found: dict[str, list[Passage]] = {}
+        self._words: dict[str, frozenset[str]] = {}
 
     def ranked(self, query: str) -> list[Passage]:
         """Return the best passages for a query, without scores."""
         if query not in self._found:
-            ranking = self._retrieve(query, _DEPTH)
-            self._found[query] = [Passage(id=hit.id, title=hit.title, text=hit.text) for hit in ranking]
+            self._keep(query, self._retrieve(query, _DEPTH))
         return self._found[query]
 
     def search(self, queries: Iterable[str]) -> None:
@@ -37,7 +43,12 @@ class Contexts:
         for start in range(0, len(asked), _MANY):
             some = asked[start : start + _MANY]
             for query, ranking in zip(some, self._retrieve.many(some, _DEPTH), strict=True):
-                self._found[query] = [Passage(id=hit.id, title=hit.title, text=hit.text) for hit in ranking]
+                self._keep(query, ranking)
+
+    def _keep(self, query: str, ranking: Sequence[Passage]) -> None:
+        """Remember the passages of a ranking that prompts have room for, without scores."""
+        kept = (hit for hit in ranking if self._longest is None or len(hit.text.split()) <= self._longest)
+        self._found[query] = [Passage(id=hit.id, title=hit.title, text=hit.text) for hit in kept]
 
     def _distracting(self, query: str, titles: Collection[str]) -> list[Passage]:
         """Return the passages that distract from gold of some titles, most distracting first."""
@@ -45,7 +56,12 @@ class Contexts:
         if len(beside) < _DEPTH:
             return [*beside, *self.ranked(query)]
         asked = set(text_words(query))
-        return sorted(beside, key=lambda passage: -len(asked & set(text_words(passage.text))))
+        return sorted(beside, key=lambda passage: -len(asked & self._words_of(passage)))
+
+    def _words_of(self, passage: Passage) -> frozenset[str]:
+        if passage.id not in self._words:
+            self._words[passage.id] = frozenset(text_words(passage.text))
+        return self._words[passage.id]
 
     def mixed(
         self,

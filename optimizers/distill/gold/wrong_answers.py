@@ -7,13 +7,14 @@ can be told from the right answer without any passage.
 import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 from corpora.questions import Question
 from signatures.text_words import contains_words, same_words
 
 UNKNOWN = "unknown"
 _STEM = 4  # letters
+_TRIES = 20  # draws before all answers are compared with the right one
 _OPPOSITES = {"yes": "no", "no": "yes"}
 # What is asked for, from the first interrogative: "who", "how many", "which country", "what is the
 # nationality", "what is Ann's nationality".
@@ -21,6 +22,15 @@ _KIND = re.compile(
     r"\b(?:(?:what|which)\s+(?:is|are|was|were)\s+.*'s\s+(\w+)|(who|whom|whose|when|where)\b|how\s+(\w+)|(?:what|which)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?(\w+))",
     re.IGNORECASE,
 )
+
+
+class _Answer(NamedTuple):
+    """An answer: what its question asks for, its text, the text as `same_words` and whether it has a digit."""
+
+    kind: str
+    text: str
+    same: str
+    digits: bool
 
 
 class WrongAnswers:
@@ -33,7 +43,13 @@ class WrongAnswers:
 
     def __init__(self, asked: Iterable[tuple[str, str]], given: Mapping[str, Sequence[str]] | None = None):
         self._given = given or {}
-        self._kinds = sorted({(kind_of(question), answer.strip()) for question, answer in asked if answer.strip()})
+        answers = sorted({(kind_of(question), answer.strip()) for question, answer in asked if answer.strip()})
+        self._answers = [_Answer(kind, text, same_words(text), _has_digit(text)) for kind, text in answers]
+        self._like: dict[tuple[str, bool], list[_Answer]] = {}
+        self._digits: dict[bool, list[_Answer]] = {}
+        for answer in self._answers:
+            self._like.setdefault((answer.kind, answer.digits), []).append(answer)
+            self._digits.setdefault(answer.digits, []).append(answer)
 
     @classmethod
     def of(cls, questions: Iterable[Question]) -> Self:
@@ -48,7 +64,7 @@ class WrongAnswers:
 
     def __len__(self) -> int:
         """Return the number of answers; one that is given to two kinds of questions counts twice."""
-        return len(self._kinds)
+        return len(self._answers)
 
     def draw(self, question: str, right: str, rng: random.Random) -> str:
         """Return a wrong answer to a question; "unknown" if there is none.
@@ -62,10 +78,20 @@ class WrongAnswers:
         if same in _OPPOSITES:
             return _OPPOSITES[same]
         kind, digits = kind_of(question), _has_digit(right)
-        others = [(other, text) for other, text in self._kinds if not _may_agree(same_words(text), same)]
-        like = [text for other, text in others if other == kind and _has_digit(text) == digits]
-        found = like or [text for _, text in others if _has_digit(text) == digits] or [text for _, text in others]
-        return rng.choice(found) if found else UNKNOWN
+        for among in (self._like.get((kind, digits), []), self._digits.get(digits, []), self._answers):
+            if found := _other(among, same, rng):
+                return found.text
+        return UNKNOWN
+
+
+def _other(answers: "Sequence[_Answer]", right: str, rng: random.Random) -> "_Answer | None":
+    """Return one of the answers at random that cannot mean the right one (as `same_words`); None if all may."""
+    for _ in range(_TRIES if answers else 0):
+        answer = rng.choice(answers)
+        if not _may_agree(answer.same, right):
+            return answer
+    others = [answer for answer in answers if not _may_agree(answer.same, right)]
+    return rng.choice(others) if others else None
 
 
 def kind_of(question: str) -> str:
