@@ -57,16 +57,15 @@ def balanced(examples: Sequence[Example], seed: int) -> list[Example]:
         examples: Those that decide for nothing are all kept.
         seed: Of the choice.
     """
-    left = Counter((example.program, example.predictor, example.verdict) for example in examples)
-    room = {
-        (program, predictor, verdict): min(count, left[program, predictor, _OPPOSITES[verdict]])
-        for (program, predictor, verdict), count in left.items()
-        if verdict
+    left: Counter[tuple[str, ...]] = Counter((one.program, one.predictor, one.verdict) for one in examples)
+    room: dict[tuple[str, ...], int] = {
+        place: min(count, left[(*place[:2], _OPPOSITES[place[2]])]) for place, count in left.items() if place[2]
     }
     kept = set()
     for example in shuffled(examples, seed):
         place = (example.program, example.predictor, example.verdict)
         if not example.verdict or room[place] > 0:
             kept.add(id(example))
-            room[place] = room.get(place, 0) - 1
+        if example.verdict:
+            room[place] -= 1
     return [example for example in examples if id(example) in kept]

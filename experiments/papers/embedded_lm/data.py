@@ -29,7 +29,7 @@ from experiments.papers.embedded_lm import plan
 from experiments.papers.embedded_lm.instructions import wordings_of
 from experiments.papers.embedded_lm.manifest import figures_of
 from experiments.papers.embedded_lm.plan import EVIDENCE_FIRST, PLAN, PROGRAMS, READINGS
-from experiments.papers.embedded_lm.sources import SOURCES, Prepared, prepare, present
+from experiments.papers.embedded_lm.sources import RETRIEVERS, SOURCES, Prepared, prepare, present
 from optimizers.distill.balance import balanced
 from optimizers.distill.examples import Example, write_examples
 from optimizers.distill.gold.calls import Material
@@ -205,27 +205,34 @@ def main(
     reading: Annotated[
         str, typer.Option(help="Replies of the reading examples of rag: answer, or evidence before the answer.")
     ] = READINGS[0],
+    retriever: Annotated[
+        str,
+        typer.Option(help="In front of the reranker that finds distractors: hybrid, or bm25, which is faster."),
+    ] = RETRIEVERS[0],
     processes: Annotated[int | None, typer.Option(help="Sources at a time; by default one per core.", min=1)] = None,
 ) -> None:
     """Write the examples."""
     wanted = names("program", programs, PROGRAMS)
     if reading not in READINGS:
         raise unknown("reading", reading, READINGS)
+    if retriever not in RETRIEVERS:
+        raise unknown("retriever", retriever, RETRIEVERS)
     folder = work or out / "work"
     found = present(data, more_data)
     absent = [name for name in SOURCES if name not in found]
     if absent:
         print(f"Skipped, since their files are not at hand: {', '.join(absent)}", file=sys.stderr)
-    for _ in prepare(data, folder, more=more_data):  # converts and indexes, once for all processes
+    for _ in prepare(data, folder, more=more_data, retriever=retriever):  # converts and indexes, once for all processes
         pass
-    work_on = partial(make, data, folder, more_data, seed, tuple(wanted), reading)
+    work_on = partial(make, data, folder, more_data, seed, tuple(wanted), reading, retriever)
     made: list[Made] = []
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         for one in pool.map(work_on, found):
             made.append(one)
             print(f"{one.source}: {len(one.examples)} examples of {one.questions} questions", file=sys.stderr)
     command = f"python -m experiments.papers.embedded_lm.data --seed {seed} --programs {','.join(wanted)}"
-    about = {"command": f"{command} --reading {reading}", "programs": wanted, "reading": reading}
+    command += f" --reading {reading} --retriever {retriever}"
+    about = {"command": command, "programs": wanted, "reading": reading, "retriever": retriever}
     count = write(out, made, seed, {**about, "sources_absent": absent}, base_tokens())
     print(f"Written: {out / 'examples.jsonl'} ({count} examples)")
 
@@ -241,7 +248,14 @@ class Made(NamedTuple):
 
 
 def make(
-    data: Path, work: Path, more: Path | None, seed: int, programs: Sequence[str], reading: str, name: str
+    data: Path,
+    work: Path,
+    more: Path | None,
+    seed: int,
+    programs: Sequence[str],
+    reading: str,
+    retriever: str,
+    name: str,
 ) -> Made:
     """Return the examples of a source, and what was left out; runs in a process of its own.
 
@@ -252,9 +266,10 @@ def make(
         seed: Of every random choice.
         programs: Those whose predictors are trained.
         reading: One of `READINGS`.
+        retriever: One of `RETRIEVERS`.
         name: Of the source.
     """
-    (prepared,) = prepare(data, work, [name], more)
+    (prepared,) = prepare(data, work, [name], more, retriever)
     examples, left_out = examples_of(prepared, seed, variation_of(base_tokens()), programs, reading)
     return Made(name, examples, prepared.dropped, dict(left_out), len(prepared.questions))
 

@@ -24,6 +24,7 @@ from experiments.papers.embedded_lm.world_wording import reworded
 from experiments.world.generate import generate
 from optimizers.distill.leakage import NOTHING, Evaluation, without_leaks, without_retrieved
 from optimizers.distill.licences import check_licence
+from signatures.common.files import sha256_text
 from signatures.text_words import count_words
 from signatures.types import Retriever
 
@@ -120,9 +121,10 @@ SOURCES = {
     )
 }
 WORLD_SEED, WORLD_QUESTIONS = 11, 3000
-# Pools that are searched by words and meaning, as the trained LM's are; the others by words alone, since encoding their
+# Distractors are searched for by words and meaning, as the trained LM's passages are, or by words alone: encoding the
 # passages, and the texts of the best ones again for each question, takes hours on two cores. The reranker is the same.
-HYBRID = ("2wikimultihopqa", "musique", "strategyqa")
+RETRIEVERS = ("hybrid", "bm25")
+BY_WORDS = ("squad", "scifact", "entailment-bank")  # pools of which hardly anything is searched for
 
 # Evaluation sets: dataset and file. Their questions and gold passages are never trained on.
 EVALUATION = (
@@ -157,7 +159,13 @@ class Prepared:
     evaluation: Evaluation = NOTHING
 
 
-def prepare(data: Path, work: Path, names: Sequence[str] | None = None, more: Path | None = None) -> Iterator[Prepared]:
+def prepare(
+    data: Path,
+    work: Path,
+    names: Sequence[str] | None = None,
+    more: Path | None = None,
+    retriever: str = RETRIEVERS[0],
+) -> Iterator[Prepared]:
     """Yield the named sources; what is converted and indexed under `work` is kept for the next time.
 
     Args:
@@ -165,6 +173,7 @@ def prepare(data: Path, work: Path, names: Sequence[str] | None = None, more: Pa
         work: Folder for converted files and indexes.
         names: Of sources whose files are at hand; None for all of these.
         more: Folder with further training data; None for none.
+        retriever: One of `RETRIEVERS`, in front of which distractors are reranked.
 
     Raises:
         UserError: A licence is not stated, or not one that shipped weights may be trained on.
@@ -176,7 +185,7 @@ def prepare(data: Path, work: Path, names: Sequence[str] | None = None, more: Pa
     indexes: dict[str, tuple[Retriever, list[PassageRecord]]] = {}
     for name in names or found:
         source = SOURCES[name]
-        indexes = {source.pool: indexes.get(source.pool) or _index(source.pool, work)}
+        indexes = {source.pool: indexes.get(source.pool) or _index(source.pool, work, retriever)}
         index, passages = indexes[source.pool]
         corpus = {record.id: record for record in passages}
         questions = read_questions(work / name / "questions.jsonl")
@@ -293,23 +302,30 @@ def _convert_world(folder: Path) -> None:
     write_questions(folder / "questions.jsonl", [reworded(one, random.Random(one.id)) for one in read_questions(path)])
 
 
-def _index(name: str, work: Path) -> tuple[Retriever, list[PassageRecord]]:
+def _index(name: str, work: Path, retriever: str = RETRIEVERS[0]) -> tuple[Retriever, list[PassageRecord]]:
     """Return the index of a pool and its passages."""
-    folder = work / "pools" / name
-    files = [path for source in SOURCES.values() if source.pool == name for path in passage_files(source, work)]
-    kind = "hybrid" if name in HYBRID else "bm25"
-    if not (folder / "passages.jsonl").is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        pool(files, folder / "passages.jsonl")
-    if not (folder / "index" / "index.json").is_file():
-        resume = (folder / "index").exists()
-        build_index(folder / "passages.jsonl", folder / "index", retriever=kind, resume=resume)
-    return open_index(folder / "index"), list(read_passages(folder / "passages.jsonl"))
+    folder = _pool(name, work)
+    kind = "bm25" if name in BY_WORDS else retriever
+    index = folder / f"index-{kind}"
+    if not (index / "index.json").is_file():
+        build_index(folder / "passages.jsonl", index, retriever=kind, resume=index.exists())
+    return open_index(index), list(read_passages(folder / "passages.jsonl"))
 
 
 def _bm25(name: str, work: Path) -> Retriever:
     """Return BM25 over a pool that is indexed."""
-    return open_index(work / "pools" / name / "index", retriever="bm25")
+    index = next(path for path in sorted(_pool(name, work).glob("index-*")) if (path / "index.json").is_file())
+    return open_index(index, retriever="bm25")
+
+
+def _pool(name: str, work: Path) -> Path:
+    """Return the folder of a pool; one with the passages of other sources is another."""
+    files = [path for source in SOURCES.values() if source.pool == name for path in passage_files(source, work)]
+    folder = work / "pools" / f"{name}-{sha256_text(' '.join(str(path.relative_to(work)) for path in files))[:8]}"
+    if not (folder / "passages.jsonl").is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        pool(files, folder / "passages.jsonl")
+    return folder
 
 
 def passage_files(source: QuestionSource, work: Path) -> list[Path]:

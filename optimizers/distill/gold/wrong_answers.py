@@ -55,7 +55,7 @@ class WrongAnswers:
     def of(cls, questions: Iterable[Question]) -> Self:
         """Return the main answers of the questions and of their sub-questions, and their `wrong_answers`."""
         questions = list(questions)
-        given = {one.question: one.wrong_answers for one in questions if getattr(one, "wrong_answers", None)}
+        given = {one.question: stated for one in questions if (stated := (one.model_extra or {}).get("wrong_answers"))}
         asked: list[tuple[str, str]] = []
         for question in questions:
             asked += [(question.question, answer) for answer in question.answers[:1]]

@@ -118,7 +118,8 @@ def _claim(question: str) -> dict[str, Any]:
 
 def _proof(question: str) -> dict[str, Any]:
     return {"id": question[:12], "question": question, "answer": ANSWERS[question], "hypothesis": "it is so",
-            "sentences": {"sent1": TEXTS[question][1], "sent2": OTHER[1]}, "proof": "sent1 & sent2 -> hypothesis;"}  # fmt: skip
+            "sentences": {"sent1": TEXTS[question][1], "sent2": OTHER[1]},
+            "proof": "sent1 & sent2 -> hypothesis;"}  # fmt: skip
 
 
 SHAPES = {

@@ -66,7 +66,7 @@ def test_no_source_trains_on_what_any_evaluation_asks_or_needs(shared_data, tmp_
     more = shared_data.parent / "training_data"
     if not more.is_dir():
         pytest.skip("the further training data (../shared/training_data) is not beside this checkout")
-    monkeypatch.setattr(sources, "_index", lambda name, work: (None, _passages(name, work)))
+    monkeypatch.setattr(sources, "_index", lambda name, work, retriever: (None, _passages(name, work)))
     monkeypatch.setattr(sources, "_bm25", lambda name, work: ListRetriever([]))
     prepared = {name: next(iter(sources.prepare(shared_data, tmp_path, [name], more))) for name in SOURCES}
     asked, gold = _evaluated(tmp_path)
@@ -175,8 +175,8 @@ def _example(number: int, **changed: str) -> Example:
 
 @pytest.mark.parametrize(
     "licence",
-    ["not stated", "research and academic use only (MultiRC)", "MIT; not stated", "CC BY-NC 4.0", "", "MIT (research only)",
-     "CC BY-SA 3.0 (Natural Questions, QED); WebGLM's list: not stated"],
+    ["not stated", "research and academic use only (MultiRC)", "MIT; not stated", "CC BY-NC 4.0", "",
+     "MIT (research only)", "CC BY-SA 3.0 (Natural Questions, QED); WebGLM's list: not stated"],
 )  # fmt: skip
 def test_no_example_of_a_licence_that_is_refused_or_not_stated_is_written(tmp_path, licence):
     made = [data.Made("qed", [_example(0), _example(1, licence=licence)], {}, {}, 2)]

@@ -27,7 +27,7 @@ def prepared(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, evaluatio
     retrieve = ListRetriever([Passage(id=f"p{n}", text=text) for n, text in enumerate(found)])
     monkeypatch.setattr(sources, "HELD_BACK", {})
     monkeypatch.setattr(sources, "evaluation_of", lambda data, work: evaluation)
-    monkeypatch.setattr(sources, "_index", lambda pool, work: (retrieve, _passages(name, work)))
+    monkeypatch.setattr(sources, "_index", lambda pool, work, retriever: (retrieve, _passages(name, work)))
     monkeypatch.setattr(sources, "_bm25", lambda pool, work: retrieve)
     monkeypatch.setattr(sources, "present", lambda data, more: {name: source})
     (made,) = sources.prepare(data, folder / "work", [name], more)
