@@ -33,7 +33,7 @@ def test_what_a_reply_decides_for(question, reply, verdict):
     ("inputs", "outputs", "verdict"),
     [
         ({"question": "Is it old?"}, {"reasoning": "It is.", "answer": "no"}, "no"),
-        ({"question": "Which is older, A or B?"}, {"finished": False, "sub_question": "Is A old?", "answer": "1640"}, ""),
+        ({"question": "Is A or B older?"}, {"finished": False, "sub_question": "Is A old?", "answer": "1640"}, ""),
         ({"claim": "It is old."}, {"stated": True}, "yes"),
         ({"question": "Is it old?"}, {"correctness": 1.0, "judgement": "false"}, "no"),
         ({"question": "Is it old?"}, {"response": "It is. The answer is yes."}, "yes"),

@@ -50,12 +50,11 @@ def shown(example: Any) -> list[str]:
 def test_demonstrations_are_rendered_as_the_adapter_renders_them():
     made, _ = rendered([draft(number) for number in range(8)])
     for number, example in enumerate(made):
-        demos = [{"question": question.content.split("\n")[1], "answer": reply.content[12:-2]}
-                 for question, reply in zip(example.messages[1:-1:2], example.messages[2:-1:2], strict=True)]  # fmt: skip
+        turns = zip(example.messages[1:-1:2], example.messages[2:-1:2], strict=True)
+        demos = [{"question": asked.content.split("\n")[1], "answer": reply.content[12:-2]} for asked, reply in turns]
         assert 1 <= len(demos) <= 3
-        assert [dict(role=one.role, content=one.content) for one in example.messages] == JsonForm().format(
-            Reply, demos, {"question": f"Which is number {number}? please"}
-        )
+        expected = JsonForm().format(Reply, demos, {"question": f"Which is number {number}? please"})
+        assert [message.model_dump() for message in example.messages] == expected
 
 
 def test_no_demonstration_is_of_the_same_question_or_gold():
