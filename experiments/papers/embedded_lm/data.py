@@ -29,9 +29,9 @@ from experiments.papers.embedded_lm import plan
 from experiments.papers.embedded_lm.instructions import wordings_of
 from experiments.papers.embedded_lm.manifest import figures_of
 from experiments.papers.embedded_lm.plan import EVIDENCE_FIRST, PLAN, PROGRAMS, READINGS
-from experiments.papers.embedded_lm.sources import RETRIEVERS, SOURCES, Prepared, prepare, present
+from experiments.papers.embedded_lm.sources import PLAIN, RETRIEVERS, SOURCES, Prepared, prepare, present
 from optimizers.distill.balance import balanced
-from optimizers.distill.examples import Example, write_examples
+from optimizers.distill.examples import Example, Split, write_examples
 from optimizers.distill.gold.calls import Material
 from optimizers.distill.gold.catalog import gold_calls, material_for, signature_of
 from optimizers.distill.leakage import without_shown
@@ -124,7 +124,9 @@ def _material(prepared: Prepared, seed: int) -> Material:
             if record.title:
                 passage = Passage(id=record.id, title=record.title, text=record.text)
                 articles.setdefault(record.title, []).append(passage)
-    retrieve = open_reranker(prepared.retrieve, OWN)
+    retrieve = prepared.retrieve
+    if prepared.source.pool not in PLAIN:
+        retrieve = open_reranker(retrieve, OWN)
     material = material_for(retrieve, prepared.questions, seed, articles, plan.LONGEST_PASSAGE)
     material.sizes, material.cut = plan.SIZES, plan.CUT_SHARE
     asked = [one for one in prepared.questions if not articles or not _titled(one, prepared)]
@@ -145,7 +147,7 @@ def _drafts(prepared: Prepared, material: Material, program: str, predictor: str
     for turn in range(plan.ROUNDS):
         for question in questions:
             material.rng = random.Random(f"{key} {turn} {question.id}")
-            split = "validation" if zlib.crc32(question.question.encode()) % plan.VALIDATION == 0 else "train"
+            split: Split = "validation" if zlib.crc32(question.question.encode()) % plan.VALIDATION == 0 else "train"
             gold = frozenset([*question.gold_ids, *(name for sub in question.sub_questions for name in sub.gold_ids)])
             for call in gold_calls(program, predictor, question, prepared.corpus, material):
                 answer = question.answers[0] if question.answers else ""

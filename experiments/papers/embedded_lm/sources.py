@@ -124,6 +124,7 @@ WORLD_SEED, WORLD_QUESTIONS = 11, 3000
 # Distractors are searched for by words and meaning, as the trained LM's passages are, or by words alone: encoding the
 # passages, and the texts of the best ones again for each question, takes hours on two cores. The reranker is the same.
 RETRIEVERS = ("hybrid", "bm25")
+PLAIN = ("squad", "nq_open", "world")  # pools without reranking: single hops need none, and the world is small
 BY_WORDS = ("squad", "scifact", "entailment-bank")  # pools of which hardly anything is searched for
 
 # Evaluation sets: dataset and file. Their questions and gold passages are never trained on.

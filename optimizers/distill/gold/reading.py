@@ -67,7 +67,7 @@ def reasons_of(gold: Annotation) -> str:
         return sentences
     named = [hop.passage.title or f"the {place}" for hop, place in zip(gold.hops, ("first", "second"), strict=True)]
     values = "; ".join(f"{name}: {hop.answer}" for name, hop in zip(named, gold.hops, strict=True))
-    return f"{sentences} {values}."
+    return f"{sentences} {values.rstrip('.')}."
 
 
 def cited_response(gold: Annotation, passages: list[Passage], *, marks: bool = True) -> str:
