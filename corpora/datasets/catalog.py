@@ -16,6 +16,7 @@ from corpora.datasets.converters import (
     nq_open,
     own,
     plain,
+    squad,
     strategyqa,
     triviaqa,
     web_questions,
@@ -84,6 +85,13 @@ DATASETS: dict[str, Dataset] = {
             "NQ-open.train.jsonl",
             "NQ-open.dev.jsonl",
         ),
+    ),
+    "squad": Dataset(
+        squad.SCHEMAS,
+        "CC BY-SA 4.0",
+        "https://rajpurkar.github.io/SQuAD-explorer",
+        inside=squad.INSIDE,
+        files=_under("https://rajpurkar.github.io/SQuAD-explorer/dataset", "train-v1.1.json", "dev-v1.1.json"),
     ),
     "web_questions": Dataset(
         web_questions.SCHEMAS,

@@ -303,7 +303,8 @@ def _items(
         if not schema.fits(record):
             raise UserError(f"{location}: not in the shape {shape!r} of the first record. {_known(name)}")
         try:
-            yield location, schema.read(record, split)
+            for part in [record] if schema.parts is None else schema.parts(record):
+                yield location, schema.read(part, split)
         except ValidationError as error:
             raise UserError(f"{location}: {first_problem(error)}. Fix or remove the record.") from error
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:

@@ -38,6 +38,7 @@ class Schema:
         questions: Whether its records contain questions.
         passages: Whether its records contain passages.
         distinct: Whether no passage occurs twice, so that a corpus of any size is converted in constant memory.
+        parts: For records with several questions: yields a record for each, which `read` converts.
     """
 
     keys: tuple[str, ...]
@@ -46,6 +47,7 @@ class Schema:
     questions: bool = True
     passages: bool = True
     distinct: bool = False
+    parts: Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]] | None = None
 
     def fits(self, record: Mapping[str, Any]) -> bool:
         """Return whether `record` has this shape."""

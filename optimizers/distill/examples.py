@@ -17,6 +17,7 @@ from signatures.common.errors import UserError, first_problem
 from signatures.common.files import atomic_write
 
 Split = Literal["train", "validation"]
+Verdict = Literal["", "yes", "no", "first", "second"]
 
 
 class Message(BaseModel):
@@ -42,6 +43,8 @@ class Example(BaseModel):
         licence: Licence of the source's data.
         labels: Where the reply comes from: "gold", "made" (generated world) or "teacher:NAME".
         split: Whether it is trained on, or held back to measure the loss.
+        verdict: Which of two the reply decides for: yes or no, or the first or second choice of its question; "" for
+            neither.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,6 +59,7 @@ class Example(BaseModel):
     licence: str
     labels: str
     split: Split = "train"
+    verdict: Verdict = ""
 
     @model_validator(mode="after")
     def _asks_and_answers(self) -> Self:

@@ -5,14 +5,16 @@ Lee et al., "Latent Retrieval for Weakly Supervised Open Domain Question Answeri
 QED: Lamm et al., TACL 2021. https://github.com/google-research-datasets/QED
 """
 
+import re
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from corpora.datasets.converters.answers_only import FLASHRAG, QUESTION_ANSWER, QUESTION_ANSWERS
 from corpora.datasets.schema import Item, Schema, text_id, texts, unique
 from corpora.paragraphs import paragraph
 from corpora.questions import Question
+from signatures.text_words import contains_words
 
 
 def read_qed(record: Mapping[str, Any], split: str | None) -> Item:
@@ -43,6 +45,57 @@ def read_qed(record: Mapping[str, Any], split: str | None) -> Item:
     return Item(question, [passage])
 
 
+def read_qed_first(record: Mapping[str, Any], split: str | None) -> Item:
+    """Convert one question of QED's first files, whose text is in tokens: spaces before punctuation are removed.
+
+    The sentence of the first answer span is gold where it contains the answer.
+    """
+    text, starts = record["paragraph_text"], sorted({0, *record["sentence_starts"]})
+    pieces = [text[start:end] for start, end in pairwise([*starts, len(text)])]
+    written = [joined_tokens(piece) for piece in pieces]
+    sentences = [*(f"{sentence} " for sentence in written[:-1]), written[-1]]
+    passage = paragraph(record["title_text"], "".join(sentences)).model_copy(update={"sentences": sentences})
+    first = record["answer_spans"][0][0] if record["answer_spans"] else len(text)
+    place = sum(end <= first for end in accumulate(map(len, pieces)))
+    answers = texts([joined_tokens(answer) for answer in record["answer_text"]])
+    # In the tokenised text some sentences are cut in the middle of an answer: none is gold then.
+    single = bool(answers) and place < len(sentences) and contains_words(sentences[place], answers[0])
+    question = Question(
+        id=str(record["example_id"]),
+        question=record["question_text"],
+        answers=answers,
+        gold_ids=[passage.id],
+        gold_sentences=[(passage.id, place)] if single else [],
+        context_ids=[passage.id],
+        type=record["answer_type"],
+        split=split,
+    )
+    return Item(question, [passage])
+
+
+def joined_tokens(text: str) -> str:
+    """Return a text in tokens as it is written: punctuation stands at its word, quotes are straight, dashes are one."""
+    for pattern, written in _JOINED:
+        text = pattern.sub(written, text)
+    return text.strip()
+
+
+_JOINED = [
+    (re.compile(pattern), written)
+    for pattern, written in (
+        (r"``\s*(.*?)\s*''", r'"\1"'),
+        (r"``\s*|\s*''", '"'),
+        (r"\s+--\s+", "\N{EN DASH}"),
+        (r"\s+([,.;:?!%)\]}])", r"\1"),
+        (r"([(\[{$£€])\s+", r"\1"),
+        (r"\s+('(?:s|re|ve|ll|d|m|t)\b|n't\b)", r"\1"),
+        (r"(?<=s)\s+'(?=\s)", "'"),
+        (r"(?<=[A-Za-z])\s+-\s+(?=[A-Za-z])", "-"),
+        (r"\s{2,}", " "),
+    )
+]
+
+
 def read_contexts(record: Mapping[str, Any], split: str | None) -> Item:
     """Convert one question with `ctxs`; the passages marked `isgold` are gold."""
     contexts = record["ctxs"]
@@ -61,6 +114,9 @@ def read_contexts(record: Mapping[str, Any], split: str | None) -> Item:
 
 SCHEMAS = {
     "official": QUESTION_ANSWER,
+    "qed-first": Schema(
+        ("example_id", "question_text", "paragraph_text", "answer_text", "answer_spans"), read_qed_first
+    ),
     "qed": Schema(("example_id", "question_text", "paragraph_text", "sentence_starts", "annotation"), read_qed),
     "contexts": Schema(("question", "answers", "ctxs"), read_contexts),
     "answers": QUESTION_ANSWERS,

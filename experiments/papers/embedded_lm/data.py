@@ -1,129 +1,157 @@
 """Write the training examples of the embedded LM from gold annotations.
 
-    python -m experiments.papers.embedded_lm.data --data ../shared/data --out ../embedded-lm/examples
+    python -m experiments.papers.embedded_lm.data --data ../shared/data --more-data ../shared/training_data --out FOLDER
 
-Each source gives examples of all programs; `PLAN` says how many of which predictor are drawn from which source. Where
-real data gives fewer than planned, examples of the generated world are left out until they are at most half of each
-predictor's. Distractors are what the reranker of our own returns; no example shows a gold passage of an evaluation.
+Each source gives examples of all programs; `plan.py` says how many of which predictor are drawn from which source.
+Where real data gives fewer than planned, examples of the generated world are left out until they are at most half of
+each predictor's. Distractors are what the reranker of our own returns; no example shows gold of an evaluation, and
+none is of data whose licence is not stated.
 """
 
 import multiprocessing
 import random
 import sys
 import zlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 import ujson
 
+from corpora.questions import Question
 from corpora.retrievers.rerank import OWN, open_reranker
 from experiments.papers.command import names, run_command
-from experiments.papers.embedded_lm.sources import SOURCES, Prepared, prepare
-from optimizers.distill.examples import Example, write_examples
-from optimizers.distill.gold.catalog import gold_examples, material_for
+from experiments.papers.embedded_lm import plan
+from experiments.papers.embedded_lm.instructions import wordings_of
+from experiments.papers.embedded_lm.manifest import figures_of
+from experiments.papers.embedded_lm.plan import EVIDENCE_FIRST, PLAN, PROGRAMS, READINGS
+from experiments.papers.embedded_lm.sources import PLAIN, RETRIEVERS, SOURCES, Prepared, prepare, present
+from optimizers.distill.balance import balanced
+from optimizers.distill.examples import Example, Split, write_examples
+from optimizers.distill.gold.calls import Material
+from optimizers.distill.gold.catalog import gold_calls, material_for, signature_of
 from optimizers.distill.leakage import without_shown
-from optimizers.distill.mixture import counts_of, limit_made
+from optimizers.distill.licences import check_licence
+from optimizers.distill.mixture import counts_of, limit_made, one_split_each
+from optimizers.distill.varied import Draft, Variation, plain_example, render_drafts
 from programs.lms.adapter import JsonForm
+from signatures.common.errors import unknown
 from signatures.common.files import atomic_write
+from signatures.types import Passage
 
-# (program, predictor) -> source -> number of examples at most. Where a source has fewer, all are taken.
-PLAN: dict[tuple[str, str], dict[str, int]] = {
-    ("rag", "reading"): {
-        "hotpotqa": 300,
-        "hotpotqa-evidence": 500,
-        "2wikimultihopqa": 800,
-        "musique": 240,
-        "nq_open": 1100,
-        "qed": 100,
-        "strategyqa": 250,
-        "world": 350,
-    },
-    ("genground", "deduction"): {"2wikimultihopqa": 1000, "musique": 240, "world": 500},
-    ("genground", "grounding"): {
-        "2wikimultihopqa": 600,
-        "musique": 160,
-        "nq_open": 500,
-        "qed": 250,
-        "world": 200,
-    },
-    ("genground", "conclusion"): {"2wikimultihopqa": 200, "musique": 70, "world": 50},
-    ("genground", "truth"): {"2wikimultihopqa": 100},
-    ("multihop", "querying.predict"): {"hotpotqa": 200, "2wikimultihopqa": 350, "musique": 120, "world": 60},
-    ("multihop", "reading.predict"): {
-        "hotpotqa": 100,
-        "hotpotqa-evidence": 300,
-        "2wikimultihopqa": 300,
-        "musique": 70,
-        "nq_open": 100,
-        "world": 80,
-    },
-    ("cov_rag", "answering"): {"hotpotqa": 60, "2wikimultihopqa": 120, "nq_open": 150, "qed": 150, "musique": 30},
-    ("cov_rag", "verifying"): {"hotpotqa": 100, "2wikimultihopqa": 250, "nq_open": 200, "musique": 80},
-    ("cov_rag", "revising"): {"2wikimultihopqa": 40, "musique": 20},
-    ("cov_rag", "reading"): {"hotpotqa": 40, "2wikimultihopqa": 80, "nq_open": 60, "musique": 20},
-    ("self_completion", "reflecting"): {"hotpotqa": 80, "2wikimultihopqa": 150, "nq_open": 120, "musique": 50},
-    ("self_completion", "searching"): {"hotpotqa": 30, "2wikimultihopqa": 70, "musique": 30},
-    ("retro_rag", "naming"): {"hotpotqa": 40, "2wikimultihopqa": 60},
-    ("retro_rag", "weighing"): {"hotpotqa": 40, "2wikimultihopqa": 60, "nq_open": 40},
-    ("retro_rag", "answering.predict"): {"hotpotqa": 40, "2wikimultihopqa": 60, "musique": 20},
-    ("retro_rag", "concluding.predict"): {"hotpotqa": 20, "2wikimultihopqa": 20},
-    ("retro_rag", "monitoring"): {"hotpotqa": 60, "2wikimultihopqa": 60, "nq_open": 60},
-    ("retro_rag", "agreement"): {"hotpotqa": 30, "2wikimultihopqa": 40, "nq_open": 40},
-    ("retro_rag", "assessing"): {"hotpotqa": 20, "2wikimultihopqa": 20},
-    ("retro_rag", "inferring"): {"hotpotqa": 50, "2wikimultihopqa": 80, "musique": 20},
-    ("retro_rag", "relevance"): {"hotpotqa": 40, "2wikimultihopqa": 60, "nq_open": 30},
-    ("retro_rag", "attribution"): {"hotpotqa": 40, "2wikimultihopqa": 60, "nq_open": 60},
-    ("retro_rag", "searching"): {"hotpotqa": 30, "2wikimultihopqa": 50, "musique": 20},
-}
-PROGRAMS = tuple(dict.fromkeys(program for program, _ in PLAN))
-# Numbers of passages in a prompt: all from 1 to 5, and those most often that the trained LM is to read, 2 and 3.
-SIZES = (1, 2, 2, 3, 3, 4, 5)
-WORLD_SHARE = 0.5  # largest share of a predictor's examples that is of the generated world
-VALIDATION = 30  # one question in so many is held back to measure the loss
+SHOWN = "shows_evaluation_gold"
+CountTokens = Callable[[str], int]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
 
-def examples_of(prepared: Prepared, seed: int, programs: Sequence[str] = PROGRAMS) -> list[Example]:
-    """Return the planned examples of a source.
+def variation_of(count_tokens: CountTokens) -> Variation:
+    """Return how the prompts of the plan vary, given what counts the tokens of a text."""
+    return Variation(plan.DEMO_SHARE, plan.REWORDED_SHARE, wordings_of, count_tokens, longest=plan.LONGEST)
+
+
+def base_tokens() -> CountTokens:
+    """Return what counts tokens as the base LM does; needs its weights file."""
+    from programs.lms.weights.export import tokenizer
+
+    made = tokenizer()
+    return lambda text: len(made.encode(text, add_special_tokens=False).ids)
+
+
+def examples_of(
+    prepared: Prepared,
+    seed: int,
+    variation: Variation,
+    programs: Sequence[str] = PROGRAMS,
+    reading: str = "answer",
+) -> tuple[list[Example], Counter[str]]:
+    """Return the planned examples of a source, and how many drafts were left out by reason.
 
     Args:
         prepared: The source.
         seed: Of the contexts, the wrong drafts and the selection.
+        variation: How the prompts vary.
         programs: Those whose predictors are trained.
+        reading: One of `READINGS`: what the reading examples of `rag` reply.
     """
-    name = prepared.source.name
-    material = material_for(open_reranker(prepared.retrieve, OWN), prepared.questions, seed)
-    material.sizes = SIZES
-    adapter = JsonForm()  # of the embedded LM; without a context size nothing is cut
+    name, adapter = prepared.source.name, JsonForm()  # of the embedded LM; without a context size nothing is cut
+    material = _material(prepared, seed)
     found: list[Example] = []
-    for (program, predictor), plan in PLAN.items():
-        wanted = plan.get(name, 0) if program in programs else 0
-        made: list[Example] = []
-        questions = list(prepared.questions)
-        random.Random(f"{seed} {name} {program} {predictor}").shuffle(questions)
-        for question in questions:
-            if len(made) >= wanted:
+    left_out: Counter[str] = Counter()
+    for row, counts in PLAN.items():
+        wanted = counts.get(name, 0) if row[0] in programs else 0
+        if not wanted:
+            continue
+        program, predictor = EVIDENCE_FIRST.get(row, row) if reading == "evidence" else row
+        signature = signature_of(program, predictor)
+        about = {
+            "program": program,
+            "predictor": predictor,
+            "source": name,
+            "licence": prepared.source.licence,
+            "labels": "made" if name == "world" else "gold",
+        }
+        # The row, not what is asked, seeds: both variants of reading have the same questions and passages.
+        key = f"{seed} {name} {' '.join(row)}"
+        drafts: list[Draft] = []
+        seen: set[str] = set()
+        for draft in _drafts(prepared, material, program, predictor, key):
+            if len(drafts) == wanted:
                 break
-            examples = gold_examples(
-                program,
-                question,
-                prepared.corpus,
-                material,
-                adapter,
-                predictors=(predictor,),
-                source=name,
-                licence=prepared.source.licence,
-                labels="gold" if prepared.source.dataset else "made",
-                split="validation" if zlib.crc32(question.question.encode()) % VALIDATION == 0 else "train",
-            )
-            made += without_shown(examples, prepared.evaluation)[0]
-        found += made[:wanted]
-    return found
+            example = plain_example(draft, signature, adapter, **about)
+            if example.key in seen:
+                continue
+            seen.add(example.key)
+            if without_shown([example], prepared.evaluation)[1]:
+                left_out[SHOWN] += 1
+            else:
+                drafts.append(draft)
+        made, counted = render_drafts(drafts, signature, adapter, variation, key, **about)
+        left_out += counted
+        found += made
+    return found, left_out
+
+
+def _material(prepared: Prepared, seed: int) -> Material:
+    """Return the material of a source, with the queries of all its questions searched for."""
+    articles: dict[str, list[Passage]] = {}
+    if prepared.source.pool == "squad":
+        for record in prepared.corpus.values():
+            if record.title:
+                passage = Passage(id=record.id, title=record.title, text=record.text)
+                articles.setdefault(record.title, []).append(passage)
+    retrieve = prepared.retrieve
+    if prepared.source.pool not in PLAIN:
+        retrieve = open_reranker(retrieve, OWN)
+    material = material_for(retrieve, prepared.questions, seed, articles, plan.LONGEST_PASSAGE)
+    material.sizes, material.cut = plan.SIZES, plan.CUT_SHARE
+    asked = [one for one in prepared.questions if not articles or not _titled(one, prepared)]
+    material.contexts.search(
+        text for one in asked for text in (one.question, *(sub.question for sub in one.sub_questions))
+    )
+    return material
+
+
+def _titled(question: Question, prepared: Prepared) -> bool:
+    return any(prepared.corpus[name].title for name in question.gold_ids if name in prepared.corpus)
+
+
+def _drafts(prepared: Prepared, material: Material, program: str, predictor: str, key: str) -> Iterator[Draft]:
+    """Yield the calls of a predictor for the questions of a source in a random order, in several rounds."""
+    questions = list(prepared.questions)
+    random.Random(key).shuffle(questions)
+    for turn in range(plan.ROUNDS):
+        for question in questions:
+            material.rng = random.Random(f"{key} {turn} {question.id}")
+            split: Split = "validation" if zlib.crc32(question.question.encode()) % plan.VALIDATION == 0 else "train"
+            gold = frozenset([*question.gold_ids, *(name for sub in question.sub_questions for name in sub.gold_ids)])
+            for call in gold_calls(program, predictor, question, prepared.corpus, material):
+                answer = question.answers[0] if question.answers else ""
+                yield Draft(call, question.id, question.question, answer, gold, split)
 
 
 def limit_world(examples: Sequence[Example], seed: int) -> list[Example]:
@@ -138,14 +166,37 @@ def limit_world(examples: Sequence[Example], seed: int) -> list[Example]:
     groups: dict[tuple[str, str], list[Example]] = {}
     for example in examples:
         groups.setdefault((example.program, example.predictor), []).append(example)
-    kept = {id(example) for group in groups.values() for example in limit_made(group, WORLD_SHARE, seed=seed)}
+    kept = {id(example) for group in groups.values() for example in limit_made(group, plan.WORLD_SHARE, seed=seed)}
     return [example for example in examples if id(example) in kept]
+
+
+def mixed(examples: Sequence[Example], seed: int) -> list[Example]:
+    """Return the examples as they are written: each once, balanced, with at most so many of the world, shuffled.
+
+    Raises:
+        UserError: The licence of one is not stated, or not one that shipped weights may be trained on.
+    """
+    distinct = list({example.key: example for example in examples}.values())
+    for licence, source in {(example.licence, example.source) for example in distinct}:
+        check_licence(licence, source)
+    chosen = balanced(distinct, seed)
+    while True:  # what the world loses may leave one of two verdicts more frequent
+        limited = balanced(limit_world(chosen, seed), seed)
+        if len(limited) == len(chosen):
+            break
+        chosen = limited
+    chosen = one_split_each(chosen)
+    random.Random(seed).shuffle(chosen)
+    return chosen
 
 
 @app.command()
 def main(
     data: Annotated[Path, typer.Option(help="Folder with the official files of the benchmarks.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for examples.jsonl and manifest.json.")],
+    more_data: Annotated[
+        Path | None, typer.Option(help="Folder with further training data; what is absent is skipped and said.")
+    ] = None,
     work: Annotated[
         Path | None, typer.Option(help="Folder for converted files and indexes; default: OUT/work.")
     ] = None,
@@ -153,44 +204,108 @@ def main(
     programs: Annotated[
         str, typer.Option(help="Programs whose predictors are trained, separated by commas.")
     ] = ",".join(PROGRAMS),
+    reading: Annotated[
+        str, typer.Option(help="Replies of the reading examples of rag: answer, or evidence before the answer.")
+    ] = READINGS[0],
+    retriever: Annotated[
+        str,
+        typer.Option(help="In front of the reranker that finds distractors: hybrid, or bm25, which is faster."),
+    ] = RETRIEVERS[0],
     processes: Annotated[int | None, typer.Option(help="Sources at a time; by default one per core.", min=1)] = None,
 ) -> None:
     """Write the examples."""
     wanted = names("program", programs, PROGRAMS)
-    examples: list[Example] = []
-    dropped: dict[str, dict[str, int]] = {}
+    if reading not in READINGS:
+        raise unknown("reading", reading, READINGS)
+    if retriever not in RETRIEVERS:
+        raise unknown("retriever", retriever, RETRIEVERS)
     folder = work or out / "work"
-    for _ in prepare(data, folder):  # converts and indexes, once for all processes
+    found = present(data, more_data)
+    absent = [name for name in SOURCES if name not in found]
+    if absent:
+        print(f"Skipped, since their files are not at hand: {', '.join(absent)}", file=sys.stderr)
+    for _ in prepare(data, folder, more=more_data, retriever=retriever):  # converts and indexes, once for all processes
         pass
+    work_on = partial(make, data, folder, more_data, seed, tuple(wanted), reading, retriever)
+    made: list[Made] = []
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for name, made, left_out, questions in pool.map(partial(_make, data, folder, seed, wanted), SOURCES):
-            examples += made
-            dropped[name] = left_out
-            print(f"{name}: {len(made)} examples of {questions} questions", file=sys.stderr)
-    distinct = {example.key: example for example in examples}
-    examples = limit_world(list(distinct.values()), seed)
-    random.Random(seed).shuffle(examples)
-    digest = write_examples(out / "examples.jsonl", examples)
+        for one in pool.map(work_on, found):
+            made.append(one)
+            print(f"{one.source}: {len(one.examples)} examples of {one.questions} questions", file=sys.stderr)
+    command = f"python -m experiments.papers.embedded_lm.data --seed {seed} --programs {','.join(wanted)}"
+    command += f" --reading {reading} --retriever {retriever}"
+    about = {"command": command, "programs": wanted, "reading": reading, "retriever": retriever}
+    count = write(out, made, seed, {**about, "sources_absent": absent}, base_tokens())
+    print(f"Written: {out / 'examples.jsonl'} ({count} examples)")
+
+
+class Made(NamedTuple):
+    """What one source gave: its examples, what was left out by reason, and the number of its questions."""
+
+    source: str
+    examples: list[Example]
+    questions_left_out: dict[str, int]
+    examples_left_out: dict[str, int]
+    questions: int
+
+
+def make(
+    data: Path,
+    work: Path,
+    more: Path | None,
+    seed: int,
+    programs: Sequence[str],
+    reading: str,
+    retriever: str,
+    name: str,
+) -> Made:
+    """Return the examples of a source, and what was left out; runs in a process of its own.
+
+    Args:
+        data: Folder with the official files.
+        work: Folder for converted files and indexes.
+        more: Folder with further training data.
+        seed: Of every random choice.
+        programs: Those whose predictors are trained.
+        reading: One of `READINGS`.
+        retriever: One of `RETRIEVERS`.
+        name: Of the source.
+    """
+    (prepared,) = prepare(data, work, [name], more, retriever)
+    examples, left_out = examples_of(prepared, seed, variation_of(base_tokens()), programs, reading)
+    return Made(name, examples, prepared.dropped, dict(left_out), len(prepared.questions))
+
+
+def write(out: Path, made: Sequence[Made], seed: int, about: Mapping[str, object], count_tokens: CountTokens) -> int:
+    """Write examples.jsonl and manifest.json of all sources, and return the number of examples.
+
+    Args:
+        out: The folder.
+        made: Of each source.
+        seed: Of the balance and the order.
+        about: Further entries of the manifest.
+        count_tokens: Returns the tokens of a text.
+
+    Raises:
+        UserError: The licence of an example is not one that shipped weights may be trained on; nothing is written.
+    """
+    examples = [example for one in made for example in one.examples]
+    chosen = mixed(examples, seed)
+    digest = write_examples(out / "examples.jsonl", chosen)
     manifest = {
-        "command": f"python -m experiments.papers.embedded_lm.data --seed {seed} --programs {','.join(wanted)}",
+        **about,
         "seed": seed,
-        "programs": wanted,
         "sha256": digest,
-        "licences": {example.source: example.licence for example in examples},
-        "questions_left_out": dropped,
-        **counts_of(examples),
+        "questions": {one.source: one.questions for one in made},
+        "questions_left_out": {one.source: one.questions_left_out for one in made},
+        "examples_left_out": {one.source: one.examples_left_out for one in made},
+        "examples_left_out_by_balance": len(examples) - len(chosen),
+        **counts_of(chosen),
+        **figures_of(chosen, count_tokens),
     }
     with atomic_write(out / "manifest.json") as file:
         ujson.dump(manifest, file, indent=1, ensure_ascii=False, escape_forward_slashes=False)
-    print(f"Written: {out / 'examples.jsonl'} ({len(examples)} examples)")
-
-
-def _make(
-    data: Path, work: Path, seed: int, programs: Sequence[str], name: str
-) -> tuple[str, list[Example], dict[str, int], int]:
-    """Return the examples of a source, and which of its questions were left out; runs in a process of its own."""
-    (prepared,) = prepare(data, work, [name])
-    return name, examples_of(prepared, seed, programs), prepared.dropped, len(prepared.questions)
+    return len(chosen)
 
 
 if __name__ == "__main__":

@@ -5,22 +5,27 @@ question of an evaluation set, and none that is held back by any source, is trai
 the gold of one, and none for which BM25 finds such a gold passage among its first ten.
 """
 
+import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import ujson
-
 from corpora.datasets.catalog import DATASETS
 from corpora.datasets.convert import convert, pool
 from corpora.datasets.heldback import HELD_BACK, held_back
-from corpora.datasets.schema import text_id
 from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.passages import PassageRecord, read_passages, write_passages
 from corpora.questions import Question, read_questions, write_questions
+from experiments.papers.embedded_lm.conversion import CONVERTERS, left_out_of, write_items
+from experiments.papers.embedded_lm.plan import LONGEST_ANSWER, LONGEST_PASSAGE
+from experiments.papers.embedded_lm.world_wording import reworded
 from experiments.world.generate import generate
 from optimizers.distill.leakage import NOTHING, Evaluation, without_leaks, without_retrieved
+from optimizers.distill.licences import check_licence
+from signatures.common.files import sha256_text
+from signatures.text_words import count_words
 from signatures.types import Retriever
 
 
@@ -34,7 +39,8 @@ class QuestionSource:
         file: Under the data folder.
         pool: Sources of one pool share a corpus and its index.
         more: Further files with passages of the pool, in the shape `plain`.
-        stated: Licence of this part, where the data set has several.
+        stated: Licence of this part, where the data set has several or is none that can be converted.
+        added: Whether its file is in the folder with further training data.
     """
 
     name: str
@@ -43,6 +49,15 @@ class QuestionSource:
     pool: str
     more: tuple[str, ...] = ()
     stated: str | None = None
+    added: bool = False
+
+    def path(self, data: Path, more: Path | None) -> Path:
+        """Return its file, in one of the two folders."""
+        return (more if self.added and more is not None else data) / self.file
+
+    def is_in(self, data: Path, more: Path | None) -> bool:
+        """Return whether its file is at hand."""
+        return not self.file or ((not self.added or more is not None) and self.path(data, more).is_file())
 
     @property
     def licence(self) -> str:
@@ -51,6 +66,7 @@ class QuestionSource:
         return self.stated or known
 
 
+_R4C = "CC BY-SA 4.0 (HotpotQA); CC0 (derivations of R4C)"
 _NQ_TEXT = "CC BY-SA 3.0 (text of Natural Questions and Wikipedia)"
 SOURCES = {
     source.name: source
@@ -71,9 +87,45 @@ SOURCES = {
         QuestionSource("qed", "nq_open", "nq_open/qed_dev_1355.jsonl", "nq_open", stated=_NQ_TEXT),
         QuestionSource("strategyqa", "strategyqa", "strategyqa/strategyqa_train.json", "strategyqa"),
         QuestionSource("world", None, "", "world"),
+        QuestionSource("hotpotqa-train", "hotpotqa", "hotpotqa_train.jsonl.gz", "hotpotqa", stated=_R4C, added=True),
+        QuestionSource(
+            "hotpotqa-gold", "hotpotqa", "hotpotqa_train_gold.jsonl.gz", "hotpotqa", stated=_R4C, added=True
+        ),
+        QuestionSource(
+            "halueval",
+            "hotpotqa",
+            "halueval_qa_hotpotqa_train.jsonl.gz",
+            "hotpotqa",
+            stated=f"MIT (HaluEval); {_R4C}",
+            added=True,
+        ),
+        QuestionSource("nq_qed", "nq_open", "nq_qed_train.jsonl.gz", "nq_open", stated=_NQ_TEXT, added=True),
+        QuestionSource("squad", "squad", "squad_v1_train_44_articles.jsonl.gz", "squad", added=True),
+        QuestionSource("squad-sample", "squad", "squad_v1_sample.jsonl.gz", "squad", added=True),
+        QuestionSource(
+            "scifact",
+            None,
+            "entailment_train.jsonl.gz",
+            "scifact",
+            stated="CC BY 4.0 (claims of SciFact); ODC-BY (abstracts)",
+            added=True,
+        ),
+        QuestionSource(
+            "entailment-bank",
+            None,
+            "entailment_bank_task1_train.jsonl.gz",
+            "entailment-bank",
+            stated="CC BY 4.0 (EntailmentBank)",
+            added=True,
+        ),
     )
 }
-WORLD_SEED, WORLD_QUESTIONS = 11, 400
+WORLD_SEED, WORLD_QUESTIONS = 11, 3000
+# Distractors are searched for by words and meaning, as the trained LM's passages are, or by words alone: encoding the
+# passages, and the texts of the best ones again for each question, takes hours on two cores. The reranker is the same.
+RETRIEVERS = ("hybrid", "bm25")
+PLAIN = ("squad", "nq_open", "world")  # pools without reranking: single hops need none, and the world is small
+BY_WORDS = ("squad", "scifact", "entailment-bank")  # pools of which hardly anything is searched for
 
 # Evaluation sets: dataset and file. Their questions and gold passages are never trained on.
 EVALUATION = (
@@ -108,27 +160,62 @@ class Prepared:
     evaluation: Evaluation = NOTHING
 
 
-def prepare(data: Path, work: Path, names: Sequence[str] = tuple(SOURCES)) -> Iterator[Prepared]:
+def prepare(
+    data: Path,
+    work: Path,
+    names: Sequence[str] | None = None,
+    more: Path | None = None,
+    retriever: str = RETRIEVERS[0],
+) -> Iterator[Prepared]:
     """Yield the named sources; what is converted and indexed under `work` is kept for the next time.
 
     Args:
         data: Folder with the official files.
         work: Folder for converted files and indexes.
-        names: Of sources.
+        names: Of sources whose files are at hand; None for all of these.
+        more: Folder with further training data; None for none.
+        retriever: One of `RETRIEVERS`, in front of which distractors are reranked.
+
+    Raises:
+        UserError: A licence is not stated, or not one that shipped weights may be trained on.
     """
-    for source in SOURCES.values():
-        convert_source(source, data, work)
+    found = present(data, more)
+    for source in found.values():
+        convert_source(source, data, work, more)
     evaluation = evaluation_of(data, work)
-    for name in names:
+    indexes: dict[str, tuple[Retriever, list[PassageRecord]]] = {}
+    for name in names or found:
         source = SOURCES[name]
-        index, passages = _index(source.pool, work)
+        indexes = {source.pool: indexes.get(source.pool) or _index(source.pool, work, retriever)}
+        index, passages = indexes[source.pool]
         corpus = {record.id: record for record in passages}
         questions = read_questions(work / name / "questions.jsonl")
         held = {question.id for question in held_back_questions(work, name)} if name in HELD_BACK else set()
         kept, refused = without_leaks((each for each in questions if each.id not in held), evaluation, corpus)
         kept, unread = without_retrieved(kept, evaluation, _bm25(source.pool, work))
-        dropped = {"held_back": len(held), **refused, **unread}
+        kept, long = _readable(kept, corpus)
+        dropped = {"held_back": len(held), **left_out_of(work / name), **refused, **unread, **long}
         yield Prepared(source, kept, corpus, index, dropped, evaluation)
+
+
+def _readable(
+    questions: Sequence[Question], corpus: Mapping[str, PassageRecord]
+) -> tuple[list[Question], Counter[str]]:
+    """Return the questions with short answers and gold passages that a prompt has room for, and why not the others.
+
+    Proofs may have long answers: what is learnt of them is their conclusions.
+    """
+    kept, why = [], Counter[str]()
+    for question in questions:
+        answers = [text for text in question.answers if count_words(text) <= LONGEST_ANSWER]
+        proof = bool((question.model_extra or {}).get("inferences"))
+        if any(count_words(corpus[name].text) > LONGEST_PASSAGE for name in question.gold_ids if name in corpus):
+            why["gold_passage_is_long"] += 1
+        elif not answers and not proof:
+            why["answer_is_long_or_absent"] += 1
+        else:
+            kept.append(question.model_copy(update={"answers": answers or question.answers}))
+    return kept, why
 
 
 def evaluation_of(data: Path, work: Path) -> Evaluation:
@@ -173,65 +260,79 @@ def open_held_back(data: Path, work: Path, name: str) -> tuple[list[Question], l
     return held_back_questions(work, name), passages, index
 
 
-def convert_source(source: QuestionSource, data: Path, work: Path) -> None:
-    """Convert a source into `work / source.name`, unless it is there."""
-    folder = work / source.name
+def present(data: Path, more: Path | None) -> dict[str, QuestionSource]:
+    """Return the sources whose files are at hand; the generated world needs none.
+
+    Args:
+        data: Folder with the official files.
+        more: Folder with further training data; None for none.
+    """
+    return {name: source for name, source in SOURCES.items() if source.is_in(data, more)}
+
+
+def convert_source(source: QuestionSource, data: Path, work: Path, more: Path | None = None) -> None:
+    """Convert a source into `work / source.name`, unless it is there.
+
+    Args:
+        source: The source, whose file is at hand.
+        data: Folder with the official files.
+        work: Folder for converted files.
+        more: Folder with further training data.
+
+    Raises:
+        UserError: Its licence is not stated, or not one that shipped weights may be trained on.
+    """
+    check_licence(source.licence, source.name)
+    folder, path = work / source.name, source.path(data, more)
     if (folder / "questions.jsonl").is_file():
         return
-    if source.dataset is None:
-        generate(folder, questions=WORLD_QUESTIONS, seed=WORLD_SEED)
-    elif source.name in ("hotpotqa-evidence", "strategyqa"):
-        _convert_statements(source, data / source.file, folder)
-    else:
+    if source.dataset is None and not source.file:
+        _convert_world(folder)
+    elif source.name in CONVERTERS:
+        write_items(CONVERTERS[source.name](path), folder)
+    elif source.dataset is not None:
         for number, file in enumerate(source.more):
             convert("plain", data / file, folder / f"more{number}", overwrite=True)
-        convert(source.dataset, data / source.file, folder, split="train", overwrite=True)
+        convert(source.dataset, path, folder, split="train", overwrite=True)
 
 
-def _convert_statements(source: QuestionSource, file: Path, folder: Path) -> None:
-    """Convert questions whose gold is statements without titles: each statement is a passage of its own."""
-    questions, passages = [], {}
-    for question, answer, statements in _statements(source, file):
-        names = [f"{text_id(question)}-{number}" for number in range(len(statements))]
-        passages.update({name: PassageRecord(id=name, text=text) for name, text in zip(names, statements, strict=True)})
-        gold = Question(id=text_id(question), question=question, answers=[answer], gold_ids=names, split="train")
-        questions.append(gold)
-    write_passages(folder / "passages.jsonl", passages.values())
-    write_questions(folder / "questions.jsonl", {question.id: question for question in questions}.values())
+def _convert_world(folder: Path) -> None:
+    """Write the generated world, its comparisons in varied wording."""
+    _, path = generate(folder / "generated", questions=WORLD_QUESTIONS, seed=WORLD_SEED)
+    write_passages(folder / "passages.jsonl", read_passages(folder / "generated" / "passages.jsonl"))
+    write_questions(folder / "questions.jsonl", [reworded(one, random.Random(one.id)) for one in read_questions(path)])
 
 
-def _statements(source: QuestionSource, file: Path) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield question, answer and statements: gold sentences of HotpotQA, the facts of StrategyQA's annotators."""
-    text = file.read_text(encoding="utf-8")
-    if source.dataset == "strategyqa":
-        for record in ujson.loads(text):
-            yield record["question"].strip(), "yes" if record["answer"] else "no", record["facts"]
-    else:
-        for record in map(ujson.loads, text.splitlines()):
-            yield record["question"].strip(), record["answer"], record["evidence"]
-
-
-def _index(name: str, work: Path) -> tuple[Retriever, list[PassageRecord]]:
+def _index(name: str, work: Path, retriever: str = RETRIEVERS[0]) -> tuple[Retriever, list[PassageRecord]]:
     """Return the index of a pool and its passages."""
-    folder = work / "pools" / name
-    files = [path for source in SOURCES.values() if source.pool == name for path in passage_files(source, work)]
-    if not (folder / "passages.jsonl").is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        pool(files, folder / "passages.jsonl")
-    if not (folder / "index" / "index.json").is_file():
-        build_index(folder / "passages.jsonl", folder / "index", resume=(folder / "index").exists())
-    return open_index(folder / "index"), list(read_passages(folder / "passages.jsonl"))
+    folder = _pool(name, work)
+    kind = "bm25" if name in BY_WORDS else retriever
+    index = folder / f"index-{kind}"
+    if not (index / "index.json").is_file():
+        build_index(folder / "passages.jsonl", index, retriever=kind, resume=index.exists())
+    return open_index(index), list(read_passages(folder / "passages.jsonl"))
 
 
 def _bm25(name: str, work: Path) -> Retriever:
     """Return BM25 over a pool that is indexed."""
-    return open_index(work / "pools" / name / "index", retriever="bm25")
+    index = next(path for path in sorted(_pool(name, work).glob("index-*")) if (path / "index.json").is_file())
+    return open_index(index, retriever="bm25")
+
+
+def _pool(name: str, work: Path) -> Path:
+    """Return the folder of a pool; one with the passages of other sources is another."""
+    files = [path for source in SOURCES.values() if source.pool == name for path in passage_files(source, work)]
+    folder = work / "pools" / f"{name}-{sha256_text(' '.join(str(path.relative_to(work)) for path in files))[:8]}"
+    if not (folder / "passages.jsonl").is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        pool(files, folder / "passages.jsonl")
+    return folder
 
 
 def passage_files(source: QuestionSource, work: Path) -> list[Path]:
     """Return the files with the passages of a converted source."""
-    found = [work / source.name / "passages.jsonl"]
-    return found + sorted((work / source.name).glob("more*/passages.jsonl"))
+    found = [work / source.name / "passages.jsonl", *sorted((work / source.name).glob("more*/passages.jsonl"))]
+    return [path for path in found if path.is_file()]
 
 
 def _corpus(file: Path) -> dict[str, PassageRecord]:

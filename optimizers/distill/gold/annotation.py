@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from corpora.kinds import COMPARISON, estimated_kind, kind_of
 from corpora.passages import PassageRecord
 from corpora.questions import Question, SubQuestion
 from signatures.text import split_sentences
@@ -46,6 +47,7 @@ class Annotation:
         gold: The gold passages; of two hops without a decomposition, the one that names the other's title is first.
         sentences: The deciding sentence of each gold passage, by its id.
         hops: The decomposition; one hop for a question of one passage, empty if the benchmark states none.
+        stated: All annotated gold sentences, of which `sentences` has one a passage.
     """
 
     question: Question
@@ -53,11 +55,25 @@ class Annotation:
     gold: tuple[Passage, ...]
     sentences: Mapping[str, str]
     hops: tuple[GoldHop, ...]
+    stated: tuple[str, ...] = ()
 
     @property
     def gold_ids(self) -> frozenset[str]:
         """Return the ids of the gold passages."""
         return frozenset(passage.id for passage in self.gold)
+
+    @property
+    def compares(self) -> bool:
+        """Return whether the question compares two things, by its type, else by its wording."""
+        kind = kind_of(self.question.type, (self.question.model_extra or {}).get("kind"))
+        titles = [passage.title for passage in self.gold]
+        estimated = kind or estimated_kind(self.question.question, self.question.answers, titles)
+        return estimated == COMPARISON and len(self.gold) > 1
+
+    @property
+    def inferences(self) -> tuple[str, ...]:
+        """Return the conclusions that were drawn from the gold passages, in their order; none if none are stated."""
+        return tuple((self.question.model_extra or {}).get("inferences") or ())
 
     @property
     def asks_yes_no(self) -> bool:
@@ -101,7 +117,9 @@ def annotate(question: Question, corpus: Mapping[str, PassageRecord]) -> Annotat
         gold = tuple({hop.passage.id: hop.passage for hop in hops}.values())
     if not hops and len(gold) == 1:
         hops = (GoldHop(question.question, answer, gold[0], sentences[gold[0].id]),)
-    return Annotation(question, answer, gold, sentences, hops)
+    by_id = {record.id: record.sentences or [] for record in records}
+    annotated = [by_id[name][n].strip() for name, n in question.gold_sentences if n < len(by_id.get(name, ()))]
+    return Annotation(question, answer, gold, sentences, hops, tuple(annotated))
 
 
 def as_question(text: str) -> str:

@@ -37,12 +37,14 @@ class Material:
         rng: Every random choice.
         wrong: Answers of the source's questions, from which wrong drafts are drawn.
         sizes: Numbers of passages in a prompt, of which one is drawn for each.
+        cut: Share of the calls whose passages are cut to some sentences, in [0, 1].
     """
 
     contexts: Contexts
     rng: random.Random
     wrong: WrongAnswers
     sizes: Sequence[int] = field(default=(1, 2, 3, 4, 5))
+    cut: float = 0.0
     _annotations: dict[str, Annotation | None] = field(default_factory=dict)
 
     def annotation(self, question: Question, corpus: Mapping[str, PassageRecord]) -> Annotation | None:
@@ -62,7 +64,7 @@ class Material:
         return self.contexts.mixed(gold.question.question, shown, size, self.rng, missing=missing)
 
     def wrong_answer(self, question: str, right: str) -> str:
-        """Return a wrong answer to a question, of the kind that it asks for if there is one."""
+        """Return a wrong answer to a question: one that was given, else one of the kind that it asks for."""
         return self.wrong.draw(question, right, self.rng)
 
 

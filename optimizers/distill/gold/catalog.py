@@ -2,18 +2,22 @@
 
 import functools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from corpora.passages import PassageRecord
 from corpora.questions import Question
 from optimizers.distill.examples import Example, make_example
 from optimizers.distill.gold import cov_rag, genground, reading, retro_rag
-from optimizers.distill.gold.calls import Maker, Material
+from optimizers.distill.gold.annotation import Annotation
+from optimizers.distill.gold.calls import GoldCall, Maker, Material
 from optimizers.distill.gold.contexts import Contexts
+from optimizers.distill.gold.cut import cut_passages
 from optimizers.distill.gold.wrong_answers import WrongAnswers
 from programs.catalog import build, known_program, presets_of
 from signatures.common.errors import UserError, unknown
+from signatures.types import Passage
 
 _READING: tuple[Maker, ...] = (reading.read, reading.read_hops)
 
@@ -62,7 +66,10 @@ GOLD: dict[str, dict[str, tuple[Maker, ...]]] = {
         "judging": (reading.judge_chain,),
         "concluding": (reading.conclude_with_passages,),
     },
-    "multihop": {"querying.predict": (reading.query,), "reading.predict": (reading.read_with_reasons,)},
+    "multihop": {
+        "querying.predict": (reading.query,),
+        "reading.predict": (reading.read_with_reasons, reading.read_hops_with_reasons),
+    },
     "genground": {
         "deduction": (genground.deduce,),
         "grounding": (genground.ground,),
@@ -87,16 +94,20 @@ GOLD: dict[str, dict[str, tuple[Maker, ...]]] = {
         "naming": (retro_rag.name_entities,),
         "weighing": (retro_rag.weigh,),
         "answering.predict": (retro_rag.answer,),
-        "concluding.predict": (retro_rag.final_answer,),
+        "concluding.predict": (retro_rag.final_answer, retro_rag.conclude_from_steps),
         "monitoring": (retro_rag.answer,),
         "agreement": (retro_rag.judge_agreement,),
         "assessing": (retro_rag.judge_answer,),
-        "inferring": (retro_rag.infer,),
+        "inferring": (retro_rag.infer, retro_rag.infer_steps),
         "relevance": (retro_rag.judge_relevance,),
-        "attribution": (retro_rag.judge_attribution,),
+        "attribution": (retro_rag.judge_attribution, retro_rag.judge_claim),
         "searching": (retro_rag.search,),
     },
 }
+
+CLAIM = "claim"  # type of a question that is a claim, answered by yes if its passage supports it
+_OF_CLAIMS: tuple[Maker, ...] = (retro_rag.judge_claim,)
+_CUT_SKILLS = ("reading", "reading_with_reasons", "abstention", "grounding")
 
 # Knobs with which a program has predictors that its default lacks.
 _VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -107,6 +118,50 @@ _VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "rrr": ({"rewrite": "one", "reader": "long"},),
     "corag": ({"chains": 2},),
 }
+
+
+def gold_calls(
+    program: str,
+    predictor: str,
+    question: Question,
+    corpus: Mapping[str, PassageRecord],
+    material: Material,
+) -> Iterator[GoldCall]:
+    """Yield the calls that the gold of one question gives for a predictor, with whole passages or cut ones.
+
+    Args:
+        program: Name in the catalog.
+        predictor: Its name in the program.
+        question: With its gold.
+        corpus: The passages of its corpus by id, the gold among them.
+        material: Contexts, randomness and wrong answers.
+
+    Raises:
+        UserError: The program or the predictor has no gold replies.
+    """
+    if program not in GOLD:
+        raise unknown("program with gold replies", program, GOLD)
+    if predictor not in GOLD[program]:
+        raise unknown(f"predictor of {program} with gold replies", predictor, GOLD[program])
+    gold = material.annotation(question, corpus)
+    if gold is None:
+        return
+    for maker in GOLD[program][predictor]:
+        if (maker in _OF_CLAIMS) == (question.type == CLAIM):
+            yield from (_cut(call, gold, material) for call in maker(gold, material))
+
+
+def _cut(call: GoldCall, gold: Annotation, material: Material) -> GoldCall:
+    """Return a call, at a share of the calls with its passages cut to the gold sentences and some others.
+
+    Replies that cite passages by number keep whole ones: a number must not change its passage.
+    """
+    passages = call.inputs.get("passages")
+    if not passages or call.skill not in _CUT_SKILLS or material.rng.random() >= material.cut:
+        return call
+    needed = {*gold.sentences.values(), *(hop.sentence for hop in gold.hops), *gold.stated}
+    asked = str(call.inputs.get("sub_question") or call.inputs["question"])
+    return replace(call, inputs={**call.inputs, "passages": cut_passages(passages, needed, asked, material.rng)})
 
 
 def gold_examples(
@@ -135,28 +190,19 @@ def gold_examples(
     """
     if program not in GOLD:
         raise unknown("program with gold replies", program, GOLD)
-    chosen = tuple(GOLD[program]) if predictors is None else predictors
-    for predictor in chosen:
-        if predictor not in GOLD[program]:
-            raise unknown(f"predictor of {program} with gold replies", predictor, GOLD[program])
-    gold = material.annotation(question, corpus)
-    if gold is None:
-        return
-    for predictor in chosen:
-        signature = signature_of(program, predictor)
-        for maker in GOLD[program][predictor]:
-            for call in maker(gold, material):
-                yield make_example(
-                    adapter,
-                    signature,
-                    call.inputs,
-                    call.outputs,
-                    program=program,
-                    predictor=predictor,
-                    skill=call.skill,
-                    question_id=question.id,
-                    **about,
-                )
+    for predictor in tuple(GOLD[program]) if predictors is None else predictors:
+        for call in gold_calls(program, predictor, question, corpus, material):
+            yield make_example(
+                adapter,
+                signature_of(program, predictor),
+                call.inputs,
+                call.outputs,
+                program=program,
+                predictor=predictor,
+                skill=call.skill,
+                question_id=question.id,
+                **about,
+            )
 
 
 def signature_of(program: str, predictor: str) -> Any:
@@ -181,6 +227,20 @@ def _signatures(program: str) -> dict[str, Any]:
     return found
 
 
-def material_for(retrieve: Any, questions: list[Question], seed: int) -> Material:
-    """Return the material for the questions of one source."""
-    return Material(Contexts(retrieve), random.Random(seed), WrongAnswers.of(questions))
+def material_for(
+    retrieve: Any,
+    questions: list[Question],
+    seed: int,
+    articles: Mapping[str, Sequence[Passage]] | None = None,
+    longest: int | None = None,
+) -> Material:
+    """Return the material for the questions of one source.
+
+    Args:
+        retrieve: Over the corpus.
+        questions: Their answers are the wrong ones of others.
+        seed: Of every random choice.
+        articles: See `Contexts`.
+        longest: Words of the longest passage that distracts; None for any.
+    """
+    return Material(Contexts(retrieve, articles, longest), random.Random(seed), WrongAnswers.of(questions))

@@ -1,12 +1,13 @@
 """The passages of a training prompt: gold among those that the retriever returns for the query, shuffled."""
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from signatures.text_words import contains_words, same_words
+from signatures.text_words import contains_words, same_words, text_words
 from signatures.types import Passage, Retriever
 
 _DEPTH = 12  # passages retrieved per query, of which distractors are taken from the top
+_MANY = 256  # queries searched at once
 
 
 class Contexts:
@@ -14,18 +15,53 @@ class Contexts:
 
     Args:
         retrieve: The retriever that the trained LM will work with, over a corpus that contains the gold.
+        articles: Paragraphs by the title of their article; those beside the gold one distract before any others, the
+            first of them those that share most words with the query.
+        longest: Words of the longest passage that distracts; None for any.
     """
 
-    def __init__(self, retrieve: Retriever):
-        self._retrieve = retrieve
+    def __init__(
+        self,
+        retrieve: Retriever,
+        articles: Mapping[str, Sequence[Passage]] | None = None,
+        longest: int | None = None,
+    ):
+        self._retrieve, self._longest = retrieve, longest
+        self._articles = articles or {}
         self._found: dict[str, list[Passage]] = {}
+        self._words: dict[str, frozenset[str]] = {}
 
     def ranked(self, query: str) -> list[Passage]:
         """Return the best passages for a query, without scores."""
         if query not in self._found:
-            ranking = self._retrieve(query, _DEPTH)
-            self._found[query] = [Passage(id=hit.id, title=hit.title, text=hit.text) for hit in ranking]
+            self._keep(query, self._retrieve(query, _DEPTH))
         return self._found[query]
+
+    def search(self, queries: Iterable[str]) -> None:
+        """Search for many queries at once, which is faster than one by one."""
+        asked = [query for query in dict.fromkeys(queries) if query not in self._found]
+        for start in range(0, len(asked), _MANY):
+            some = asked[start : start + _MANY]
+            for query, ranking in zip(some, self._retrieve.many(some, _DEPTH), strict=True):
+                self._keep(query, ranking)
+
+    def _keep(self, query: str, ranking: Sequence[Passage]) -> None:
+        """Remember the passages of a ranking that prompts have room for, without scores."""
+        kept = (hit for hit in ranking if self._longest is None or len(hit.text.split()) <= self._longest)
+        self._found[query] = [Passage(id=hit.id, title=hit.title, text=hit.text) for hit in kept]
+
+    def _distracting(self, query: str, titles: Collection[str]) -> list[Passage]:
+        """Return the passages that distract from gold of some titles, most distracting first."""
+        beside = [passage for title in titles for passage in self._articles.get(title, ())]
+        if len(beside) < _DEPTH:
+            return [*beside, *self.ranked(query)]
+        asked = set(text_words(query))
+        return sorted(beside, key=lambda passage: -len(asked & self._words_of(passage)))
+
+    def _words_of(self, passage: Passage) -> frozenset[str]:
+        if passage.id not in self._words:
+            self._words[passage.id] = frozenset(text_words(passage.text))
+        return self._words[passage.id]
 
     def mixed(
         self,
@@ -46,7 +82,12 @@ class Contexts:
             missing: Not shown, although the query finds them: gold that the prompt is to lack.
         """
         known = {text for passage in (*gold, *missing) for text in (passage.id, same_words(passage.text))}
-        others = [hit for hit in self.ranked(query) if not {hit.id, same_words(hit.text)} & known]
+        titled = any(passage.title for passage in (*gold, *missing))  # gold is not to be told by having a title
+        others = [
+            hit
+            for hit in self._distracting(query, dict.fromkeys(passage.title for passage in (*gold, *missing)))
+            if not {hit.id, same_words(hit.text)} & known and bool(hit.title) == titled
+        ]
         passages = [*gold, *others[: max(size - len(gold), 0)]]
         rng.shuffle(passages)
         return passages
@@ -54,8 +95,11 @@ class Contexts:
     def without(self, query: str, gold: Collection[str], answer: str, size: int, rng: random.Random) -> list[Passage]:
         """Return `size` passages that are not gold (ids) and do not contain the answer, shuffled."""
         yes_no = same_words(answer) in ("yes", "no")
+        beside = [title for title, found in self._articles.items() if any(passage.id in gold for passage in found)]
         others = [
-            hit for hit in self.ranked(query) if hit.id not in gold and (yes_no or not contains_words(hit.text, answer))
+            hit
+            for hit in self._distracting(query, beside)
+            if hit.id not in gold and (yes_no or not contains_words(hit.text, answer))
         ]
         passages = others[:size]
         rng.shuffle(passages)

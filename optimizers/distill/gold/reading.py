@@ -23,6 +23,13 @@ def read_hops(gold: Annotation, material: Material) -> Iterator[GoldCall]:
             yield GoldCall("reading", {"passages": passages, "question": hop.question}, {"answer": hop.answer})
 
 
+def read_hops_with_reasons(gold: Annotation, material: Material) -> Iterator[GoldCall]:
+    """Quote the deciding sentence of each sub-question, searched for by itself, then answer."""
+    for hop, call in zip(gold.hops, read_hops(gold, material), strict=False):
+        outputs = {"reasoning": hop.sentence, "answer": hop.answer}
+        yield GoldCall("reading_with_reasons", call.inputs, outputs)
+
+
 def read_response(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Read the short answer from a long one, which is then the only passage."""
     response = cited_response(gold, list(gold.gold), marks=False)
@@ -36,7 +43,7 @@ def read_with_reasons(gold: Annotation, material: Material) -> Iterator[GoldCall
     yield GoldCall(
         "reading_with_reasons",
         {"passages": passages, "question": gold.question.question},
-        {"reasoning": " ".join(sentences_of(gold)), "answer": gold.answer},
+        {"reasoning": reasons_of(gold), "answer": gold.answer},
     )
 
 
@@ -51,6 +58,16 @@ def sentences_of(gold: Annotation) -> list[str]:
     """Return the deciding sentences in the order of the hops, else of the gold passages, each once."""
     hops = [hop.sentence for hop in gold.hops]
     return list(dict.fromkeys(hops or [gold.sentences[passage.id] for passage in gold.gold]))
+
+
+def reasons_of(gold: Annotation) -> str:
+    """Return the deciding sentences, and of a comparison of two facts both values, each with what it belongs to."""
+    sentences = " ".join(sentences_of(gold))
+    if not gold.compares or len(gold.hops) != 2:
+        return sentences
+    named = [hop.passage.title or f"the {place}" for hop, place in zip(gold.hops, ("first", "second"), strict=True)]
+    values = "; ".join(f"{name}: {hop.answer}" for name, hop in zip(named, gold.hops, strict=True))
+    return f"{sentences} {values.rstrip('.')}."
 
 
 def cited_response(gold: Annotation, passages: list[Passage], *, marks: bool = True) -> str:
@@ -209,6 +226,7 @@ def _incomplete(gold: Annotation, material: Material) -> list[Passage]:
     return passages
 
 
+UNKNOWN_SHARE = 0.1  # of the prompts that offer "unknown": their passages lack the gold
 _UNKNOWN = "unknown"  # what CoRAG's prompt asks for where the passages do not tell
 
 
@@ -235,13 +253,16 @@ def ask_further(gold: Annotation, material: Material) -> Iterator[GoldCall]:
 
 
 def answer_or_unknown(gold: Annotation, material: Material) -> Iterator[GoldCall]:
-    """Answer each sub-question from passages with the one that states it, and "unknown" from others."""
+    """Answer each sub-question from passages with the one that states it, of a tenth "unknown" from others."""
     for hop in gold.hops:
-        passages = material.contexts.mixed(hop.question, [hop.passage], material.size(), material.rng)
-        yield GoldCall("reading", {"passages": passages, "question": hop.question}, {"answer": hop.answer})
-        others = material.contexts.without(hop.question, gold.gold_ids, hop.answer, material.size(), material.rng)
+        others: list[Passage] = []
+        if material.rng.random() < UNKNOWN_SHARE:
+            others = material.contexts.without(hop.question, gold.gold_ids, hop.answer, material.size(), material.rng)
         if others:
             yield GoldCall("abstention", {"passages": others, "question": hop.question}, {"answer": _UNKNOWN})
+            continue
+        passages = material.contexts.mixed(hop.question, [hop.passage], material.size(), material.rng)
+        yield GoldCall("reading", {"passages": passages, "question": hop.question}, {"answer": hop.answer})
 
 
 def conclude(gold: Annotation, material: Material) -> Iterator[GoldCall]:

@@ -4,22 +4,27 @@ from collections.abc import Iterator
 
 from optimizers.distill.gold.annotation import Annotation
 from optimizers.distill.gold.calls import GoldCall, Material
-from optimizers.distill.gold.reading import sentences_of
+from optimizers.distill.gold.reading import UNKNOWN_SHARE, reasons_of, sentences_of
 from programs.parts.reasoning.chain import agree
 from signatures.text import split_sentences
-from signatures.text_words import contains_words
+from signatures.text_words import contains_words, count_words
 from signatures.types import Passage
 
+_SHORT = 8  # words of an answer
 _REFUSALS = ("unknown", "It cannot be answered with what is given.", "The passages do not say.")
 
 
 def answer(gold: Annotation, material: Material) -> Iterator[GoldCall]:
-    """Answer from passages, inferences or both; "unknown" where the gold is left out."""
-    yield from final_answer(gold, material)
+    """Answer from passages, inferences or both; of a tenth "unknown", where the gold is left out."""
     question = gold.question.question
-    if others := material.contexts.without(question, gold.gold_ids, gold.answer, material.size(), material.rng):
+    others: list[Passage] = []
+    if material.rng.random() < UNKNOWN_SHARE:
+        others = material.contexts.without(question, gold.gold_ids, gold.answer, material.size(), material.rng)
+    if others:
         outputs = {"reasoning": "The evidence does not state it.", "answer": "unknown"}
         yield GoldCall("abstention", _evidence(others, [], question), outputs)
+    else:
+        yield from final_answer(gold, material)
 
 
 def final_answer(gold: Annotation, material: Material) -> Iterator[GoldCall]:
@@ -36,6 +41,30 @@ def infer(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     passages = material.contexts.mixed(question, gold.gold, material.size(), material.rng)
     inputs = {"passages": passages, "entities": _entities(gold), "question": question, "limit": 5}
     yield GoldCall("inference", inputs, {"inferences": sentences_of(gold)[:5]})
+
+
+def infer_steps(gold: Annotation, material: Material) -> Iterator[GoldCall]:
+    """State the conclusions that were drawn from the passages, step by step."""
+    if gold.inferences:
+        passages = list(gold.gold)
+        material.rng.shuffle(passages)
+        inputs = {"passages": passages, "entities": [], "question": gold.question.question, "limit": 5}
+        yield GoldCall("inference", inputs, {"inferences": list(gold.inferences[:5])})
+
+
+def conclude_from_steps(gold: Annotation, material: Material) -> Iterator[GoldCall]:
+    """Answer from the passages and all conclusions but the last, which is the reasoning."""
+    if gold.inferences and count_words(gold.answer) <= _SHORT:
+        passages = list(gold.gold)
+        material.rng.shuffle(passages)
+        inputs = _evidence(passages, list(gold.inferences[:-1]), gold.question.question)
+        yield GoldCall("reading_with_reasons", inputs, {"reasoning": gold.inferences[-1], "answer": gold.answer})
+
+
+def judge_claim(gold: Annotation, material: Material) -> Iterator[GoldCall]:
+    """Judge a claim by the passages that people judged it by."""
+    verdict = gold.answer.lower() == "yes"
+    yield GoldCall("judgement", {"passages": list(gold.gold), "claim": gold.question.question}, {"stated": verdict})
 
 
 def name_entities(gold: Annotation, material: Material) -> Iterator[GoldCall]:
@@ -120,7 +149,7 @@ def _evidence(passages: list[Passage], inferences: list[str], question: str) -> 
 
 
 def _reply(gold: Annotation) -> dict[str, str]:
-    return {"reasoning": " ".join(sentences_of(gold)), "answer": gold.answer}
+    return {"reasoning": reasons_of(gold), "answer": gold.answer}
 
 
 def _entities(gold: Annotation) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from corpora.datasets.convert import Converted, convert
+from corpora.datasets.converters.nq_open import joined_tokens
 from corpora.datasets.schema import text_id
 from corpora.passages import read_passages
 from corpora.questions import Question, read_questions
@@ -154,6 +155,85 @@ def test_qed_cuts_its_paragraph_and_marks_the_selected_sentence(tmp_path: Path):
     assert passage.sentences == ["Quillon is small . ", "Ansa and Marl keep it ."]
     with pytest.raises(UserError, match="sentence_starts do not cover"):
         converted(tmp_path, "nq_open", {**record, "sentence_starts": [3]}, "bad.jsonl", overwrite=True)
+
+
+def qed_first(**changed: Any) -> dict[str, Any]:
+    text = "The Ossa ( a river ) ends in `` Lake Marn '' . It is Hovia 's lake , they say ."
+    return {
+        "example_id": -7,
+        "title_text": "Ossa",
+        "question_text": "where does the ossa end",
+        "paragraph_text": text,
+        "sentence_starts": [0, text.index("It is")],
+        "answer_text": ["`` Lake Marn ''"],
+        "answer_spans": [[text.index("``"), text.index("'' .") + 2]],
+        "answer_type": "single_sentence",
+        "annotation": [],
+        **changed,
+    }
+
+
+def test_the_tokens_of_qeds_first_files_are_joined(tmp_path: Path):
+    result = converted(tmp_path, "nq_open", [qed_first()])
+    assert result.questions_path is not None
+    assert result.passages_path is not None
+    (question,) = read_questions(result.questions_path)
+    (passage,) = read_passages(result.passages_path)
+    assert passage.sentences == ['The Ossa (a river) ends in "Lake Marn". ', "It is Hovia's lake, they say."]
+    assert passage.text == "".join(passage.sentences)
+    assert question.answers == ['"Lake Marn"']
+    assert question.gold_sentences == [(passage.id, 0)]
+    assert (question.id, question.gold_ids) == ("-7", [passage.id])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text"),
+    [
+        ("A B - C did n't , did it ?", "A B-C didn't, did it?"),
+        ("$ 5 million ( 1986 -- 1987 ) , 25 %", "$5 million (1986\N{EN DASH}1987), 25%"),
+        ("the dogs ' bowls and `` half", "the dogs' bowls and \"half"),
+    ],
+)
+def test_tokens_are_joined_as_text_is_written(tokens: str, text: str):
+    assert joined_tokens(tokens) == text
+
+
+@pytest.mark.parametrize(
+    "changed", [{"answer_text": [], "answer_spans": []}, {"answer_text": ["Lake Orn"]}, {"sentence_starts": []}]
+)
+def test_a_sentence_is_gold_only_if_it_states_the_answer(tmp_path: Path, changed: dict[str, Any]):
+    (question,) = questions(tmp_path, "nq_open", [qed_first(**changed)])
+    assert len(question.gold_sentences) == ("sentence_starts" in changed)
+
+
+SQUAD = {
+    "title": "Lake_Marn",
+    "paragraphs": [
+        {
+            "context": "Lake Marn lies in Veld.",
+            "qas": [
+                {"id": "s1", "question": " Where is Lake Marn?", "answers": [{"text": "Veld"}, {"text": "in Veld"}]},
+                {"id": "s2", "question": "How deep is it?", "answers": [], "is_impossible": True},
+            ],
+        },
+        {"context": "It is cold.", "qas": [{"id": "s3", "question": "What is it?", "answers": [{"text": "cold"}]}]},
+    ],
+}
+
+
+@pytest.mark.parametrize("content", [{"version": "1.1", "data": [SQUAD]}, [SQUAD]])
+def test_squad_gives_each_question_of_an_article(tmp_path: Path, content: Any):
+    result = converted(tmp_path, "squad", content, split="train")
+    assert result.questions_path is not None
+    assert result.passages_path is not None
+    first, second, third = read_questions(result.questions_path)
+    passages = {passage.id: passage for passage in read_passages(result.passages_path)}
+    assert (first.id, first.question, first.answers) == ("s1", "Where is Lake Marn?", ["Veld", "in Veld"])
+    assert [passages[one.context_ids[0]].text for one in (first, third)] == ["Lake Marn lies in Veld.", "It is cold."]
+    assert {passage.title for passage in passages.values()} == {"Lake Marn"}
+    assert first.gold_ids == first.context_ids
+    assert (second.answers, second.gold_ids, second.context_ids) == ([], [], first.context_ids)
+    assert result.counts["questions_without_answer"] == 1
 
 
 def test_contexts_marked_gold_are_gold(tmp_path: Path):

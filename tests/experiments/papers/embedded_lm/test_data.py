@@ -5,30 +5,34 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import ujson
 
 from corpora.datasets.heldback import HELD_BACK
 from corpora.passages import PassageRecord, read_passages
 from corpora.questions import Question, read_questions
-from experiments.papers.embedded_lm import data, sources
-from experiments.papers.embedded_lm.data import PLAN, limit_world
+from experiments.papers.embedded_lm import data, plan, sources
+from experiments.papers.embedded_lm.data import limit_world
+from experiments.papers.embedded_lm.plan import EVIDENCE_FIRST, PLAN
 from experiments.papers.embedded_lm.sources import EVALUATION, SOURCES, Prepared
-from optimizers.distill.examples import Example, Message
+from optimizers.distill.examples import Example, Message, read_examples
 from optimizers.distill.gold.catalog import GOLD
 from optimizers.distill.leakage import Evaluation
+from optimizers.distill.licences import check_licence
+from signatures.common.errors import UserError
 from signatures.text import normalize_answer
 from signatures.types import Passage
 from tests.conftest import ListRetriever
 
 
 def test_the_plan_names_predictors_with_gold_and_sources():
-    for (program, predictor), plan in PLAN.items():
+    for (program, predictor), counts in PLAN.items():
         assert predictor in GOLD[program]
-        assert set(plan) <= set(SOURCES)
+        assert set(counts) <= set(SOURCES)
 
 
 def test_the_world_is_at_most_half_of_a_predictor():
-    for plan in PLAN.values():
-        assert plan.get("world", 0) <= sum(count for name, count in plan.items() if name != "world")
+    for counts in PLAN.values():
+        assert counts.get("world", 0) <= sum(count for name, count in counts.items() if name != "world")
 
 
 def test_the_world_is_at_most_half_of_what_a_predictor_gets():
@@ -57,22 +61,14 @@ def test_the_world_is_at_most_half_of_what_a_predictor_gets():
     }  # fmt: skip
 
 
-def test_statements_become_passages(tmp_path):
-    file = tmp_path / "evidence.jsonl"
-    record = {"question": " Who? ", "answer": "Ann", "evidence": ["Ann did.", "Bob did not."], "type": "bridge"}
-    file.write_text(json.dumps(record) + "\n")
-    sources._convert_statements(SOURCES["hotpotqa-evidence"], file, tmp_path / "out")
-    (made,) = read_questions(tmp_path / "out" / "questions.jsonl")
-    corpus = {record.id: record for record in read_passages(tmp_path / "out" / "passages.jsonl")}
-    assert (made.question, made.answers) == ("Who?", ["Ann"])
-    assert [corpus[gold].text for gold in made.gold_ids] == ["Ann did.", "Bob did not."]
-
-
 @pytest.mark.slow
 def test_no_source_trains_on_what_any_evaluation_asks_or_needs(shared_data, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "_index", lambda name, work: (None, _passages(name, work)))
+    more = shared_data.parent / "training_data"
+    if not more.is_dir():
+        pytest.skip("the further training data (../shared/training_data) is not beside this checkout")
+    monkeypatch.setattr(sources, "_index", lambda name, work, retriever: (None, _passages(name, work)))
     monkeypatch.setattr(sources, "_bm25", lambda name, work: ListRetriever([]))
-    prepared = {name: next(iter(sources.prepare(shared_data, tmp_path, [name]))) for name in SOURCES}
+    prepared = {name: next(iter(sources.prepare(shared_data, tmp_path, [name], more))) for name in SOURCES}
     asked, gold = _evaluated(tmp_path)
     everything = "\n".join(f" {text} " for text in gold)
     assert len(asked) > 1500
@@ -120,13 +116,88 @@ def test_no_example_shows_what_an_evaluation_needs(monkeypatch, tmp_path):
 
     def made(retrieved):
         prepared = Prepared(SOURCES["hotpotqa"], [question], corpus, ListRetriever(retrieved), {}, evaluation)
-        return data.examples_of(prepared, 0, ["rag"])
+        return data.examples_of(prepared, 0, data.variation_of(len), ["rag"])
 
     monkeypatch.setattr(data, "open_reranker", lambda retrieve, name: retrieve)
-    monkeypatch.setattr(data, "SIZES", (2,))
-    assert len(made([found[0], found[2]])) == 1
-    assert made([found[0], found[1]]) == []
+    monkeypatch.setattr(plan, "SIZES", (2,))
+    monkeypatch.setattr(plan, "ROUNDS", 1)
+    shown, left_out = made([found[0], found[2]])
+    assert len(shown) == 1
+    assert not left_out
+    assert made([found[0], found[1]]) == ([], {data.SHOWN: 1})
 
 
 def test_the_evaluation_sets_are_no_sources():
     assert not {file for _, file in EVALUATION} & {source.file for source in SOURCES.values()}
+
+
+TEXTS = {
+    "tarn": ("Tarn", "Tarn is a village of weavers. It was built in 1640."),
+    "brook": ("Brook", "Brook is a town of brewers. It was built in 1702."),
+    "crag": ("Crag", "The Crag is a mountain in the north. It rises to 900 metres."),
+    "marn": ("Lake Marn", "Lake Marn is deep and cold. It lies in the country of Veld."),
+}
+CORPUS = {id: PassageRecord(id=id, title=title, text=text) for id, (title, text) in TEXTS.items()}
+ASKED = [
+    Question(id="q0", question="When was Tarn built?", answers=["1640"], gold_ids=["tarn"]),
+    Question(id="q1", question="When was Brook built?", answers=["1702"], gold_ids=["brook"]),
+    Question(id="q2", question="How high is the Crag?", answers=["900 metres"], gold_ids=["crag"]),
+    Question(id="q3", question="In which country is Lake Marn?", answers=["Veld"], gold_ids=["marn"]),
+]
+
+
+def _reading(reading: str) -> list[Example]:
+    passages = [Passage(id=one.id, title=one.title, text=one.text) for one in CORPUS.values()]
+    prepared = Prepared(SOURCES["squad-sample"], ASKED, CORPUS, ListRetriever(passages), {})
+    return data.examples_of(prepared, 0, data.variation_of(len), ["rag"], reading)[0]
+
+
+def test_both_replies_of_reading_have_the_same_questions_and_passages(monkeypatch):
+    monkeypatch.setattr(data, "open_reranker", lambda retrieve, name: retrieve)
+    monkeypatch.setattr(plan, "LONGEST", 100_000)
+    monkeypatch.setattr(plan, "DEMO_SHARE", 0.0)
+    answers, reasons = _reading("answer"), _reading("evidence")
+    (row,) = EVIDENCE_FIRST.values()
+    assert len(answers) == len(reasons) > 3
+    for alone, after in zip(answers, reasons, strict=True):
+        assert (after.program, after.predictor) == row
+        assert alone.messages[-1].content.rpartition("Reply")[0] == after.messages[-1].content.rpartition("Reply")[0]
+        assert list(json.loads(alone.completion)) == ["answer"]
+        assert list(json.loads(after.completion)) == ["reasoning", "answer"]
+        assert json.loads(alone.completion)["answer"] == json.loads(after.completion)["answer"]
+
+
+def _example(number: int, **changed: str) -> Example:
+    about = {"program": "rag", "predictor": "reading", "skill": "reading", "source": "qed", "licence": "MIT"}
+    return Example(messages=(Message(role="user", content=str(number)),), completion="a", question_id=f"q{number}",
+                   labels="gold", **{**about, **changed})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "licence",
+    ["not stated", "research and academic use only (MultiRC)", "MIT; not stated", "CC BY-NC 4.0", "",
+     "MIT (research only)", "CC BY-SA 3.0 (Natural Questions, QED); WebGLM's list: not stated"],
+)  # fmt: skip
+def test_no_example_of_a_licence_that_is_refused_or_not_stated_is_written(tmp_path, licence):
+    made = [data.Made("qed", [_example(0), _example(1, licence=licence)], {}, {}, 2)]
+    with pytest.raises(UserError, match="licence"):
+        data.write(tmp_path, made, 0, {}, len)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_licence_of_every_source_lets_weights_be_shipped():
+    for source in SOURCES.values():
+        check_licence(source.licence, source.name)
+
+
+def test_what_is_written_is_balanced_and_said(tmp_path):
+    verdicts = ["yes"] * 5 + ["no"] * 2 + ["first"] * 3 + ["second"] * 4 + [""] * 3
+    made = [data.Made("qed", [_example(n, verdict=v) for n, v in enumerate(verdicts)], {"held_back": 1}, {}, 17)]
+    assert data.write(tmp_path, made, 0, {"reading": "answer"}, len) == 2 + 2 + 3 + 3 + 3
+    manifest = ujson.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["verdicts"] == {"yes": 2, "no": 2, "first": 3, "second": 3}
+    assert manifest["verdicts_by_predictor"] == {"rag.reading": {"yes": 2, "no": 2, "first": 3, "second": 3}}
+    assert manifest["examples_left_out_by_balance"] == 4
+    assert manifest["questions_left_out"] == {"qed": {"held_back": 1}}
+    assert manifest["by_licence"] == {"MIT": 13}
+    assert len(read_examples(tmp_path / "examples.jsonl")) == manifest["examples"] == 13

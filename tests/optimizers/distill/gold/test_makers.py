@@ -6,7 +6,7 @@ import pytest
 
 from optimizers.distill.cov_rag import gold_verification
 from optimizers.distill.gold import cov_rag, genground, reading, retro_rag
-from optimizers.distill.gold.catalog import GOLD, gold_examples, signature_of
+from optimizers.distill.gold.catalog import GOLD, gold_calls, gold_examples, signature_of
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.parts.longform import cited_passages, gives_answer
 from programs.parts.passages import find_quote
@@ -217,3 +217,74 @@ def test_judgements_are_half_yes(maker):
 def test_a_claim_with_another_answer_is_not_stated():
     false = [call for call in calls(retro_rag.judge_attribution) if not call.outputs["stated"]]
     assert all(not any(call.inputs["claim"] in passage.text for passage in call.inputs["passages"]) for call in false)
+
+
+def test_two_facts_are_read_before_they_are_compared():
+    compared = toy.YES_NO.model_copy(update={"type": "comparison"})
+    for call in calls(reading.read_with_reasons, compared):
+        facts = "It was built in 1640. Its market opens at noon."
+        assert call.outputs == {"reasoning": f"{facts} Tarn: 1640; Brook: at noon.", "answer": "yes"}
+    (call,) = calls(reading.read_with_reasons, toy.TWO_HOPS, seeds=[0])
+    assert call.outputs["reasoning"] == "It flows into Lake Marn after forty miles. It lies in the country of Veld."
+
+
+def test_hops_are_read_with_their_sentences():
+    alone, after = calls(reading.read_hops, seeds=[4]), calls(reading.read_hops_with_reasons, seeds=[4])
+    assert [call.inputs for call in after] == [call.inputs for call in alone]
+    assert [tuple(call.outputs.values()) for call in after] == [
+        ("It flows into Lake Marn after forty miles.", "Lake Marn"),
+        ("It lies in the country of Veld.", "Veld"),
+    ]
+
+
+@pytest.mark.parametrize("maker", [retro_rag.answer, reading.answer_or_unknown])
+def test_a_tenth_of_the_prompts_that_offer_unknown_lack_the_gold(maker):
+    replies = [call.outputs["answer"] for call in calls(maker, seeds=range(300))]
+    assert replies.count("unknown") / len(replies) == pytest.approx(0.1, abs=0.03)
+
+
+def test_unknown_is_the_reply_where_the_prompt_offers_it_alone():
+    for program, makers in GOLD.items():
+        for predictor, used in makers.items():
+            offered = '"unknown"' in signature_of(program, predictor).instructions
+            made = [call for maker in used for call in calls(maker, seeds=range(40))]
+            assert offered == any(call.outputs.get("answer") == "unknown" for call in made), (program, predictor)
+
+
+CLAIM = toy.ONE_HOP.model_copy(update={"question": "Tarn was built in 1640.", "answers": ["no"], "type": "claim"})
+
+
+def test_a_claim_is_judged_by_its_passage_and_gives_nothing_else():
+    material = toy.material()
+    (call,) = gold_calls("retro_rag", "attribution", CLAIM, toy.CORPUS, material)
+    assert call.inputs["claim"] == CLAIM.question
+    assert [passage.id for passage in call.inputs["passages"]] == ["tarn"]
+    assert call.outputs == {"stated": False}
+    assert not list(gold_calls("rag", "reading", CLAIM, toy.CORPUS, material))
+    asked = list(gold_calls("retro_rag", "attribution", toy.ONE_HOP, toy.CORPUS, material))
+    assert CLAIM.question not in [call.inputs["claim"] for call in asked]
+
+
+PROOF = toy.NO_STEPS.model_copy(update={"inferences": ["The Ossa ends in Lake Marn.", "The Ossa ends in Veld."]})
+
+
+def test_conclusions_of_a_proof_are_inferred_and_answered_from():
+    (call,) = calls(retro_rag.infer_steps, PROOF, seeds=[0])
+    assert call.outputs == {"inferences": ["The Ossa ends in Lake Marn.", "The Ossa ends in Veld."]}
+    (call,) = calls(retro_rag.conclude_from_steps, PROOF, seeds=[0])
+    assert call.inputs["inferences"] == ["The Ossa ends in Lake Marn."]
+    assert call.outputs == {"reasoning": "The Ossa ends in Veld.", "answer": "Veld"}
+    assert calls(retro_rag.infer_steps) == calls(retro_rag.conclude_from_steps) == []
+
+
+@pytest.mark.parametrize(("program", "predictor"), PREDICTORS)
+def test_cut_passages_keep_what_the_reply_rests_on(program, predictor):
+    for seed in range(6):
+        material = toy.material(seed)
+        material.cut = 1.0
+        for call in gold_calls(program, predictor, toy.TWO_HOPS, toy.CORPUS, material):
+            passages = call.inputs.get("passages") or []
+            if call.skill in ("reading", "reading_with_reasons") and call.outputs["answer"] != "unknown":
+                assert any(contains_words(passage.text, call.outputs["answer"]) for passage in passages)
+            if call.skill == "grounding" and call.outputs.get("evidence"):
+                assert find_quote(call.outputs["evidence"], passages).passage

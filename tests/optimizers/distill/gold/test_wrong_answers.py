@@ -67,3 +67,13 @@ def test_answers_of_sub_questions_count():
     question = Question(id="q", question="Where was he born?", answers=["Brook"], sub_questions=[part])
     assert WrongAnswers.of([question]).draw("Who?", "Ann", random.Random(0)) == "Cy Tarn"
     assert len(WrongAnswers.of([question])) == 2
+
+
+def test_what_somebody_answered_wrongly_is_drawn_before_any_other():
+    asked = Question(id="q", question="Who rang it?", answers=["Cy Tarn"], wrong_answers=["Di Orn", "Ed Brook"])
+    answers = WrongAnswers.of([asked, Question(id="r", question="Who is it?", answers=["Ann Orn"])])
+    assert {answers.draw("Who rang it?", "Cy Tarn", random.Random(seed)) for seed in range(20)} == {
+        "Di Orn",
+        "Ed Brook",
+    }
+    assert answers.draw("Who is the mayor?", "Cy Tarn", random.Random(0)) == "Ann Orn"

@@ -1,0 +1,266 @@
+"""Training data that are no files of a benchmark as published, converted to questions and passages.
+
+Each converter yields items; what it leaves out is counted in their notes by reason. Of data with parts of several
+licences, only the part whose licence is stated is read.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ujson
+
+from corpora.datasets.convert import open_writer
+from corpora.datasets.converters.hotpotqa import read_hotpotqa
+from corpora.datasets.readers import read_source
+from corpora.datasets.schema import Item, text_id
+from corpora.paragraphs import paragraph
+from corpora.passages import PassageRecord
+from corpora.questions import Question, SubQuestion
+from experiments.papers.embedded_lm.derivations import steps_of
+from optimizers.distill.gold.catalog import CLAIM
+from signatures.common.files import atomic_write
+from signatures.text_words import contains_words, count_words, same_words, text_words
+
+COUNTS = "counts.json"  # beside the converted files: what was left out, by reason
+SHARED, CONTAINS_RIGHT, NO_SHORT_WRONG, NO_PARAGRAPHS, REFUSED = (
+    "gold_shared_with_dev", "wrong_answer_contains_right", "wrong_answer_not_short", "paragraphs_not_at_hand",
+    "licence_not_stated",
+)  # fmt: skip
+Records = Iterator[Mapping[str, Any]]
+
+
+def write_items(items: Iterator[Item], folder: Path) -> None:
+    """Write questions, passages and the counts of what was left out into a folder; the questions appear last."""
+    with open_writer(folder / "questions.jsonl", folder / "passages.jsonl") as writer:
+        for number, item in enumerate(items, 1):
+            writer.write(f"record {number}", item)
+        reasons = {name: writer.counts[name] for name in _REASONS if writer.counts[name]}
+        with atomic_write(folder / COUNTS) as file:
+            ujson.dump(reasons, file)
+
+
+_REASONS = (SHARED, CONTAINS_RIGHT, NO_SHORT_WRONG, NO_PARAGRAPHS, REFUSED)
+
+
+def left_out_of(folder: Path) -> dict[str, int]:
+    """Return how many records of a converted source were left out, by reason."""
+    file = folder / COUNTS
+    return dict(ujson.loads(file.read_text("utf-8"))) if file.is_file() else {}
+
+
+def _records(path: Path) -> Records:
+    return (record for _, record in read_source(str(path))[0])
+
+
+def _left_out(reason: str) -> Item:
+    return Item(None, notes=Counter({reason: 1}))
+
+
+def read_statements(path: Path) -> Iterator[Item]:
+    """Yield questions whose gold is statements without titles: each is a passage of its own.
+
+    They are gold sentences of HotpotQA (`evidence`) and the facts of StrategyQA's annotators (`facts`).
+    """
+    for record in ujson.loads(path.read_text("utf-8")) if path.suffix == ".json" else _records(path):
+        question, answer = record["question"].strip(), record["answer"]
+        name = text_id(question)
+        stated = record["facts"] if "facts" in record else record["evidence"]
+        passages = [PassageRecord(id=f"{name}-{number}", text=text) for number, text in enumerate(stated)]
+        text = answer if isinstance(answer, str) else "yes" if answer else "no"
+        gold = [passage.id for passage in passages]
+        yield Item(Question(id=name, question=question, answers=[text], gold_ids=gold, split="train"), passages)
+
+
+def read_hotpotqa_train(path: Path) -> Iterator[Item]:
+    """Yield HotpotQA's train questions in their official form, with the hops of R4C's derivations.
+
+    Those whose gold is gold of a development question are left out, by their mark.
+    """
+    for record in _records(path):
+        if record.get("gold_shared_with_dev"):
+            yield _left_out(SHARED)
+            continue
+        item = read_hotpotqa(record, "train")
+        assert item.question is not None
+        by_title = {passage.title: passage for passage in item.passages}
+        steps = _sub_questions(record, by_title)
+        yield Item(item.question.model_copy(update={"sub_questions": steps}), item.passages, item.notes)
+
+
+def read_hotpotqa_gold(path: Path) -> Iterator[Item]:
+    """Yield HotpotQA's train questions with their two gold paragraphs, and the hops of R4C's derivations."""
+    for record in _records(path):
+        yield _left_out(SHARED) if record.get("gold_shared_with_dev") else _gold_item(record)
+
+
+def _gold_item(record: Mapping[str, Any], **more: Any) -> Item:
+    named = zip(record["titles"], record["paragraphs"], strict=True)
+    passages = [paragraph(title or _first_name(text), text) for title, text in named]
+    question = Question(
+        id=record["_id"],
+        question=record["question"].strip(),
+        answers=[record["answer"]],
+        gold_ids=list(dict.fromkeys(passage.id for passage in passages)),
+        sub_questions=_sub_questions(record, _by_stated_title(record, passages)),
+        type=record["type"],
+        split="train",
+        **more,
+    )
+    return Item(question, passages)
+
+
+def _first_name(text: str) -> str:
+    """Return the name that a paragraph begins with, as its title; "" if it begins with none."""
+    found = _OPENING.match(text)
+    return found[1].strip(' "') if found and count_words(found[1]) <= _LONGEST_TITLE else ""
+
+
+_LONGEST_TITLE = 10  # words
+_OPENING = re.compile(r'(?:"|(?:The|A|An) (?=[a-z]))?([A-Z0-9].+?)(?: \(|"? (?:is|was|are|were)\b|, )')
+
+
+def _by_stated_title(record: Mapping[str, Any], passages: Sequence[PassageRecord]) -> dict[str, PassageRecord]:
+    """Return the paragraphs by the titles of the derivations; a paragraph without a title begins with its name."""
+    found = {passage.title: passage for passage in passages if passage.title}
+    stated = {title for derivation in record.get("derivations") or [] for title, _, _ in derivation}
+    for title in stated - found.keys():
+        first = text_words(re.sub(r"\s*\([^)]*\)$", "", title))[:1]
+        starts = [passage for passage in passages if first and first[0] in text_words(passage.text)[:8]]
+        if len(starts) == 1:
+            found[title] = starts[0]
+    return found
+
+
+def _sub_questions(record: Mapping[str, Any], by_title: Mapping[str, PassageRecord]) -> list[SubQuestion]:
+    """Return the hops of the derivations; none unless the paragraph of each hop is known and states its answer."""
+    steps = steps_of(record["question"], record["answer"], record.get("derivations") or [])
+    hops = []
+    for step in steps:
+        passage = by_title.get(step.title)
+        if passage is None or not contains_words(passage.text, step.answer):
+            return []
+        hops.append(SubQuestion(question=step.question, answer=step.answer, gold_ids=[passage.id]))
+    return hops
+
+
+GOLD_FILE = "hotpotqa_train_gold.jsonl.gz"  # the paragraphs of HaluEval's questions
+
+
+def read_halueval(path: Path) -> Iterator[Item]:
+    """Yield HotpotQA's questions with the wrong answers that an LM gave them, and their two gold paragraphs.
+
+    A wrong answer that contains the right one, or whose deciding words cannot be told, is left out: right answers are
+    short, so that a sentence would give itself away.
+    """
+    rows: dict[str, list[Mapping[str, Any]]] = {}
+    for row in _records(path):
+        rows.setdefault(same_words(row["question"]), []).append(row)
+    for record in _records(path.with_name(GOLD_FILE)):
+        asked = rows.pop(same_words(record["question"]), [])
+        if record.get("gold_shared_with_dev"):
+            yield Item(None, notes=Counter({SHARED: len(asked)}))
+        elif asked:
+            yield _with_wrong_answers(record, asked)
+    yield Item(None, notes=Counter({NO_PARAGRAPHS: sum(map(len, rows.values()))}))
+
+
+def _with_wrong_answers(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Item:
+    notes: Counter[str] = Counter()
+    wrong: list[str] = []
+    for row in rows:
+        right, given = record["answer"], row["hallucinated_answer"]
+        if contains_words(given, right) or contains_words(given, row["right_answer"]):
+            notes[CONTAINS_RIGHT] += 1
+        elif (short := short_wrong(record["question"], right, given)) is None:
+            notes[NO_SHORT_WRONG] += 1
+        else:
+            wrong.append(short)
+    if not wrong:
+        return Item(None, notes=notes)
+    item = _gold_item(record, wrong_answers=list(dict.fromkeys(wrong)))
+    return Item(item.question, item.passages, notes)
+
+
+_SHORT = 4  # words
+_NUMBER = re.compile(r"(?:(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+                     r"(?: \d{1,2},?)? )?\d[\d,.]*\d|\b\d\b")  # fmt: skip
+_NAME = re.compile(r"(?:[A-Z][\w'.-]*|of the|of|the|and|de)(?: (?:[A-Z][\w'.-]*|of the|of|the|and|de))*")
+
+
+def short_wrong(question: str, right: str, given: str) -> str | None:
+    """Return the deciding words of a wrong answer; None if they cannot be told.
+
+    They are the answer itself if it is short, else its only number, where the right answer has one, else the last of
+    its names; what the question says is none.
+    """
+    given = given.strip().rstrip(".")
+    if not given:
+        return None
+    if count_words(given) <= _SHORT:
+        return given
+    if same_words(right) in ("yes", "no"):
+        return {"yes": "no", "no": "yes"}[same_words(right)]
+    if any(map(str.isdigit, right)):
+        numbers = [text for text in _NUMBER.findall(given) if not contains_words(question, text)]
+        return numbers[0] if len(numbers) == 1 else None
+    named = [_NAMED_ENDS.sub("", match[0]) for match in _NAME.finditer(given) if match.start()]
+    others = [text for text in named if text[:1].isupper() and not contains_words(right, text)]
+    choice = contains_words(question, right)
+    found = [text for text in others if contains_words(question, text) == choice]
+    return found[-1] if found else None
+
+
+_NAMED_ENDS = re.compile(r"^(?:(?:of|the|and|de) )+|(?: (?:of|the|and|de))+$")
+
+
+def read_claims(path: Path) -> Iterator[Item]:
+    """Yield SciFact's claims, each with the sentences that were judged; the other parts state no licence."""
+    for record in _records(path):
+        if record["source"] != "scifact":
+            yield _left_out(REFUSED)
+            continue
+        passage = paragraph("", record["evidence"][0])
+        claim = record["claim"].strip()
+        name = f"{text_id(claim)}-{passage.id}"
+        answer = "yes" if record["label"] == "supported" else "no"
+        gold = Question(id=name, question=claim, answers=[answer], gold_ids=[passage.id], type=CLAIM, split="train")
+        yield Item(gold, [passage], has_id=False)
+
+
+def read_proofs(path: Path) -> Iterator[Item]:
+    """Yield EntailmentBank's questions: each premise is a passage, `inferences` are the conclusions in their order."""
+    for record in _records(path):
+        passages = {paragraph("", _sentence(text)).id: _sentence(text) for text in record["sentences"].values()}
+        steps = [step.strip() for step in record["proof"].split(";") if "->" in step]
+        stated = [step.partition(": ")[2] or record["hypothesis"] for step in steps]
+        question = Question(
+            id=record["id"],
+            question=record["question"].strip(),
+            answers=[record["answer"].strip().rstrip(".")],
+            gold_ids=list(passages),
+            split="train",
+            inferences=[_sentence(text) for text in stated],
+        )
+        yield Item(question, [paragraph("", text) for text in passages.values()], has_id=False)  # one id is used twice
+
+
+def _sentence(text: str) -> str:
+    """Return a statement as a sentence: with a capital letter and a full stop, and no space before punctuation."""
+    text = re.sub(r"\s+([,.;])", r"\1", text.strip())
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+Converter = Callable[[Path], Iterator[Item]]
+CONVERTERS: dict[str, Converter] = {
+    "hotpotqa-evidence": read_statements,
+    "strategyqa": read_statements,
+    "hotpotqa-train": read_hotpotqa_train,
+    "hotpotqa-gold": read_hotpotqa_gold,
+    "halueval": read_halueval,
+    "scifact": read_claims,
+    "entailment-bank": read_proofs,
+}
+"""Name of a source -> its converter; a source without one is a file of its benchmark."""

@@ -1,0 +1,115 @@
+"""Every source refuses what an evaluation asks or needs, and what is absent is skipped."""
+
+from pathlib import Path
+
+import pytest
+
+from corpora.passages import PassageRecord
+from corpora.questions import Question
+from experiments.papers.embedded_lm import sources
+from experiments.papers.embedded_lm.sources import SOURCES
+from optimizers.distill.leakage import RETRIEVED_GOLD, SAME_GOLD, SAME_QUESTION, Evaluation
+from signatures.common.errors import UserError
+from signatures.types import Passage
+from tests.conftest import ListRetriever, load_module
+
+small = load_module(Path(__file__).parent / "small_files.py")
+NAMES = [name for name in SOURCES if name != "world"]
+HELD = "Evaluations hold this back, whatever it is about."
+
+
+def prepared(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, evaluation: Evaluation, found=()):
+    """Return a source of two questions, given an evaluation and what BM25 finds for any question."""
+    source = SOURCES[name]
+    data, more = folder / "data", folder / "more"
+    more.mkdir(parents=True)
+    small.write_source(name, source.path(data, more))
+    retrieve = ListRetriever([Passage(id=f"p{n}", text=text) for n, text in enumerate(found)])
+    monkeypatch.setattr(sources, "HELD_BACK", {})
+    monkeypatch.setattr(sources, "evaluation_of", lambda data, work: evaluation)
+    monkeypatch.setattr(sources, "_index", lambda pool, work, retriever: (retrieve, _passages(name, work)))
+    monkeypatch.setattr(sources, "_bm25", lambda pool, work: retrieve)
+    monkeypatch.setattr(sources, "present", lambda data, more: {name: source})
+    (made,) = sources.prepare(data, folder / "work", [name], more)
+    return made
+
+
+def _passages(name: str, work: Path) -> list[PassageRecord]:
+    return [one for path in sources.passage_files(SOURCES[name], work) for one in sources.read_passages(path)]
+
+
+def asked(made) -> list[str]:
+    return [question.question for question in made.questions]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_an_evaluation_both_questions_are_trained_on(name, tmp_path, monkeypatch):
+    made = prepared(name, tmp_path, monkeypatch, sources.NOTHING)
+    assert asked(made) == [small.SAFE, small.PLANTED]
+    assert all(question.gold_ids and set(question.gold_ids) <= made.corpus.keys() for question in made.questions)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_planted_question_is_refused(name, tmp_path, monkeypatch):
+    evaluation = Evaluation.of([Question(id="e", question=small.PLANTED.upper())])
+    made = prepared(name, tmp_path, monkeypatch, evaluation)
+    assert asked(made) == [small.SAFE]
+    assert made.dropped[SAME_QUESTION] == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_planted_gold_passage_is_refused(name, tmp_path, monkeypatch):
+    corpus = {"g": PassageRecord(id="g", title="of another corpus", text=small.gold(small.PLANTED))}
+    evaluation = Evaluation.of([Question(id="e", question="Who was it?", gold_ids=["g"])], corpus)
+    made = prepared(name, tmp_path, monkeypatch, evaluation)
+    assert asked(made) == [small.SAFE]
+    assert made.dropped[SAME_GOLD] == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_question_that_finds_gold_of_an_evaluation_is_refused(name, tmp_path, monkeypatch):
+    corpus = {"g": PassageRecord(id="g", text=HELD)}
+    evaluation = Evaluation.of([Question(id="e", question="Who was it?", gold_ids=["g"])], corpus)
+    made = prepared(name, tmp_path, monkeypatch, evaluation, found=[HELD])
+    assert asked(made) == []
+    assert made.dropped[RETRIEVED_GOLD] == 2
+
+
+def test_every_source_has_a_small_file():
+    assert set(small.SHAPES) == set(NAMES)
+
+
+def test_what_is_absent_is_skipped(tmp_path):
+    data, more = tmp_path / "data", tmp_path / "more"
+    assert list(sources.present(data, more)) == ["world"]
+    small.write_source("squad", more / SOURCES["squad"].file)
+    small.write_source("qed", data / SOURCES["qed"].file)
+    assert set(sources.present(data, more)) == {"world", "squad", "qed"}
+    assert set(sources.present(data, None)) == {"world", "qed"}
+
+
+def test_a_source_without_a_stated_licence_is_not_converted(tmp_path, monkeypatch):
+    refused = sources.QuestionSource("refused", "squad", "f.jsonl", "squad", stated="research and academic use only")
+    small.write_source("squad", tmp_path / "f.jsonl")
+    with pytest.raises(UserError, match="licence"):
+        sources.convert_source(refused, tmp_path, tmp_path / "work")
+    assert not (tmp_path / "work").exists()
+
+
+def test_long_passages_and_answers_are_left_out_by_reason():
+    corpus = {
+        "short": PassageRecord(id="short", text="It was Ann."),
+        "long": PassageRecord(id="long", text="word " * (sources.LONGEST_PASSAGE + 1)),
+    }
+    long_answer = "one two three four five six seven eight nine"
+    kept, why = sources._readable(
+        [
+            Question(id="a", question="Who?", answers=["Ann", long_answer], gold_ids=["short"]),
+            Question(id="b", question="Who?", answers=["Ann"], gold_ids=["long"]),
+            Question(id="c", question="Who?", answers=[long_answer], gold_ids=["short"]),
+            Question(id="d", question="Who?", answers=[long_answer], gold_ids=["short"], inferences=["So it is."]),
+        ],
+        corpus,
+    )
+    assert [(one.id, one.answers) for one in kept] == [("a", ["Ann"]), ("d", [long_answer])]
+    assert why == {"gold_passage_is_long": 1, "answer_is_long_or_absent": 1}
