@@ -108,7 +108,7 @@ def _end_of_words(text: str, end: int, blanks: str = string.whitespace) -> int:
     return end
 
 
-@functools.lru_cache(maxsize=4096)  # several metrics split the same response, at 0.5 ms a sentence
+@functools.lru_cache(maxsize=256)  # several metrics split the same response, at 0.5 ms a sentence
 def _sentences(text: str) -> tuple[str, ...]:
     plain, offsets, runs = _without_marks(text)
     places = [run.place for run in runs]
