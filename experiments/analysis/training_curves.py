@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PLOT = "training.png"
+_NOT_DRAWN = ("loss", "program_errors")  # the one has an axis of its own
 _SMOOTH = 20  # steps of the running mean of the training loss
 _COLOURS = ("#2f5fd0", "#d9822b", "#1a7f4b", "#a03a8c", "#8fa3c7", "#7a5c3a")
 
@@ -112,7 +113,10 @@ def draw_curves(stages: Sequence[StageCurves], names: Sequence[str], path: Path)
 def _shown(stages: Sequence[StageCurves]) -> list[str]:
     """Return the values that are drawn: means over the skills, those of programs, and calibration."""
     known = {name for stage in stages for name in stage.measured}
-    return sorted(name for name in known if "[" not in name and name not in ("loss", "program_errors"))
+    of_programs = ("program_em[", "program_f1[")
+    return sorted(
+        name for name in known if name.startswith(of_programs) or ("[" not in name and name not in _NOT_DRAWN)
+    )
 
 
 def _measured(axes: "Axes", stages: Sequence[StageCurves], names: Sequence[str]) -> None:

@@ -54,4 +54,4 @@ def plan(
         say(f"{stage['name']}: {stage['steps']} steps, {stage['tokens']:,} tokens in {stage['hours'] * 60:.1f} minutes")
     say(f"Written: {output.out}")
     if done["stages"][-1]["served"]:
-        next_step(asking("rag", lm=f"embedded:{run.folders[-1]}"))
+        next_step(asking("rag", lm=f"embedded:{run.weights(len(run.stages))}"))

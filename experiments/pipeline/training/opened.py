@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optimizers.distill.training.settings import TrainingSettings
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
     from experiments.pipeline.training.program_scores import ProgramScores
@@ -27,11 +27,13 @@ class OpenedTraining:
         training: The run.
         unserved: Why our runtime cannot serve what is trained; None if it can.
         asked: The programs that are asked at each measurement.
+        note: Is told what a user should know.
     """
 
     training: "Training"
     unserved: str | None
     asked: "Sequence[ProgramScores]"
+    note: Callable[[str], None] = lambda text: None
 
     def run(self, *, resume: bool, shown: bool, plotted: Callable[[], None] | None = None) -> dict[str, Any]:
         """Train to the end with a progress bar, and return the description; see `Training.run` for errors.
@@ -44,8 +46,7 @@ class OpenedTraining:
         """
         from experiments.pipeline.progress import TrainingProgress
 
-        training, plotted = self.training, plotted or self._plot
-        drawn = _Sometimes(plotted)
+        training, drawn = self.training, _Sometimes(plotted or self._plot, self.note)
         with TrainingProgress(training, shown=shown, asked="; ".join(map(str, self.asked))) as progress:
             training.before_measuring = progress.measuring
 
@@ -56,7 +57,7 @@ class OpenedTraining:
             description = training.run(
                 resume=resume, report=report, about={"served": self.unserved is None, **_about()}
             )
-        plotted()
+        drawn.act()
         return description
 
     def _plot(self) -> None:
@@ -67,15 +68,22 @@ class OpenedTraining:
 
 
 class _Sometimes:
-    """Calls a function when something was measured, or a minute of training has passed."""
+    """Draws when something was measured, or a minute of training has passed; an error of it ends no training."""
 
-    def __init__(self, act: Callable[[], None]):
-        self._act, self._seconds, self._measured = act, 0.0, 0
+    def __init__(self, draw: Callable[[], None], note: Callable[[str], None]):
+        self._draw, self._note, self._seconds, self._measured = draw, note, 0.0, 0
 
     def __call__(self, seconds: float, measured: int) -> None:
         if measured > self._measured or seconds - self._seconds >= _PLOT_SECONDS:
             self._seconds, self._measured = seconds, measured
-            self._act()
+            self.act()
+
+    def act(self) -> None:
+        """Draw."""
+        try:
+            self._draw()
+        except (OSError, UserError) as error:
+            self._note(f"Note: the curves could not be drawn: {one_line(error)}.")
 
 
 def open_training(
@@ -141,7 +149,7 @@ def open_training(
     training.evaluate = all_scores(*scores, *asked) if scores or asked else None
     if unserved and not quiet:
         note(f"Note: it can be trained, but --lm embedded:{out} will not serve it. {unserved}")
-    return OpenedTraining(training, unserved, asked)
+    return OpenedTraining(training, unserved, asked, note)
 
 
 def _about() -> dict[str, Any]:

@@ -26,6 +26,7 @@ A stage is an ordinary training run in a folder of its own, and is resumed as on
 what was done by another plan is refused.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -38,11 +39,15 @@ import ujson
 from experiments.analysis.training_curves import PLOT, draw_curves, read_curves
 from experiments.pipeline.training.opened import open_training
 from optimizers.distill.training.checkpoints import newest
+from optimizers.distill.training.data import open_examples
+from optimizers.distill.training.scoring import check_metric
 from optimizers.distill.training.settings import TrainingSettings, make_settings
+from programs.lms.weights.adapter import TENSORS
 from programs.lms.weights.choice import DESCRIPTION
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import atomic_write, sha256_file
 from signatures.common.specs import deciding, fields_of
+from signatures.common.work import locked_folder
 
 if TYPE_CHECKING:
     from experiments.pipeline.training.program_scores import ProgramScores
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
 PLAN = "plan.json"
 _ADAPTER = "resume_adapter"  # of a stage after the first it is the stage before
 _OF_STAGE = ("name", "examples")
+_STAGE = re.compile(r"\d+-[\w-]+\Z")  # names of the folders of stages
 _ASKED = 50  # questions of a set, drawn by a hash of their ids
 
 
@@ -99,15 +105,56 @@ def read_plan(path: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
         raise UserError(f"No plan {str(path)!r} ({error.strerror}): name a TOML file with [[stages]].") from None
     except ValueError as error:  # not UTF-8, or no TOML
         raise UserError(f"{path} is no TOML file: {error}.") from None
-    asked = [_asked(path, each) for each in content.pop("asked", [])]
-    stated = content.pop("stages", None)
-    if not isinstance(stated, list) or not stated or not all(isinstance(each, dict) for each in stated):
+    asked = [_asked(path, each) for each in _tables(path, "asked", content.pop("asked", []))]
+    _check_names(path, "[[asked]]", [each.name for each in asked])
+    stated = _tables(path, "stages", content.pop("stages", []))
+    if not stated:
         raise UserError(f"{path} has no stages: write [[stages]] with a name and examples.")
     stages = [_stage(path, number, {**content, **each, **(overrides or {})}) for number, each in enumerate(stated, 1)]
-    names = [stage.name for stage in stages]
-    if repeated := {name for name in names if names.count(name) > 1}:
-        raise UserError(f"{path} has two stages {min(repeated)!r}: give each a name of its own.")
+    _check_names(path, "[[stages]]", [stage.name for stage in stages])
+    _check_same_adapter(path, stages)
     return Plan(stages, asked)
+
+
+def _tables(path: Path, key: str, stated: Any) -> list[dict[str, Any]]:
+    if not isinstance(stated, list) or not all(isinstance(each, dict) for each in stated):
+        raise UserError(f"{path}: {key} must be tables: write [[{key}]] before each.")
+    return stated
+
+
+def _check_names(path: Path, key: str, names: list[str]) -> None:
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise UserError(f"{path} has two of {key} named {min(repeated)!r}: give each a name of its own.")
+
+
+def _check_same_adapter(path: Path, stages: list[Stage]) -> None:
+    """Check that each stage can start from the adapter of the one before."""
+    if len(stages) == 1:
+        return
+    settings = [make_settings(**stage.settings) for stage in stages]
+    for name in ("base", "method", "rank", "alpha"):
+        if len(values := {getattr(each, name) for each in settings}) > 1:
+            raise UserError(
+                f"{path}: stages have several values of {name} ({', '.join(sorted(map(str, values)))}). State one for "
+                "all, since each stage goes on with the adapter of the one before."
+            )
+    if settings[0].method != "lora":
+        raise UserError(f"{path}: stages go on with an adapter: use method lora, or one stage.")
+
+
+def _text(path: Path, key: str, stated: Mapping[str, Any], name: str) -> str:
+    value = stated.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise UserError(f"{path}: {key} needs {name}, a text, got {value!r}.")
+    return value
+
+
+def _place(path: Path, text: str) -> Path:
+    """Return a path of the plan, which is relative to its folder."""
+    try:
+        return path.parent / Path(text).expanduser()
+    except RuntimeError:  # no home folder
+        raise UserError(f"{path}: no folder is known for {text!r}: write the path in full.") from None
 
 
 def _asked(path: Path, stated: Any) -> "ProgramScores":
@@ -116,16 +163,21 @@ def _asked(path: Path, stated: Any) -> "ProgramScores":
     from experiments.runs.specs import ProgramSpec
 
     known = {"name", "questions", "limit", "program", "preset", "knobs", "index", "rerank", "sentences"}
-    if not isinstance(stated, dict) or not {"name", "questions", "program"} <= stated.keys():
-        raise UserError(f"{path}: each of [[asked]] needs a name, a program and questions.")
+    name, questions, _ = (_text(path, "[[asked]]", stated, each) for each in ("name", "questions", "program"))
     if strange := stated.keys() - known:
         raise unknown(f"key of [[asked]] in {path}", min(strange), sorted(known))
-    program = {name: value for name, value in stated.items() if name not in ("name", "questions", "limit")}
+    program = {key: value for key, value in stated.items() if key not in ("name", "questions", "limit")}
+    for each in {"preset", "index", "rerank"} & program.keys():
+        _text(path, "[[asked]]", program, each)
+    if not isinstance(program.get("knobs", {}), dict):
+        raise UserError(f"{path}: knobs of [[asked]] must be a table, such as {{ k = 4 }}.")
     if "index" in program:
-        program["index"] = path.parent / Path(program["index"]).expanduser()
-    file = path.parent / Path(stated["questions"]).expanduser()
-    questions = open_questions(file, split=None, limit=stated.get("limit", _ASKED))
-    return ProgramScores(ProgramSpec(**program), questions, name=stated["name"])
+        program["index"] = _place(path, program["index"])
+    limit = stated.get("limit", _ASKED)
+    if type(limit) is not int or limit < 1:
+        raise UserError(f"{path}: limit of [[asked]] must be a whole number from 1, got {limit!r}.")
+    asked = open_questions(_place(path, questions), split=None, limit=limit)
+    return ProgramScores(ProgramSpec(**program), asked, name=name)
 
 
 def _stage(path: Path, number: int, stated: dict[str, Any]) -> Stage:
@@ -135,15 +187,15 @@ def _stage(path: Path, number: int, stated: dict[str, Any]) -> Stage:
             raise unknown(f"setting of stage {number} in {path}", name, known)
     if number > 1 and _ADAPTER in stated:
         raise UserError(f"{path}: stage {number} starts from the stage before it; {_ADAPTER} is for the first alone.")
-    for name in _OF_STAGE:
-        if not isinstance(stated.get(name), str) or not stated[name]:
-            raise UserError(f"{path}: stage {number} needs {name}, a text.")
-    name = stated.pop("name")
+    name, examples = (_text(path, f"stage {number}", stated, each) for each in _OF_STAGE)
     if not name.replace("-", "").replace("_", "").isalnum():
         raise UserError(f"{path}: the name {name!r} of stage {number} may have letters, digits, - and _ alone.")
-    examples = path.parent / Path(stated.pop("examples")).expanduser()
-    make_settings(**stated)  # a wrong value is refused before anything is trained
-    return Stage(name, examples, stated)
+    settings = {key: value for key, value in stated.items() if key not in _OF_STAGE}
+    try:
+        make_settings(**settings)  # a wrong value is refused before anything is trained
+    except (TypeError, AttributeError) as error:
+        raise UserError(f"{path}: stage {number} has a setting of another type than it takes: {error}.") from None
+    return Stage(name, _place(path, examples), settings)
 
 
 @dataclass(frozen=True)
@@ -185,18 +237,45 @@ class PlanRun:
             resume: Go on with what the folder holds.
 
         Raises:
-            UserError: The folder holds something else, or a stage cannot be opened; see `Training.run` for others.
+            UserError: The folder holds something else, another process works in it, or a stage cannot be opened; see
+                `Training.run` for others.
         """
+        busy = f"Another process trains into {str(self.out)!r}. Wait for it, or choose another folder."
+        with locked_folder(self.out, ".lock", busy):
+            return self._run(resume)
+
+    def _run(self, resume: bool) -> dict[str, Any]:
+        others = [each for each in sorted(self.out.iterdir()) if _STAGE.match(each.name) and each not in self.folders]
+        if others:
+            raise UserError(f"{str(others[0])!r} is a stage of another plan. Choose another folder.")
         if not resume and any(map(Path.exists, self.folders)):
             raise UserError(f"{str(self.out)!r} holds stages of a plan already. Resume it, or choose another folder.")
+        self._check_what_follows()
         done: list[dict[str, Any]] = []
         for number, stage in enumerate(self.stages, 1):
             done.append(self._finished(number, stage) or self._train(number, stage))
             self._write(done)
         return {"stages": done}
 
+    def _check_what_follows(self) -> None:
+        """Check examples, metrics and questions of every stage that is not finished, which needs no LM.
+
+        Raises:
+            UserError: A stage could not be trained after those before it.
+        """
+        for number, stage in enumerate(self.stages, 1):
+            if (self.folder(number) / DESCRIPTION).is_file():
+                continue
+            settings = make_settings(**stage.settings)
+            opened = open_examples(stage.examples, settings)
+            for each in self.plan.asked:
+                each.check(opened.examples)
+            if settings.keep_best:
+                names = [name for each in self.plan.asked for name in each.metrics]
+                check_metric(settings.keep_best, opened.held_back, self.metric_examples, names)
+
     def _settings(self, number: int, stage: Stage) -> TrainingSettings:
-        before = {_ADAPTER: _weights(self.folder(number - 1))} if number > 1 else {}
+        before = {_ADAPTER: str(self.weights(number - 1))} if number > 1 else {}
         return make_settings(**stage.settings, **before)
 
     def _finished(self, number: int, stage: Stage) -> dict[str, Any] | None:
@@ -206,9 +285,15 @@ class PlanRun:
         description = _description(self.folder(number))
         examples = stage.examples / "examples.jsonl" if stage.examples.is_dir() else stage.examples
         settings = deciding(TrainingSettings, self._settings(number, stage))
+        # The adapter of the stage before is compared by its weights: the folder may have been moved.
         changed = [
-            name for name, value in settings.items() if _plain(description["settings"].get(name)) != _plain(value)
+            name
+            for name, value in settings.items()
+            if name != _ADAPTER or number == 1
+            if _plain(description["settings"].get(name)) != _plain(value)
         ]
+        if number > 1 and description["resume_adapter_sha256"] != sha256_file(self.weights(number - 1) / TENSORS):
+            changed.append(f"weights of stage {self.stages[number - 2].name!r}")
         if not examples.is_file() or description["data_sha256"] != sha256_file(examples):
             changed.append("examples")
         if changed:
@@ -217,6 +302,12 @@ class PlanRun:
                 "Choose another folder, or restore the plan."
             )
         return _summary(stage, description)
+
+    def weights(self, number: int) -> Path:
+        """Return the folder with the weights that a finished stage leaves: the best ones, if they were kept."""
+        folder = self.folder(number)
+        description = _description(folder)
+        return folder / description["best"]["folder"] if "best" in description else folder
 
     def _train(self, number: int, stage: Stage) -> dict[str, Any]:
         folder = self.folder(number)
@@ -248,15 +339,18 @@ class PlanRun:
 
 
 def _description(folder: Path) -> dict[str, Any]:
-    """Return the description of the finished run in a folder."""
-    found: dict[str, Any] = ujson.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+    """Return the description of the finished run in a folder.
+
+    Raises:
+        UserError: It is none.
+    """
+    try:
+        found = ujson.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict) or not {*_RECORDED, "resume_adapter_sha256"} <= found.keys():
+        raise UserError(f"{str(folder / DESCRIPTION)!r} does not describe a stage of a plan: choose another folder.")
     return found
-
-
-def _weights(folder: Path) -> str:
-    """Return the folder with the weights that a finished stage leaves: the best ones, if they were kept."""
-    description = _description(folder)
-    return str(folder / description["best"]["folder"] if "best" in description else folder)
 
 
 def _plain(value: Any) -> Any:
@@ -272,4 +366,5 @@ _RECORDED = (
 
 def _summary(stage: Stage, description: Mapping[str, Any]) -> dict[str, Any]:
     """Return what plan.json and a model card say of a stage: its data, its settings, its cost and what was measured."""
-    return {"name": stage.name, **{name: description[name] for name in _RECORDED}}
+    best = {"best": description["best"]} if "best" in description else {}
+    return {"name": stage.name, **{name: description[name] for name in _RECORDED}, **best}

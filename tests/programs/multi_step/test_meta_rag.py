@@ -10,7 +10,7 @@ from signatures.types import Passage
 from tests.programs.fakes import Fake, Similar, traced
 
 KINDS = {
-    "Answer the question with what the passages say, and follow": "advised",
+    "Answer the question with the passages, in the way": "advised",
     "Answer the question with what the passages say. Give": "reading",
     "Examine how the question": "evaluating",
     "Decide whether you know": "knowing",

@@ -1,11 +1,14 @@
 """Training in stages as a plan says, on a tiny model."""
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from experiments.analysis.training_curves import Curve, read_curves
+from experiments.analysis.training_curves import Curve, StageCurves, draw_curves, read_curves
+from experiments.pipeline.progress import TrainingProgress
 from experiments.pipeline.training.plan import Plan, PlanRun, read_plan
 from optimizers.distill.examples import write_examples
 from signatures.common.errors import UserError
@@ -47,15 +50,26 @@ def test_a_plan_states_what_all_stages_share_once(tmp_path):
     [
         ("", "no stages"),
         ("[[stages]", "no TOML"),
-        ("[stages]\nname = 'a'", "no stages"),
+        ("[stages]\nname = 'a'", "must be tables"),
+        ("stages = 3", "must be tables"),
+        (STAGES.replace("threads", "asked = 3\nthreads"), "asked must be tables"),
+        (STAGES.replace("learning_rate", "rank = 8\nlearning_rate"), "rank"),
+        (STAGES.replace("threads", 'method = "full"\nthreads'), "lora"),
+        (STAGES.replace("epochs = 1", 'epochs = "2"'), "another type"),
+        (STAGES.replace("{ yes_no = 2 }", "3"), "another type"),
+        (STAGES.replace('"one"', '"~nobody-of-that-name/x"'), "in full"),
+        (f"{STAGES}[[asked]]\nname = 'x'\nprogram = 'rag'\nquestions = 'q'\nlimit = 'x'", "limit"),
+        (f"{STAGES}[[asked]]\nname = 'x'\nprogram = 'rag'\nquestions = 'q'\nlimit = true", "limit"),
+        (f"{STAGES}[[asked]]\nname = 'x'\nprogram = 'rag'\nquestions = 'q'\nknobs = 3", "knobs"),
+        (f"{STAGES}[[asked]]\nname = 'x'\nprogram = 5\nquestions = 'q'", "needs program"),
         ("[[stages]]\nname = 'a'", "needs examples"),
         ("[[stages]]\nexamples = 'a'", "needs name"),
         ("[[stages]]\nname = '../a'\nexamples = 'a'", r"\.\./a"),
         ("[[stages]]\nname = 'a'\nexamples = 'a'\nranc = 4", "rank"),
         ("[[stages]]\nname = 'a'\nexamples = 'a'\nrank = 0", "rank"),
-        ("[[stages]]\nname = 'a'\nexamples = 'a'\n[[stages]]\nname = 'a'\nexamples = 'b'", "two stages"),
+        ("[[stages]]\nname = 'a'\nexamples = 'a'\n[[stages]]\nname = 'a'\nexamples = 'b'", "two of"),
         (STAGES + 'resume_adapter = "elsewhere"', "the first alone"),
-        (STAGES + "[[asked]]\nname = 'x'", "needs a name, a program and questions"),
+        (STAGES + "[[asked]]\nname = 'x'", "needs questions"),
     ],
 )
 def test_a_wrong_plan_is_refused_before_anything_is_trained(tmp_path, text, word):
@@ -79,6 +93,15 @@ def test_curves_go_on_where_the_run_before_ended(tmp_path):
     assert (first.end, first.loss) == (20, Curve([10, 20], [4.0, 3.0]))
     assert first.measured == {"f1": Curve([20], [0.25]), "loss": Curve([20], [0.5])}
     assert (second.end, second.loss) == (30, Curve([30], [1.0]))
+
+
+def test_the_scores_of_programs_are_drawn_by_their_questions(tmp_path, monkeypatch):
+    shown: list[str] = []
+    monkeypatch.setattr("matplotlib.axes.Axes.plot", lambda axes, *points, label=None, **style: shown.append(label))
+    names = ("f1", "f1[reading]", "ece", "program_f1[hotpotqa]", "program_errors[hotpotqa]", "loss")
+    curves = StageCurves(1, Curve([1], [2.0]), {name: Curve([1], [0.5]) for name in names})
+    draw_curves([curves], ["one"], tmp_path / "plot.png")
+    assert shown == ["training loss", "validation loss", "calibration error", "f1", "program_f1[hotpotqa]"]
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +150,46 @@ def test_the_command_trains_goes_on_and_says_so(verihop, plan, tiny, tmp_path):
     code, shown, _ = verihop("distill", "plan", tmp_path / "plan.toml", "--base", tiny, "-o", out, "--resume", "--json")
     assert code == 0
     assert [stage["name"] for stage in json.loads(shown)["stages"]] == ["first", "second"]
+
+
+@pytest.mark.slow
+def test_a_stage_that_was_interrupted_goes_on_where_it_was(plan, tmp_path, monkeypatch):
+    def interrupt(self: TrainingProgress, step: Any) -> None:
+        if "2-second" in str(self._training.folder) and step.step == 2:
+            raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingProgress, "add", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            PlanRun(plan, out).run(resume=False)
+    assert (out / "2-second" / "checkpoint-0000002").is_dir()
+    done = PlanRun(plan, out).run(resume=True)
+    steps = (out / "2-second" / "training.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in steps] == list(range(1, done["stages"][1]["steps"] + 1))
+    shutil.move(out, tmp_path / "moved")
+    assert PlanRun(plan, tmp_path / "moved").run(resume=True) == done
+
+
+@pytest.mark.slow
+def test_a_stage_is_not_taken_for_finished_after_one_before_it_was_trained_anew(plan, tiny, tmp_path):
+    out = tmp_path / "out"
+    PlanRun(plan, out).run(resume=False)
+    shutil.rmtree(out / "1-first")
+    (tmp_path / "plan.toml").write_text(STAGES.replace('name = "first"', 'name = "first"\nlearning_rate = 1e-4'))
+    anew = read_plan(tmp_path / "plan.toml", {"base": str(tiny)})
+    with pytest.raises(UserError, match="weights of stage 'first'"):
+        PlanRun(anew, out).run(resume=True)
+    (tmp_path / "plan.toml").write_text(STAGES.replace('"second"', '"other"'))
+    with pytest.raises(UserError, match="another plan"):
+        PlanRun(read_plan(tmp_path / "plan.toml", {"base": str(tiny)}), out).run(resume=True)
+    (out / "1-first" / "training.json").write_text("{}")
+    with pytest.raises(UserError, match="does not describe a stage"):
+        PlanRun(plan, out).run(resume=True)
+
+
+def test_what_a_later_stage_lacks_is_said_before_the_first_is_trained(plan, tmp_path):
+    (tmp_path / "two" / "examples.jsonl").unlink()
+    with pytest.raises(UserError, match="No file"):
+        PlanRun(plan, tmp_path / "out").run(resume=False)
+    assert not (tmp_path / "out" / "1-first").exists()
