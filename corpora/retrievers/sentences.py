@@ -97,8 +97,10 @@ class Chosen(NamedTuple):
 def choose(pool: SentencePool, scores: NDArray[np.float64], count: int, most_passages: int) -> list[Chosen]:
     """Return the best `count` sentences of at most `most_passages` passages, by passage, that of the best one first.
 
-    A sentence of a further passage is passed over, so that the next best ones of the passages that are read follow.
+    A sentence of a further passage is passed over, so that the next best ones of the passages that are read follow; so
+    is one whose words are chosen already.
     """
+    said: set[str] = set()
     found: dict[int, list[int]] = {}
     best: dict[int, float] = {}
     left = count
@@ -108,6 +110,10 @@ def choose(pool: SentencePool, scores: NDArray[np.float64], count: int, most_pas
             continue
         if not left:
             break
+        words = " ".join(pool.sentences[place][within].split())
+        if words in said:
+            continue
+        said.add(words)
         found.setdefault(place, []).append(within)
         best.setdefault(place, float(scores[number]))
         left -= 1
@@ -188,11 +194,12 @@ class SentenceRetriever(Over):
 
 
 def cut_to(passage: Passage, sentences: Sequence[str], chosen: Chosen) -> Passage:
-    """Return a passage with the chosen sentences as its text, and the score of the best one."""
-    kept = [sentences[number] for number in chosen.sentences]
-    changed = {"text": ("" if is_chinese(passage.text) else " ").join(kept), "score": chosen.score}
-    more = {"sentences": kept} if getattr(passage, "sentences", None) is not None else {}
-    return passage.model_copy(update={**changed, **more})
+    """Return a passage with the chosen sentences as its text, and the score of the best one.
+
+    Its `sentences` are all of the passage's, chosen or not: supporting facts are counted in them.
+    """
+    text = ("" if is_chinese(passage.text) else " ").join(sentences[number] for number in chosen.sentences)
+    return passage.model_copy(update={"text": text, "score": chosen.score, "sentences": list(sentences)})
 
 
 def own_scorer(similarity: Similarity, path: Path = WEIGHTS) -> SentenceScorer:

@@ -157,11 +157,16 @@ class AnswererSpec:
                 config,
                 index=getattr(retrieve, "folder", None),
                 rerank=getattr(retrieve, "name", None),
-                sentences=getattr(retrieve, "sentences", None),
+                sentences=_whole(getattr(retrieve, "sentences", None)),
             )
         connection = setup.open_lm(self.lm, self.budget) if self.connection is None else self.connection
         program = setup.open_program(config, retrieve, connection, contexts=contexts)
         return OpenedProgram(program, connection, config, _origin(config.artifact, program), retrieve)
+
+
+def _whole(value: Any) -> int | None:
+    """Return a whole number; a user's retriever may call anything else so."""
+    return value if type(value) is int else None
 
 
 def load(program: ProgramSpec, *, index: Any = None, lm: Any = None) -> OpenedProgram:

@@ -21,7 +21,7 @@ from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.passages import PassageRecord, read_passages
 from corpora.questions import Question, drawn, read_questions
-from experiments.papers.embedded_lm.sources import SOURCES, convert_source, evaluation_of, prepare
+from experiments.papers.embedded_lm.sources import convert_source, evaluation_of, prepare, present
 from experiments.papers.embedded_lm.student_sets import HOTPOTQA, MUSIQUE, TWO_WIKI, open_set
 from optimizers.distill.leakage import NOTHING, Evaluation, without_leaks, without_retrieved
 from signatures.common.files import atomic_write
@@ -65,7 +65,7 @@ def training_sets(data: Path, training: Path, work: Path) -> Iterator[LabelledSe
         training: Folder with `TRAINING_FILE`.
         work: Folder for converted files and indexes.
     """
-    for source in SOURCES.values():
+    for source in present(data, None).values():
         convert_source(source, data, work)
     yield _hotpotqa(training / TRAINING_FILE, work / "hotpotqa-sentences", evaluation_of(data, work))
     for one in prepare(data, work, (TWO_WIKI, MUSIQUE)):

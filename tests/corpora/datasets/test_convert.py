@@ -118,8 +118,8 @@ def test_passages_are_packed_on_demand(tmp_path: Path):
 
 def test_wrong_arguments_are_refused_by_name(tmp_path: Path):
     source = lines(tmp_path / "s.jsonl", hub_record(0))
-    with pytest.raises(UserError, match="Unknown dataset 'squad'. Choose from: 2wiki"):
-        convert("squad", source, tmp_path)
+    with pytest.raises(UserError, match="Unknown dataset 'trivia'. Choose from: 2wiki"):
+        convert("trivia", source, tmp_path)
     with pytest.raises(UserError, match="at least 1, got 0"):
         convert("hotpotqa", source, tmp_path, limit=0)
     with pytest.raises(UserError, match="hotpotqa has none: omit aliases"):

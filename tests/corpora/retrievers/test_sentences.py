@@ -3,6 +3,7 @@
 import copy
 import json
 
+import dspy
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from corpora.retrievers.network import Network
 from corpora.retrievers.rerank import Reranker, own_scorers, without_reranking
 from corpora.retrievers.sentence_features import FIRST, SECOND, SentencePool, first_features, pool_of
 from corpora.retrievers.sentences import (
+    Chosen,
     SentenceRetriever,
     SentenceScorer,
     choose,
@@ -22,8 +24,10 @@ from corpora.retrievers.sentences import (
     own_scorer,
     second_rows,
 )
+from optimizers.metrics.evidence.context import predicted_facts
 from signatures.common.errors import UserError
-from signatures.types import Passage, Retriever, make_passage
+from signatures.text import split_sentences
+from signatures.types import Hop, Passage, Retriever, make_passage
 from tests.conftest import ListRetriever
 
 QUESTION = "When was the director of the film Amber Rain born?"
@@ -119,7 +123,9 @@ def test_whatever_decides_the_result_is_in_the_fingerprint(fitted):
     seed=st.integers(0, 2**16),
 )
 def test_choice_has_the_best_sentences_that_its_passages_allow(sizes, count, k, seed):
-    pool = SentencePool([FILM] * len(sizes), [["x"] * size for size in sizes])
+    pool = SentencePool(
+        [FILM] * len(sizes), [[f"{place} {n}" for n in range(size)] for place, size in enumerate(sizes)]
+    )
     scores = np.random.default_rng(seed).permutation(sum(sizes)).astype(float)
     chosen = choose(pool, scores, count, k)
     picked = {(each.passage, number) for each in chosen for number in each.sentences}
@@ -151,7 +157,8 @@ def test_sentences_of_a_passage_are_used_if_they_are_its_text():
         assert len(pool_of([make_passage({**fields, "sentences": wrong})]).sentences[0]) == 3
     chosen = sentences.Chosen(0, (1,), 0.5)
     cut = cut_to(make_passage(fields), pool_of([make_passage(fields)]).sentences[0], chosen)
-    assert (cut.text, cut.metadata["sentences"]) == ("by Ada Stone. Critics praised its music.", [cut.text])
+    assert cut.text == "by Ada Stone. Critics praised its music."
+    assert cut.metadata["sentences"] == ["Amber Rain is a film of 1990. It was directed", cut.text]
 
 
 def test_chinese_sentences_are_joined_without_a_blank():
@@ -263,3 +270,18 @@ def test_damaged_weights_are_one_line_that_says_what_to_do(tmp_path, content, cu
         path.write_text(content)
     with pytest.raises(UserError, match=cure):
         own_scorer(SharedWords(), path)
+
+
+def test_supporting_facts_are_counted_in_the_whole_passage():
+    whole = Passage(id="p", title="Amber Rain", text="Amber Rain is a film. It is long. Critics praised its music.")
+    cut = cut_to(whole, split_sentences(whole.text), Chosen(0, (0, 2), 1.0))
+    hop = Hop(question="?", answer="a", evidence="Critics praised its music.", passage_ids=["p"])
+    assert cut.text == "Amber Rain is a film. Critics praised its music."
+    assert predicted_facts(dspy.Prediction(hops=[hop], passages=[cut])) == {("p", 2)}
+
+
+def test_a_sentence_whose_words_are_chosen_already_takes_no_place():
+    passages = [Passage(id=name, title=name, text="Rome is big. Rome is old.") for name in "ab"]
+    pool = pool_of(passages)
+    chosen = choose(pool, np.array([4.0, 1.0, 3.0, 2.0]), 2, 2)
+    assert [(each.passage, each.sentences) for each in chosen] == [(0, (0,)), (1, (1,))]
