@@ -10,6 +10,7 @@ from optimizers.distill.mixture import shuffled
 from signatures.text_words import same_words
 
 _OPPOSITES: dict[str, str] = {"yes": "no", "no": "yes", "first": "second", "second": "first"}
+_JUDGEMENTS = ("judgement", "verification")
 _SPOKEN: dict[str, Verdict] = {"yes": "yes", "no": "no", "true": "yes", "false": "no"}
 
 
@@ -53,19 +54,25 @@ def balanced(examples: Sequence[Example], seed: int) -> list[Example]:
     """Return the examples in their order, of each predictor as many for yes as for no, and for the first choice as for
     the second; the more frequent are drawn at random.
 
+    Answers are balanced within each source, too: each has a style of its own, which would else tell the answer.
+
     Args:
         examples: Those that decide for nothing are all kept.
         seed: Of the choice.
     """
-    left: Counter[tuple[str, ...]] = Counter((one.program, one.predictor, one.verdict) for one in examples)
-    room: dict[tuple[str, ...], int] = {
-        place: min(count, left[(*place[:2], _OPPOSITES[place[2]])]) for place, count in left.items() if place[2]
-    }
+    left = Counter(map(_place, examples))
+    room = {place: min(count, left[(*place[:-1], _OPPOSITES[place[-1]])]) for place, count in left.items() if place[-1]}
     kept = set()
     for example in shuffled(examples, seed):
-        place = (example.program, example.predictor, example.verdict)
+        place = _place(example)
         if not example.verdict or room[place] > 0:
             kept.add(id(example))
         if example.verdict:
             room[place] -= 1
     return [example for example in examples if id(example) in kept]
+
+
+def _place(example: Example) -> tuple[str, ...]:
+    """Return within what an example is balanced, and what it decides for."""
+    source = "" if example.skill in _JUDGEMENTS else example.source  # a source may give wrong answers alone
+    return example.program, example.predictor, source, example.verdict

@@ -278,7 +278,9 @@ def _touched(evaluation: Evaluation, line: str) -> bool:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _needs_sentence(evaluation: Evaluation, line: str) -> bool:
-    return any(map(evaluation.needs, split_sentences(line)))
+    """Return whether a sentence of a line is needed; the first one may stand behind the title of its passage."""
+    sentences = [*split_sentences(line), *split_sentences(line.partition(": ")[2])[:1]]
+    return any(map(evaluation.needs, sentences))
 
 
 def _texts_of(example: Example) -> Iterator[str]:

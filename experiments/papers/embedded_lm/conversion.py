@@ -16,6 +16,7 @@ from corpora.datasets.convert import open_writer
 from corpora.datasets.converters.hotpotqa import read_hotpotqa
 from corpora.datasets.readers import read_source
 from corpora.datasets.schema import Item, text_id
+from corpora.kinds import choices
 from corpora.paragraphs import paragraph
 from corpora.passages import PassageRecord
 from corpora.questions import Question, SubQuestion
@@ -62,16 +63,14 @@ def _left_out(reason: str) -> Item:
 def read_statements(path: Path) -> Iterator[Item]:
     """Yield questions whose gold is statements without titles: each is a passage of its own.
 
-    They are gold sentences of HotpotQA (`evidence`) and the facts of StrategyQA's annotators (`facts`).
+    They are gold sentences of HotpotQA (`evidence`).
     """
-    for record in ujson.loads(path.read_text("utf-8")) if path.suffix == ".json" else _records(path):
-        question, answer = record["question"].strip(), record["answer"]
+    for record in _records(path):
+        question, answers = record["question"].strip(), [record["answer"]]
         name = text_id(question)
-        stated = record["facts"] if "facts" in record else record["evidence"]
-        passages = [PassageRecord(id=f"{name}-{number}", text=text) for number, text in enumerate(stated)]
-        text = answer if isinstance(answer, str) else "yes" if answer else "no"
+        passages = [PassageRecord(id=f"{name}-{number}", text=text) for number, text in enumerate(record["evidence"])]
         gold = [passage.id for passage in passages]
-        yield Item(Question(id=name, question=question, answers=[text], gold_ids=gold, split="train"), passages)
+        yield Item(Question(id=name, question=question, answers=answers, gold_ids=gold, split="train"), passages)
 
 
 def read_hotpotqa_train(path: Path) -> Iterator[Item]:
@@ -185,24 +184,33 @@ def _with_wrong_answers(record: Mapping[str, Any], rows: Sequence[Mapping[str, A
 
 
 _SHORT = 4  # words
-_NUMBER = re.compile(r"(?:(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-                     r"(?: \d{1,2},?)? )?\d[\d,.]*\d|\b\d\b")  # fmt: skip
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_NUMBER = re.compile(
+    rf"(?:(?:{_MONTHS})(?: \d{{1,2}},?)? )?(?<![\w.,])(?>\d[\d,.]*\d|\d)(?!\w| (?:hundred|thousand|million|billion))"
+)
 _NAME = re.compile(r"(?:[A-Z][\w'.-]*|of the|of|the|and|de)(?: (?:[A-Z][\w'.-]*|of the|of|the|and|de))*")
 
 
 def short_wrong(question: str, right: str, given: str) -> str | None:
     """Return the deciding words of a wrong answer; None if they cannot be told.
 
-    They are the answer itself if it is short, else its only number, where the right answer has one, else the last of
-    its names; what the question says is none.
+    They are the other of two choices that the question offers, else the answer itself if it is short, else its only
+    number, where the right answer has one, else the last of its names; what the question says is none, nor what the
+    right answer contains or is contained in.
     """
-    given = given.strip().rstrip(".")
+    short = _deciding(question, right, given.strip().rstrip("."))
+    alike = short is not None and (contains_words(right, short) or contains_words(short, right))
+    return None if alike else short
+
+
+def _deciding(question: str, right: str, given: str) -> str | None:
     if not given:
         return None
+    offered = choices(question, [right])
+    if offered is not None:
+        return next((each for each in offered if same_words(each) != same_words(right)), None)
     if count_words(given) <= _SHORT:
         return given
-    if same_words(right) in ("yes", "no"):
-        return {"yes": "no", "no": "yes"}[same_words(right)]
     if any(map(str.isdigit, right)):
         numbers = [text for text in _NUMBER.findall(given) if not contains_words(question, text)]
         return numbers[0] if len(numbers) == 1 else None
@@ -256,7 +264,6 @@ def _sentence(text: str) -> str:
 Converter = Callable[[Path], Iterator[Item]]
 CONVERTERS: dict[str, Converter] = {
     "hotpotqa-evidence": read_statements,
-    "strategyqa": read_statements,
     "hotpotqa-train": read_hotpotqa_train,
     "hotpotqa-gold": read_hotpotqa_gold,
     "halueval": read_halueval,

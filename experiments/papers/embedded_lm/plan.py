@@ -15,7 +15,6 @@ PLAN: dict[tuple[str, str], dict[str, int]] = {
         "qed": 600,
         "squad": 3600,
         "squad-sample": 1000,
-        "strategyqa": 600,
         "world": 2000,
     },
     ("multihop", "reading.predict"): {

@@ -85,7 +85,6 @@ SOURCES = {
             "nq_open", "nq_open", "nq_open/nq_open_oracle_2655.jsonl.gz", "nq_open", stated=f"MIT; {_NQ_TEXT}"
         ),
         QuestionSource("qed", "nq_open", "nq_open/qed_dev_1355.jsonl", "nq_open", stated=_NQ_TEXT),
-        QuestionSource("strategyqa", "strategyqa", "strategyqa/strategyqa_train.json", "strategyqa"),
         QuestionSource("world", None, "", "world"),
         QuestionSource("hotpotqa-train", "hotpotqa", "hotpotqa_train.jsonl.gz", "hotpotqa", stated=_R4C, added=True),
         QuestionSource(
@@ -230,12 +229,16 @@ def evaluation_of(data: Path, work: Path) -> Evaluation:
         folder = work / "evaluation" / f"{number}-{dataset}"
         if not (folder / "questions.jsonl").is_file():
             convert(dataset, data / file, folder, overwrite=True)
-        found |= Evaluation.of(read_questions(folder / "questions.jsonl"), _corpus(folder / "passages.jsonl"))
+        found |= _whole_and_parts(read_questions(folder / "questions.jsonl"), folder)
     for name in HELD_BACK:
-        held = held_back_questions(work, name)
-        asked = [Question(id="sub", question=part.question) for one in held for part in one.sub_questions]
-        found |= Evaluation.of([*held, *asked], _corpus(work / name / "passages.jsonl"))
+        found |= _whole_and_parts(held_back_questions(work, name), work / name)
     return found
+
+
+def _whole_and_parts(questions: Sequence[Question], folder: Path) -> Evaluation:
+    """Return what questions and their sub-questions ask and need of the passages in a folder."""
+    parts = [Question(id="sub", question=part.question) for one in questions for part in one.sub_questions]
+    return Evaluation.of([*questions, *parts], _corpus(folder / "passages.jsonl"))
 
 
 def held_back_questions(work: Path, name: str) -> list[Question]:

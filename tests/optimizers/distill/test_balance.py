@@ -69,3 +69,22 @@ def test_the_choice_depends_on_the_seed_alone():
     examples = [example(number, "a", "yes") for number in range(20)] + [example(99, "a", "no")]
     assert balanced(examples, 1) == balanced(examples, 1)
     assert len({balanced(examples, seed)[0].question_id for seed in range(12)}) > 1
+
+
+def test_answers_are_balanced_within_each_source_and_judgements_over_all():
+    def made(number: int, source: str, verdict: str, skill: str) -> Example:
+        changes = {"source": source, "skill": skill, "predictor": skill}
+        return example(number, skill, verdict).model_copy(update=changes)
+
+    counts = {("a", "yes"): 5, ("a", "no"): 1, ("b", "yes"): 2, ("b", "no"): 6}
+    given = [
+        made(100 * place + number, source, verdict, skill)
+        for skill in ("reading", "judgement")
+        for place, ((source, verdict), count) in enumerate(counts.items())
+        for number in range(count)
+    ]
+    kept = Counter((one.skill, one.source, one.verdict) for one in balanced(given, 0))
+    assert {place[1:]: count for place, count in kept.items() if place[0] == "reading"} == {
+        ("a", "yes"): 1, ("a", "no"): 1, ("b", "yes"): 2, ("b", "no"): 2,
+    }  # fmt: skip
+    assert sum(count for place, count in kept.items() if place[0] == "judgement") == 14

@@ -93,6 +93,15 @@ def test_examples_that_show_gold_of_an_evaluation_are_found(prompt, shown, examp
     assert without_shown([made], Evaluation.of(HELD)) == ([made], 0)
 
 
+def test_the_first_sentence_of_a_gold_passage_is_found_behind_its_title(example):
+    gold = Passage(id="p1", title="The Fog", text="The Fog is a novel of the year 1975. It was written by a baker.")
+    held = Evaluation.of(HELD[:1], {"p1": gold})
+    for shown in ("[1] The Fog: The Fog is a novel of the year 1975.", "- The Fog: It was written by a baker indeed."):
+        made = example(f"[[ ## passages ## ]]\n{shown}\n\n[[ ## question ## ]]\nNew?")
+        leaks = "novel" in shown
+        assert without_shown([made], held) == (([], 1) if leaks else ([made], 0))
+
+
 def test_evaluations_are_joined():
     both = Evaluation.of(HELD[:1]) | Evaluation.of(HELD[1:])
     assert both == Evaluation.of(HELD)

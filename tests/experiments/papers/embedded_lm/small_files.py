@@ -37,10 +37,6 @@ def _statements(question: str) -> dict[str, Any]:
     return {"question": question, "answer": ANSWERS[question], "evidence": [TEXTS[question][1]], "type": "bridge"}
 
 
-def _strategy(question: str) -> dict[str, Any]:
-    return {"question": question, "answer": True, "facts": [TEXTS[question][1]]}
-
-
 def _wiki(question: str) -> dict[str, Any]:
     steps = [{"question": question, "answer": f"It is {ANSWERS[question]}."}] * 2
     return {**_official(question), "evidences": [], "answer_id": None, "qa_pairs": steps}
@@ -129,7 +125,6 @@ SHAPES = {
     "musique": _musique,
     "nq_open": _contexts,
     "qed": _qed,
-    "strategyqa": _strategy,
     "hotpotqa-train": _official,
     "hotpotqa-gold": _gold_only,
     "halueval": _halueval,

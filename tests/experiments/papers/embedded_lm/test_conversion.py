@@ -120,6 +120,12 @@ def test_a_question_without_paragraphs_or_wrong_answers_is_counted(tmp_path):
         ("Which is older, Tarn or Brook?", "Tarn", "Clearly it is Brook that is older.", "Brook"),
         ("Who built it?", "Ann Orn", "nobody has ever heard of that", None),
         ("Who built it?", "Ann Orn", "", None),
+        ("Is it in Veld?", "no", "It is in Tarn", "yes"),
+        ("Who is older, Ann Orn or Bo Velt?", "Ann Orn", "Bo Velt won the Grand Cup.", "Bo Velt"),
+        ("When was it built?", "16 May 1940", "It was built in 1940.", None),  # no other answer
+        ("How many live there?", "12", "About 1.5 million people live there.", None),  # a number without its unit
+        ("How many are there?", "12", "It is the 20th of its kind.", None),
+        ("Who built it?", "Ann Orn", "Orn", None),
     ],
 )
 def test_the_deciding_words_of_a_wrong_answer(question, right, given, short):

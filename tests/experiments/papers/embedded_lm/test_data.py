@@ -93,7 +93,7 @@ def _evaluated(work: Path) -> tuple[set[str], set[str]]:
     for questions, folder in evaluated:
         path = folder / "passages.jsonl"
         corpus = {record.id: record for record in read_passages(path)} if path.is_file() else {}
-        asked |= {normalize_answer(one.question) for one in questions}
+        asked |= {normalize_answer(each.question) for one in questions for each in (one, *one.sub_questions)}
         gold |= {normalize_answer(corpus[id].text) for one in questions for id in one.gold_ids if id in corpus}
     return asked, gold
 

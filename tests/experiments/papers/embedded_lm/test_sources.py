@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corpora.passages import PassageRecord
-from corpora.questions import Question
+from corpora.questions import Question, SubQuestion, write_questions
 from experiments.papers.embedded_lm import sources
 from experiments.papers.embedded_lm.sources import SOURCES
 from optimizers.distill.leakage import RETRIEVED_GOLD, SAME_GOLD, SAME_QUESTION, Evaluation
@@ -113,3 +113,15 @@ def test_long_passages_and_answers_are_left_out_by_reason():
     )
     assert [(one.id, one.answers) for one in kept] == [("a", ["Ann"]), ("d", [long_answer])]
     assert why == {"gold_passage_is_long": 1, "answer_is_long_or_absent": 1}
+
+
+def test_sub_questions_of_an_evaluation_are_asked_by_it(tmp_path, monkeypatch):
+    folder = tmp_path / "evaluation" / "0-toy"
+    folder.mkdir(parents=True)
+    whole = Question(id="e", question="Who owns the mill of Tarn?", sub_questions=[SubQuestion(question="Who is Bo?")])
+    write_questions(folder / "questions.jsonl", [whole])
+    monkeypatch.setattr(sources, "EVALUATION", (("toy", "toy.json"),))
+    monkeypatch.setattr(sources, "HELD_BACK", {})
+    found = sources.evaluation_of(tmp_path, tmp_path)
+    assert found.asks("who is Bo")
+    assert found.asks("Who owns the mill of Tarn?")
