@@ -63,6 +63,11 @@ class Material:
         missing = [passage for passage in gold.gold if passage.id not in ids]
         return self.contexts.mixed(gold.question.question, shown, size, self.rng, missing=missing)
 
+    def lacking(self, gold: Annotation, query: str, answer: str, size: int) -> list[Passage]:
+        """Return passages that a query finds: none is gold, or has the answer of the question or step it asks for."""
+        answers = {answer} if answer != gold.answer else {answer, *gold.question.answers}
+        return self.contexts.without(query, gold.gold, answers, size, self.rng)
+
     def wrong_answer(self, question: str, right: str) -> str:
         """Return a wrong answer to a question: one that was given, else one of the kind that it asks for."""
         return self.wrong.draw(question, right, self.rng)

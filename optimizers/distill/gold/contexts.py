@@ -8,6 +8,7 @@ from signatures.types import Passage, Retriever
 
 _DEPTH = 12  # passages retrieved per query, of which distractors are taken from the top
 _MANY = 256  # queries searched at once
+_COPY = 0.7  # share of words that two forms of one passage have in common, at least
 
 
 class Contexts:
@@ -81,26 +82,32 @@ class Contexts:
             rng: Of the order.
             missing: Not shown, although the query finds them: gold that the prompt is to lack.
         """
-        known = {text for passage in (*gold, *missing) for text in (passage.id, same_words(passage.text))}
-        titled = any(passage.title for passage in (*gold, *missing))  # gold is not to be told by having a title
-        others = [
-            hit
-            for hit in self._distracting(query, dict.fromkeys(passage.title for passage in (*gold, *missing)))
-            if not {hit.id, same_words(hit.text)} & known and bool(hit.title) == titled
-        ]
+        others = self._others(query, [*gold, *missing])
         passages = [*gold, *others[: max(size - len(gold), 0)]]
         rng.shuffle(passages)
         return passages
 
-    def without(self, query: str, gold: Collection[str], answer: str, size: int, rng: random.Random) -> list[Passage]:
-        """Return `size` passages that are not gold (ids) and do not contain the answer, shuffled."""
-        yes_no = same_words(answer) in ("yes", "no")
-        beside = [title for title, found in self._articles.items() if any(passage.id in gold for passage in found)]
-        others = [
-            hit
-            for hit in self._distracting(query, beside)
-            if hit.id not in gold and (yes_no or not contains_words(hit.text, answer))
-        ]
-        passages = others[:size]
+    def without(
+        self, query: str, gold: Sequence[Passage], answers: Collection[str], size: int, rng: random.Random
+    ) -> list[Passage]:
+        """Return `size` passages that are not gold and contain none of the answers, shuffled."""
+        told = [answer for answer in answers if same_words(answer) not in ("yes", "no")]
+        others = self._others(query, gold)
+        passages = [hit for hit in others if not any(contains_words(hit.text, answer) for answer in told)][:size]
         rng.shuffle(passages)
         return passages
+
+    def _others(self, query: str, gold: Sequence[Passage]) -> list[Passage]:
+        """Return what distracts from gold, most distracting first: no copy of it, and with titles where it has some."""
+        ids = {passage.id for passage in gold}
+        titled = any(passage.title for passage in gold)  # gold is not to be told by having a title
+        return [
+            hit
+            for hit in self._distracting(query, dict.fromkeys(passage.title for passage in gold))
+            if hit.id not in ids and bool(hit.title) == titled and not any(self._copies(hit, each) for each in gold)
+        ]
+
+    def _copies(self, one: Passage, other: Passage) -> bool:
+        """Return whether two passages share most of their words: a corpus may hold one in two forms."""
+        words, others = self._words_of(one), self._words_of(other)
+        return len(words & others) >= _COPY * len(words | others)

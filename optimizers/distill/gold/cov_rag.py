@@ -35,8 +35,7 @@ def revise(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     inputs, outputs = _wrong(gold, material)
     if outputs["revised_question"]:
         yield GoldCall("revision", inputs, {"revised_question": outputs["revised_question"]})
-        references = list(gold.gold)
-        material.rng.shuffle(references)
+        references = material.contexts.mixed(gold.question.question, gold.gold, _REFERENCES, material.rng)
         right = {"passages": references, "question": gold.question.question}
         yield GoldCall("revision", {**right, "response": cited_response(gold, references)}, {"revised_question": ""})
 

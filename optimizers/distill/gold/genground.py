@@ -71,7 +71,7 @@ def _batch(gold: Annotation, hop: GoldHop, material: Material) -> tuple[str, lis
     rng, size = material.rng, material.rng.choice(_BATCHES)
     draft = hop.answer if rng.random() < _RIGHT_DRAFTS else material.wrong_answer(hop.question, hop.answer)
     if rng.random() < _NO_EVIDENCE:
-        passages = material.contexts.without(hop.question, gold.gold_ids, hop.answer, size, rng)
+        passages = material.lacking(gold, hop.question, hop.answer, size)
         if passages:
             return draft, passages, False
     return draft, material.contexts.mixed(hop.question, [hop.passage], size, rng), True

@@ -167,7 +167,7 @@ def search_missing(gold: Annotation, material: Material) -> Iterator[GoldCall]:
 def judge_passage(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge one gold passage and one distractor."""
     question = gold.question.question
-    others = material.contexts.without(question, gold.gold_ids, gold.answer, 3, material.rng)
+    others = material.lacking(gold, question, gold.answer, 3)
     for passages, verdict in ((gold.gold, True), (others, False)):
         if passages:
             chosen = material.rng.choice(list(passages))
@@ -220,7 +220,7 @@ def _incomplete(gold: Annotation, material: Material) -> list[Passage]:
     if len(kept) == len(gold.gold):
         kept.pop(material.rng.randrange(len(kept)))
     query = gold.question.question
-    others = material.contexts.without(query, gold.gold_ids, gold.answer, _REFERENCES - len(kept), material.rng)
+    others = material.lacking(gold, query, gold.answer, _REFERENCES - len(kept))
     passages = [*kept, *others]
     material.rng.shuffle(passages)
     return passages
@@ -257,7 +257,7 @@ def answer_or_unknown(gold: Annotation, material: Material) -> Iterator[GoldCall
     for hop in gold.hops:
         others: list[Passage] = []
         if material.rng.random() < UNKNOWN_SHARE:
-            others = material.contexts.without(hop.question, gold.gold_ids, hop.answer, material.size(), material.rng)
+            others = material.lacking(gold, hop.question, hop.answer, material.size())
         if others:
             yield GoldCall("abstention", {"passages": others, "question": hop.question}, {"answer": _UNKNOWN})
             continue

@@ -19,7 +19,7 @@ def answer(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     question = gold.question.question
     others: list[Passage] = []
     if material.rng.random() < UNKNOWN_SHARE:
-        others = material.contexts.without(question, gold.gold_ids, gold.answer, material.size(), material.rng)
+        others = material.lacking(gold, question, gold.answer, material.size())
     if others:
         outputs = {"reasoning": "The evidence does not state it.", "answer": "unknown"}
         yield GoldCall("abstention", _evidence(others, [], question), outputs)
@@ -76,7 +76,7 @@ def name_entities(gold: Annotation, material: Material) -> Iterator[GoldCall]:
 def weigh(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge one gold passage and one distractor."""
     question = gold.question.question
-    others = material.contexts.without(question, gold.gold_ids, gold.answer, 3, material.rng)
+    others = material.lacking(gold, question, gold.answer, 3)
     for passages, verdict in ((gold.gold, True), (others, False)):
         if passages:
             passage = material.rng.choice(list(passages))
@@ -88,7 +88,7 @@ def weigh(gold: Annotation, material: Material) -> Iterator[GoldCall]:
 
 def judge_relevance(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge one deciding sentence and one sentence of a distractor."""
-    others = material.contexts.without(gold.question.question, gold.gold_ids, gold.answer, 3, material.rng)
+    others = material.lacking(gold, gold.question.question, gold.answer, 3)
     noise = [sentence for passage in others for sentence in split_sentences(passage.text)[:2]]
     for claims, verdict in ((sentences_of(gold), True), (noise, False)):
         if claims:
@@ -108,7 +108,7 @@ def judge_attribution(gold: Annotation, material: Material) -> Iterator[GoldCall
         changed = claim.replace(gold.answer, material.wrong_answer(question, gold.answer))
         yield GoldCall("judgement", {"passages": shown, "claim": changed}, {"stated": False})
     else:
-        others = material.contexts.without(question, gold.gold_ids, gold.answer, material.size(), rng)
+        others = material.lacking(gold, question, gold.answer, material.size())
         yield GoldCall("judgement", {"passages": others, "claim": claim}, {"stated": False})
 
 

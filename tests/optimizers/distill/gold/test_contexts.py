@@ -23,7 +23,7 @@ def test_the_other_paragraphs_of_the_article_distract_those_with_the_same_words_
     assert shown(contexts, 2) == {"gold", "hard"}
     assert len(shown(contexts, 5) & {passage.id for passage in BESIDE}) == 3
     assert not retrieve.queries
-    without = contexts.without(QUERY, {"gold"}, "Bo Velt", 3, random.Random(0))
+    without = contexts.without(QUERY, [GOLD], ["Bo Velt"], 3, random.Random(0))
     assert {passage.title for passage in without} == {"Tarn"}
     assert not {"gold", "hard"} & {passage.id for passage in without}
 
@@ -44,6 +44,16 @@ def test_gold_is_not_to_be_told_by_its_title():
     contexts = Contexts(ListRetriever([untitled, *FOUND]))
     assert shown(contexts, 2) == {"gold", "f0"}
     assert shown(contexts, 2, (GOLD.model_copy(update={"title": ""}),)) == {"gold", "plain"}
+
+
+def test_what_lacks_gold_has_neither_a_copy_of_it_nor_another_form_of_the_answer():
+    copy = Passage(id="copy", title="Tarn Mill", text="The mill of Tarn , it was built in 1640 .")
+    alias = Passage(id="alias", title="Tarn Mill", text="Long ago, in the year sixteen forty, a mill stood.")
+    contexts = Contexts(ListRetriever([copy, alias, *FOUND]))
+    assert shown(contexts, 3) == {"gold", "alias", "f0"}
+    without = contexts.without(QUERY, [GOLD], ["1640", "sixteen forty"], 2, random.Random(0))
+    assert {passage.id for passage in without} == {"f0", "f1"}
+    assert len(contexts.without(QUERY, [GOLD], ["no"], 2, random.Random(0))) == 2
 
 
 def test_queries_are_searched_for_once():
