@@ -6,13 +6,14 @@ QED: Lamm et al., TACL 2021. https://github.com/google-research-datasets/QED
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
 from corpora.datasets.converters.answers_only import FLASHRAG, QUESTION_ANSWER, QUESTION_ANSWERS
 from corpora.datasets.schema import Item, Schema, text_id, texts, unique
 from corpora.paragraphs import paragraph
+from corpora.passages import PassageRecord
 from corpora.questions import Question
 from signatures.text_words import contains_words
 
@@ -21,13 +22,13 @@ def read_qed(record: Mapping[str, Any], split: str | None) -> Item:
     """Convert one question with its paragraph; the selected sentence, if any, is gold.
 
     Every span of every annotator is an accepted answer, as in NQ-open's own files, even if an annotator meant several
-    spans together.
+    spans together. The text is in tokens: spaces before punctuation are removed.
     """
     text, starts = record["paragraph_text"], record["sentence_starts"]
     sentences = [text[start:end] for start, end in pairwise([*starts, len(text)])]
     if "".join(sentences) != text:
         raise ValueError("sentence_starts do not cover paragraph_text")
-    passage = paragraph(record["title_text"], text).model_copy(update={"sentences": sentences})
+    passage = _joined_paragraph(record["title_text"], sentences)
     marks = record["annotation"]
     selected = marks.get("selected_sentence")
     spans = [span["string"] for answer in record["original_nq_answers"] for span in answer]
@@ -35,7 +36,7 @@ def read_qed(record: Mapping[str, Any], split: str | None) -> Item:
     question = Question(
         id=str(record["example_id"]),
         question=record["question_text"],
-        answers=texts([*spans, *explained]),
+        answers=texts([joined_tokens(answer) for answer in (*spans, *explained)]),
         gold_ids=[passage.id],
         gold_sentences=[(passage.id, starts.index(selected["start"]))] if selected else [],
         context_ids=[passage.id],
@@ -52,9 +53,8 @@ def read_qed_first(record: Mapping[str, Any], split: str | None) -> Item:
     """
     text, starts = record["paragraph_text"], sorted({0, *record["sentence_starts"]})
     pieces = [text[start:end] for start, end in pairwise([*starts, len(text)])]
-    written = [joined_tokens(piece) for piece in pieces]
-    sentences = [*(f"{sentence} " for sentence in written[:-1]), written[-1]]
-    passage = paragraph(record["title_text"], "".join(sentences)).model_copy(update={"sentences": sentences})
+    passage = _joined_paragraph(record["title_text"], pieces)
+    sentences = passage.sentences or []
     first = record["answer_spans"][0][0] if record["answer_spans"] else len(text)
     place = sum(end <= first for end in accumulate(map(len, pieces)))
     answers = texts([joined_tokens(answer) for answer in record["answer_text"]])
@@ -71,6 +71,13 @@ def read_qed_first(record: Mapping[str, Any], split: str | None) -> Item:
         split=split,
     )
     return Item(question, [passage])
+
+
+def _joined_paragraph(title: str, pieces: Sequence[str]) -> PassageRecord:
+    """Return a paragraph of sentences in tokens as it is written, with its sentences."""
+    written = [joined_tokens(piece) for piece in pieces]
+    sentences = [*(f"{sentence} " for sentence in written[:-1]), written[-1]]
+    return paragraph(title, "".join(sentences)).model_copy(update={"sentences": sentences})
 
 
 def joined_tokens(text: str) -> str:

@@ -152,7 +152,7 @@ def test_qed_cuts_its_paragraph_and_marks_the_selected_sentence(tmp_path: Path):
     (question,), (passage,) = read_questions(result.questions_path), list(read_passages(result.passages_path))
     assert (question.id, question.answers) == ("-7", ["Ansa", "Marl", "Ansa and Marl"])
     assert question.gold_sentences == [(passage.id, 1)]
-    assert passage.sentences == ["Quillon is small . ", "Ansa and Marl keep it ."]
+    assert passage.sentences == ["Quillon is small. ", "Ansa and Marl keep it."]
     with pytest.raises(UserError, match="sentence_starts do not cover"):
         converted(tmp_path, "nq_open", {**record, "sentence_starts": [3]}, "bad.jsonl", overwrite=True)
 
