@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from optimizers.distill.gold.annotation import Annotation
+from optimizers.distill.gold.annotation import Annotation, GoldHop
 from optimizers.distill.gold.calls import GoldCall, Material
 from signatures.refusals import REFUSAL
-from signatures.text_words import contains_words
+from signatures.text_words import contains_words, same_words
 from signatures.types import Hop, Passage
 
 
@@ -61,13 +61,22 @@ def sentences_of(gold: Annotation) -> list[str]:
 
 
 def reasons_of(gold: Annotation) -> str:
-    """Return the deciding sentences, and of a comparison of two facts both values, each with what it belongs to."""
+    """Return the deciding sentences, and of a comparison of two facts both values, each with what it belongs to.
+
+    What is compared are answers to one question about two subjects; other steps have no such values.
+    """
     sentences = " ".join(sentences_of(gold))
-    if not gold.compares or len(gold.hops) != 2:
+    if not gold.compares or len(gold.hops) != 2 or len({_asked_of_any(hop) for hop in gold.hops}) > 1:
         return sentences
     named = [hop.passage.title or f"the {place}" for hop, place in zip(gold.hops, ("first", "second"), strict=True)]
     values = "; ".join(f"{name}: {hop.answer}" for name, hop in zip(named, gold.hops, strict=True))
     return f"{sentences} {values.rstrip('.')}."
+
+
+def _asked_of_any(hop: GoldHop) -> str:
+    """Return the question of a step without its subject, which is the title of its passage."""
+    subject = same_words(hop.passage.title.partition(" (")[0])
+    return f" {same_words(hop.question)} ".replace(f" {subject} ", " _ ") if subject else same_words(hop.question)
 
 
 def cited_response(gold: Annotation, passages: list[Passage], *, marks: bool = True) -> str:

@@ -220,9 +220,15 @@ def test_a_claim_with_another_answer_is_not_stated():
 
 
 def test_two_facts_are_read_before_they_are_compared():
+    facts = "It was built in 1640. Its market opens at noon."
     compared = toy.YES_NO.model_copy(update={"type": "comparison"})
-    for call in calls(reading.read_with_reasons, compared):
-        facts = "It was built in 1640. Its market opens at noon."
+    for call in calls(reading.read_with_reasons, compared):  # its two steps do not ask for the same
+        assert call.outputs == {"reasoning": facts, "answer": "yes"}
+    alike = [
+        step.model_copy(update={"question": f"When is the day of {name}?"})
+        for step, name in zip(compared.sub_questions, ("Tarn", "Brook"), strict=True)
+    ]
+    for call in calls(reading.read_with_reasons, compared.model_copy(update={"sub_questions": alike})):
         assert call.outputs == {"reasoning": f"{facts} Tarn: 1640; Brook: at noon.", "answer": "yes"}
     (call,) = calls(reading.read_with_reasons, toy.TWO_HOPS, seeds=[0])
     assert call.outputs["reasoning"] == "It flows into Lake Marn after forty miles. It lies in the country of Veld."
