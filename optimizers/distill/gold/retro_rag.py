@@ -113,16 +113,22 @@ def judge_attribution(gold: Annotation, material: Material) -> Iterator[GoldCall
 
 
 def judge_agreement(gold: Annotation, material: Material) -> Iterator[GoldCall]:
-    """Judge the gold answer against an alias (itself without one) and against a wrong answer."""
+    """Judge the gold answer against an alias (without one another spelling of it) and against a wrong answer."""
     question, rng = gold.question.question, material.rng
     # Lists of answers also hold different ones; an alias shares its words with the answer.
-    aliases = [text for text in gold.question.answers if agree(text, gold.answer)]
-    alias = rng.choice(aliases or [gold.answer])
+    aliases = [text for text in gold.question.answers if text != gold.answer and agree(text, gold.answer)]
+    alias = rng.choice(aliases or _spellings(gold.answer))
     inputs = {"question": question, "answer": gold.answer}
     yield GoldCall("judgement", {**inputs, "other_answer": alias}, {"agree": True})
     yield GoldCall(
         "judgement", {**inputs, "other_answer": material.wrong_answer(question, gold.answer)}, {"agree": False}
     )
+
+
+def _spellings(answer: str) -> list[str]:
+    """Return an answer in other spellings: equal texts would teach to compare letters."""
+    forms = [answer.lower(), answer.upper(), f"{answer}.", f"It is {answer}.", answer.partition(",")[0]]
+    return [form for form in forms if form and form != answer]
 
 
 def judge_answer(gold: Annotation, material: Material) -> Iterator[GoldCall]:

@@ -294,3 +294,9 @@ def test_cut_passages_keep_what_the_reply_rests_on(program, predictor):
                 assert any(contains_words(passage.text, call.outputs["answer"]) for passage in passages)
             if call.skill == "grounding" and call.outputs.get("evidence"):
                 assert find_quote(call.outputs["evidence"], passages).passage
+
+
+def test_answers_that_agree_are_spelled_differently():
+    for question in (toy.TWO_HOPS, toy.ONE_HOP, toy.YES_NO):
+        for call in calls(retro_rag.judge_agreement, question):
+            assert call.inputs["answer"] != call.inputs["other_answer"]
