@@ -70,7 +70,8 @@ def read_statements(path: Path) -> Iterator[Item]:
         name = text_id(question)
         passages = [PassageRecord(id=f"{name}-{number}", text=text) for number, text in enumerate(record["evidence"])]
         gold = [passage.id for passage in passages]
-        yield Item(Question(id=name, question=question, answers=answers, gold_ids=gold, split="train"), passages)
+        made = Question(id=name, question=question, answers=answers, gold_ids=gold, split="train")
+        yield Item(made, passages, has_id=False)
 
 
 def read_hotpotqa_train(path: Path) -> Iterator[Item]:
