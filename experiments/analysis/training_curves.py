@@ -1,6 +1,6 @@
 """Curves of a training run or of a plan's stages: loss, EM, F1 and calibration over the tokens trained on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -95,8 +95,9 @@ def draw_curves(stages: Sequence[StageCurves], names: Sequence[str], path: Path)
         label = None if number else "training loss"
         tokens = [count / 1e6 for count in stage.loss.tokens]
         upper.plot(tokens, stage.loss.values, color=_COLOURS[4], linewidth=1, label=label)
-    _measured(upper, stages, [name for name in ("loss",) if any(name in stage.measured for stage in stages)])
-    _measured(lower, stages, _shown(stages))
+    known = {name for stage in stages for name in stage.measured}
+    _measured(upper, stages, sorted(known & {"loss"}))
+    _measured(lower, stages, _shown(known))
     upper.set_ylabel("loss of reply tokens")
     lower.set_ylabel("on validation, 0 to 1")
     lower.set_ylim(0, 1)
@@ -110,9 +111,8 @@ def draw_curves(stages: Sequence[StageCurves], names: Sequence[str], path: Path)
     return write_png(canvas, path)
 
 
-def _shown(stages: Sequence[StageCurves]) -> list[str]:
+def _shown(known: Collection[str]) -> list[str]:
     """Return the values that are drawn: means over the skills, those of programs, and calibration."""
-    known = {name for stage in stages for name in stage.measured}
     of_programs = ("program_em[", "program_f1[")
     return sorted(
         name for name in known if name.startswith(of_programs) or ("[" not in name and name not in _NOT_DRAWN)

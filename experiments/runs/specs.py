@@ -18,6 +18,7 @@ from signatures.common.specs import Field, Range
 
 _DECIDES = partial(Field, decides=True)
 _OPTIONAL = partial(Field, decides=True, optional=True)
+SENTENCES = Range(0, 100)  # that may be read in place of passages; 0 reads whole ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,7 @@ class Retrieval:
     ] = None
     sentences: Annotated[
         int | None,
-        Range(0, 100),
+        SENTENCES,
         Field(
             "Read N sentences of the first ten passages, chosen by a trained scorer, in place of whole passages."
             " By default 0, whole passages; for an artifact, what it was compiled with."
@@ -578,7 +579,7 @@ class CascadeSpec:
     rerank: Annotated[str | None, Field("own, own-light or none; by default as the artifacts were compiled.")] = None
     sentences: Annotated[
         int | None,
-        Range(0, 100),
+        SENTENCES,
         Field("Sentences read in place of passages; by default as the artifacts were compiled."),
     ] = None
     accept_probability_mode: Annotated[

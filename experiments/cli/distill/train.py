@@ -11,7 +11,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import asking
 from experiments.cli.shared.options import with_option_groups
-from experiments.runs.specs import ProgramSpec, Retrieval, Selection
+from experiments.runs.specs import SENTENCES, ProgramSpec, Retrieval, Selection
 from optimizers.distill.training.settings import Machine, Measuring, Method, Schedule, make_settings
 from signatures.common.errors import UserError
 from signatures.common.specs import Field, Range, fields_of, part_of
@@ -56,7 +56,7 @@ class ProgramValidation:
         Field("A knob of --program as name=value, repeatable.", "--set", form=("name=value", "k=4")),
     ] = field(default_factory=dict)
     rerank: Annotated[str | None, fields_of(Retrieval)["rerank"].field] = None
-    sentences: Annotated[int | None, Range(0, 100), fields_of(Retrieval)["sentences"].field] = None
+    sentences: Annotated[int | None, SENTENCES, fields_of(Retrieval)["sentences"].field] = None
 
     def scores(self, best: str | None) -> "ProgramScores | None":
         """Return what asks the program; None without one.

@@ -32,9 +32,10 @@ from experiments.papers.embedded_lm.plan import EVIDENCE_FIRST, PLAN, PROGRAMS, 
 from experiments.papers.embedded_lm.sources import PLAIN, RETRIEVERS, SOURCES, Prepared, prepare, present
 from optimizers.distill.balance import balanced
 from optimizers.distill.examples import Example, Split, write_examples
+from optimizers.distill.gold.annotation import plain
 from optimizers.distill.gold.calls import Material
 from optimizers.distill.gold.catalog import gold_calls, material_for, signature_of
-from optimizers.distill.leakage import without_shown
+from optimizers.distill.leakage import gold_of, without_shown
 from optimizers.distill.licences import check_licence
 from optimizers.distill.mixture import counts_of, limit_made, one_split_each
 from optimizers.distill.varied import Draft, Variation, plain_example, render_drafts
@@ -122,8 +123,7 @@ def _material(prepared: Prepared, seed: int) -> Material:
     if prepared.source.pool == "squad":
         for record in prepared.corpus.values():
             if record.title:
-                passage = Passage(id=record.id, title=record.title, text=record.text)
-                articles.setdefault(record.title, []).append(passage)
+                articles.setdefault(record.title, []).append(plain(record))
     retrieve = prepared.retrieve
     if prepared.source.pool not in PLAIN:
         retrieve = open_reranker(retrieve, OWN)
@@ -148,7 +148,7 @@ def _drafts(prepared: Prepared, material: Material, program: str, predictor: str
         for question in questions:
             material.rng = random.Random(f"{key} {turn} {question.id}")
             split: Split = "validation" if zlib.crc32(question.question.encode()) % plan.VALIDATION == 0 else "train"
-            gold = frozenset([*question.gold_ids, *(name for sub in question.sub_questions for name in sub.gold_ids)])
+            gold = frozenset(gold_of(question))
             for call in gold_calls(program, predictor, question, prepared.corpus, material):
                 answer = question.answers[0] if question.answers else ""
                 yield Draft(call, question.id, question.question, answer, gold, split)

@@ -7,7 +7,7 @@ from typing import Any
 from experiments.papers.embedded_lm.instructions import wordings_of
 from optimizers.distill.examples import Example
 from optimizers.distill.gold.catalog import signature_of
-from optimizers.distill.varied import has_demos, share_with_demos, tokens_of
+from optimizers.distill.varied import share_with_demos, tokens_of
 
 
 def figures_of(examples: Sequence[Example], count_tokens: Callable[[str], int]) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def figures_of(examples: Sequence[Example], count_tokens: Callable[[str], int]) 
 
 
 def _demos(example: Example) -> str:
-    return str(sum(message.role == "assistant" for message in example.messages)) if has_demos(example) else "0"
+    return str(sum(message.role == "assistant" for message in example.messages))
 
 
 def _reworded(example: Example) -> bool:

@@ -258,14 +258,19 @@ class PlanRun:
         return {"stages": done}
 
     def _check_what_follows(self) -> None:
-        """Check examples, metrics and questions of every stage that is not finished, which needs no LM.
+        """Check examples, metrics and questions of the stages after the next one, which needs no LM.
+
+        The next one is checked when it is opened.
 
         Raises:
             UserError: A stage could not be trained after those before it.
         """
-        for number, stage in enumerate(self.stages, 1):
-            if (self.folder(number) / DESCRIPTION).is_file():
-                continue
+        unfinished = [
+            stage
+            for stage, folder in zip(self.stages, self.folders, strict=True)
+            if not (folder / DESCRIPTION).is_file()
+        ]
+        for stage in unfinished[1:]:
             settings = make_settings(**stage.settings)
             opened = open_examples(stage.examples, settings)
             for each in self.plan.asked:
