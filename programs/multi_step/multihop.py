@@ -24,7 +24,7 @@ from programs.parts.prediction import (
     try_predict,
 )
 from signatures.multi_step.multihop import WriteQuery
-from signatures.reading import ReadAnswer
+from signatures.reading import REASONING, ReadAnswer
 from signatures.types import Hop, Passage, Retriever
 
 REASONED, DIRECT = "reasoned", "direct"
@@ -57,7 +57,7 @@ class MultiHop(dspy.Module):
         set_knobs(self, locals())
         self.retrieve = retrieve
         self.querying = dspy.ChainOfThought(WriteQuery)
-        self.reading = (dspy.Predict if reader == DIRECT else dspy.ChainOfThought)(ReadAnswer)
+        self.reading = dspy.Predict(ReadAnswer) if reader == DIRECT else dspy.ChainOfThought(ReadAnswer, REASONING)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; fixed `passages` replace the first retrieval (all without a retriever)."""

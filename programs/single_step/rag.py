@@ -8,11 +8,13 @@ from typing import Annotated, Any
 
 import dspy
 
-from programs.parts.knobs import Range, set_knobs
+from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.passages import passages_stating
 from programs.parts.prediction import DONE, UNPARSEABLE, make_prediction, read_or_recall, retrieve_passages
-from signatures.reading import ReadAnswer
+from signatures.reading import REASONING, ReadAnswer
 from signatures.types import Passage, Retriever
+
+DIRECT, COT = "direct", "cot"
 
 
 class RAG(dspy.Module):
@@ -24,15 +26,22 @@ class RAG(dspy.Module):
     Args:
         retrieve: Ranks passages for the question; None if every question has fixed contexts.
         k: Passages read (standard in the field: 5).
+        reader: "direct" answers at once, as in the paper; "cot" states the facts that are needed before it answers.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"k": 3}}
 
-    def __init__(self, retrieve: Retriever | None = None, *, k: Annotated[int, Range(1, 20)] = 5):
+    def __init__(
+        self,
+        retrieve: Retriever | None = None,
+        *,
+        k: Annotated[int, Range(1, 20)] = 5,
+        reader: Annotated[str, Choice(DIRECT, COT)] = DIRECT,
+    ):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve = retrieve
-        self.reading = dspy.Predict(ReadAnswer)
+        self.reading = dspy.Predict(ReadAnswer) if reader == DIRECT else dspy.ChainOfThought(ReadAnswer, REASONING)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer read from the retrieved passages, or from fixed `passages`."""

@@ -20,6 +20,7 @@ from corpora.kinds import choices
 from corpora.paragraphs import paragraph
 from corpora.passages import PassageRecord
 from corpora.questions import Question, SubQuestion
+from experiments.papers.embedded_lm.compositions import Composer
 from experiments.papers.embedded_lm.derivations import steps_of
 from optimizers.distill.gold.catalog import CLAIM
 from signatures.common.files import atomic_write
@@ -262,6 +263,23 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
+def compose_2wikimultihopqa(path: Path) -> Iterator[Item]:
+    """Yield questions composed of what the paragraphs of 2WikiMultihopQA's corpus state."""
+    return _composed([paragraph(record["title"], record["text"]) for record in ujson.loads(path.read_bytes())], 6000)
+
+
+def compose_hotpotqa(path: Path) -> Iterator[Item]:
+    """Yield questions composed of what the paragraphs of HotpotQA's train questions state."""
+    found = {passage.id: passage for item in read_hotpotqa_train(path) for passage in item.passages}
+    return _composed(list(found.values()), 4000)
+
+
+def _composed(passages: Sequence[PassageRecord], most: int) -> Iterator[Item]:
+    by_id = {passage.id: passage for passage in passages}
+    for question in Composer(passages, seed=0).questions(most):
+        yield Item(question, [by_id[name] for name in question.gold_ids])
+
+
 Converter = Callable[[Path], Iterator[Item]]
 CONVERTERS: dict[str, Converter] = {
     "hotpotqa-evidence": read_statements,
@@ -270,5 +288,7 @@ CONVERTERS: dict[str, Converter] = {
     "halueval": read_halueval,
     "scifact": read_claims,
     "entailment-bank": read_proofs,
+    "2wikimultihopqa-composed": compose_2wikimultihopqa,
+    "hotpotqa-composed": compose_hotpotqa,
 }
 """Name of a source -> its converter; a source without one is a file of its benchmark."""

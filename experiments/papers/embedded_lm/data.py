@@ -144,12 +144,15 @@ def _drafts(prepared: Prepared, material: Material, program: str, predictor: str
     """Yield the calls of a predictor for the questions of a source in a random order, in several rounds."""
     questions = list(prepared.questions)
     random.Random(key).shuffle(questions)
+    whole = prepared.source.name in plan.WHOLE
     for turn in range(plan.ROUNDS):
         for question in questions:
             material.rng = random.Random(f"{key} {turn} {question.id}")
             split: Split = "validation" if zlib.crc32(question.question.encode()) % plan.VALIDATION == 0 else "train"
             gold = frozenset(gold_of(question))
             for call in gold_calls(program, predictor, question, prepared.corpus, material):
+                if whole and call.inputs.get("question", question.question) != question.question:
+                    continue
                 answer = question.answers[0] if question.answers else ""
                 yield Draft(call, question.id, question.question, answer, gold, split)
 

@@ -16,6 +16,8 @@ PLAN: dict[tuple[str, str], dict[str, int]] = {
         "squad": 3600,
         "squad-sample": 1000,
         "world": 2000,
+        "2wikimultihopqa-composed": 1500,
+        "hotpotqa-composed": 1000,
     },
     ("multihop", "reading.predict"): {
         "hotpotqa-train": 2100,
@@ -30,6 +32,8 @@ PLAN: dict[tuple[str, str], dict[str, int]] = {
         "squad": 2600,
         "squad-sample": 600,
         "world": 1600,
+        "2wikimultihopqa-composed": 3000,
+        "hotpotqa-composed": 2000,
     },
     ("multihop", "querying.predict"): {
         "hotpotqa-train": 1500,
@@ -38,6 +42,8 @@ PLAN: dict[tuple[str, str], dict[str, int]] = {
         "2wikimultihopqa": 700,
         "musique": 200,
         "world": 600,
+        "2wikimultihopqa-composed": 300,
+        "hotpotqa-composed": 100,
     },
     ("genground", "deduction"): {
         "2wikimultihopqa": 1800,
@@ -45,6 +51,8 @@ PLAN: dict[tuple[str, str], dict[str, int]] = {
         "hotpotqa-train": 40,
         "hotpotqa-gold": 450,
         "world": 2000,
+        "2wikimultihopqa-composed": 800,
+        "hotpotqa-composed": 300,
     },
     ("genground", "grounding"): {
         "2wikimultihopqa": 1200,
@@ -57,8 +65,17 @@ PLAN: dict[tuple[str, str], dict[str, int]] = {
         "squad": 1500,
         "squad-sample": 400,
         "world": 900,
+        "2wikimultihopqa-composed": 300,
+        "hotpotqa-composed": 200,
     },
-    ("genground", "conclusion"): {"2wikimultihopqa": 500, "musique": 120, "hotpotqa-gold": 150, "world": 500},
+    ("genground", "conclusion"): {
+        "2wikimultihopqa": 500,
+        "musique": 120,
+        "hotpotqa-gold": 150,
+        "world": 500,
+        "2wikimultihopqa-composed": 500,
+        "hotpotqa-composed": 200,
+    },
     ("genground", "truth"): {"2wikimultihopqa": 150, "hotpotqa-gold": 60, "world": 200},
     ("cov_rag", "answering"): {
         "hotpotqa-train": 700,
@@ -166,6 +183,9 @@ PROGRAMS = tuple(dict.fromkeys(program for program, _ in PLAN))
 # asked; questions, passages and their order are the same, so that both can be compared by training.
 READINGS = ("answer", "evidence")
 EVIDENCE_FIRST: dict[tuple[str, str], tuple[str, str]] = {("rag", "reading"): ("multihop", "reading.predict")}
+
+# Sources of which whole questions alone are asked: their steps are those of others, and far easier.
+WHOLE = ("2wikimultihopqa-composed", "hotpotqa-composed")
 
 ROUNDS = 3
 SIZES = (3, 3, 4, 5)  # whole passages in a prompt

@@ -98,6 +98,10 @@ SOURCES = {
             stated=f"MIT (HaluEval); {_R4C}",
             added=True,
         ),
+        QuestionSource(
+            "2wikimultihopqa-composed", "2wikimultihopqa", "2wikimultihopqa/corpus_6119.json", "2wikimultihopqa"
+        ),
+        QuestionSource("hotpotqa-composed", "hotpotqa", "hotpotqa_train.jsonl.gz", "hotpotqa", stated=_R4C, added=True),
         QuestionSource("nq_qed", "nq_open", "nq_qed_train.jsonl.gz", "nq_open", stated=_NQ_TEXT, added=True),
         QuestionSource("squad", "squad", "squad_v1_train_44_articles.jsonl.gz", "squad", added=True),
         QuestionSource("squad-sample", "squad", "squad_v1_sample.jsonl.gz", "squad", added=True),

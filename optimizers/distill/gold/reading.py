@@ -1,5 +1,6 @@
 """The shared signatures: reading a short answer, and citing it at length."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from optimizers.distill.gold.annotation import Annotation, GoldHop
@@ -26,7 +27,7 @@ def read_hops(gold: Annotation, material: Material) -> Iterator[GoldCall]:
 def read_hops_with_reasons(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Quote the deciding sentence of each sub-question, searched for by itself, then answer."""
     for hop, call in zip(gold.hops, read_hops(gold, material), strict=False):
-        outputs = {"reasoning": hop.sentence, "answer": hop.answer}
+        outputs = {"reasoning": _without_brackets(hop.sentence, hop.answer), "answer": hop.answer}
         yield GoldCall("reading_with_reasons", call.inputs, outputs)
 
 
@@ -61,16 +62,41 @@ def sentences_of(gold: Annotation) -> list[str]:
 
 
 def reasons_of(gold: Annotation) -> str:
-    """Return the deciding sentences, and of a comparison of two facts both values, each with what it belongs to.
+    """Return what decides the answer, in short.
 
-    What is compared are answers to one question about two subjects; other steps have no such values.
+    Of a comparison these are both values, each with what it belongs to: answers to one question about two subjects.
+    Where no such values are stated they are the deciding sentences, and so are they of anything else, there without
+    brackets but for those with the answer.
     """
-    sentences = " ".join(sentences_of(gold))
-    if not gold.compares or len(gold.hops) != 2 or len({_asked_of_any(hop) for hop in gold.hops}) > 1:
-        return sentences
-    named = [hop.passage.title or f"the {place}" for hop, place in zip(gold.hops, ("first", "second"), strict=True)]
-    values = "; ".join(f"{name}: {hop.answer}" for name, hop in zip(named, gold.hops, strict=True))
-    return f"{sentences} {values.rstrip('.')}."
+    if gold.compares:
+        values = "; ".join(f"{name}: {value}" for name, value in _compared(gold))
+        return f"{values.rstrip('.')}." if values else " ".join(sentences_of(gold))
+    return " ".join(_without_brackets(sentence, gold.answer) for sentence in sentences_of(gold))
+
+
+_BRACKETS = re.compile(r"\s*\([^()]*\)")
+
+
+def _without_brackets(sentence: str, answer: str) -> str:
+    return _BRACKETS.sub(lambda found: found[0] if contains_words(found[0], answer) else "", sentence)
+
+
+def _compared(gold: Annotation) -> list[tuple[str, str]]:
+    """Return what a comparison compares: what each value belongs to, and the value; nothing if it is of another form.
+
+    Of four hops, the first two name those about whom the others ask.
+    """
+    hops = gold.hops
+    pairs = [hops[start : start + 2] for start in range(0, len(hops), 2)]
+    if len(hops) not in (2, 4) or any(len({_asked_of_any(hop) for hop in pair}) > 1 for pair in pairs):
+        return []
+    named = [hop.passage.title or f"the {place}" for hop, place in zip(pairs[0], ("first", "second"), strict=True)]
+    if len(hops) == 2:
+        return [(name, hop.answer) for name, hop in zip(named, hops, strict=True)]
+    steps = list(zip(*pairs, strict=True))
+    if not all(contains_words(value.question, way.answer) for way, value in steps):
+        return []
+    return [(f"{name}, {way.answer}", value.answer) for name, (way, value) in zip(named, steps, strict=True)]
 
 
 def _asked_of_any(hop: GoldHop) -> str:

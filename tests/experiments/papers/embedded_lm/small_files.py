@@ -136,6 +136,22 @@ SHAPES = {
 }
 
 
+LIVES = {
+    "Ann Orn": "Ann Orn (born 1901) is a Danish painter.",
+    "Bo Velt": "Bo Velt (born 1920) is a Danish painter.",
+    "Cy Tarn": "Cy Tarn (born 1950) is a Polish painter.",
+}
+
+
+def write_lives(name: str, file: Path) -> None:
+    """Write the file of a source that composes questions of what paragraphs state."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if file.suffix == ".json":
+        _write(file, [{"title": title, "text": text} for title, text in LIVES.items()])
+    else:
+        _write(file, [{**_official(SAFE), "context": [[title, [text]] for title, text in LIVES.items()]}])
+
+
 def write_source(name: str, file: Path, questions: tuple[str, ...] = (SAFE, PLANTED)) -> None:
     """Write the file of a source with some of the questions, and the files beside it that its converter reads."""
     file.parent.mkdir(parents=True, exist_ok=True)

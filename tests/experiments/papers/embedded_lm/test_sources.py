@@ -14,7 +14,8 @@ from signatures.types import Passage
 from tests.conftest import ListRetriever, load_module
 
 small = load_module(Path(__file__).parent / "small_files.py")
-NAMES = [name for name in SOURCES if name != "world"]
+COMPOSED = [name for name in SOURCES if name.endswith("-composed")]
+NAMES = [name for name in SOURCES if name not in ("world", *COMPOSED)]
 HELD = "Evaluations hold this back, whatever it is about."
 
 
@@ -23,7 +24,7 @@ def prepared(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, evaluatio
     source = SOURCES[name]
     data, more = folder / "data", folder / "more"
     more.mkdir(parents=True)
-    small.write_source(name, source.path(data, more))
+    (small.write_lives if name in COMPOSED else small.write_source)(name, source.path(data, more))
     retrieve = ListRetriever([Passage(id=f"p{n}", text=text) for n, text in enumerate(found)])
     monkeypatch.setattr(sources, "HELD_BACK", {})
     monkeypatch.setattr(sources, "evaluation_of", lambda data, work: evaluation)
@@ -73,6 +74,25 @@ def test_a_question_that_finds_gold_of_an_evaluation_is_refused(name, tmp_path, 
     made = prepared(name, tmp_path, monkeypatch, evaluation, found=[HELD])
     assert asked(made) == []
     assert made.dropped[RETRIEVED_GOLD] == 2
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_composed_questions_need_no_gold_of_an_evaluation(name, tmp_path, monkeypatch):
+    corpus = {"g": PassageRecord(id="g", text=small.LIVES["Cy Tarn"])}
+    evaluation = Evaluation.of([Question(id="e", question="Who was it?", gold_ids=["g"])], corpus)
+    made = prepared(name, tmp_path, monkeypatch, evaluation)
+    assert made.questions
+    assert made.dropped[SAME_GOLD] > 0
+    assert not any("Cy Tarn" in question for question in asked(made))
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_a_composed_question_that_an_evaluation_asks_is_refused(name, tmp_path, monkeypatch):
+    (first, *_) = asked(prepared(name, tmp_path / "before", monkeypatch, sources.NOTHING))
+    evaluation = Evaluation.of([Question(id="e", question=first)])
+    made = prepared(name, tmp_path / "after", monkeypatch, evaluation)
+    assert first not in asked(made)
+    assert made.dropped[SAME_QUESTION] == 1
 
 
 def test_every_source_has_a_small_file():
