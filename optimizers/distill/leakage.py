@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 _RUN = 5  # words; a shorter text stands in many passages by chance
 _LONGEST = 600  # characters of a line that may be a question; lines of passages are longer or contain more
+_COLONS = 3  # in a title, at most
 _NUMBER = re.compile(r"\s*\[\d+\]\s*")  # of a passage
 SAME_QUESTION, SAME_SUB_QUESTION, SAME_GOLD = "same_question", "same_sub_question", "same_gold_passage"
+SAME_ARTICLE = "same_gold_article"
 RETRIEVED_GOLD, RETRIEVED = "evaluation_gold_is_retrieved", 10
 
 
@@ -38,11 +40,13 @@ class Evaluation:
         questions: The texts, as `same_words` writes them: case, punctuation and articles do not count.
         gold_ids: Ids of the gold passages.
         gold_texts: Their texts in the same way; corpora may name one passage differently.
+        gold_titles: Their titles in the same way, without brackets: another edition of an article has other words.
     """
 
     questions: frozenset[str]
     gold_ids: frozenset[str]
     gold_texts: frozenset[str] = frozenset()
+    gold_titles: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, questions: "Iterable[Question]", passages: Mapping[str, Passage] | None = None) -> "Evaluation":
@@ -50,20 +54,25 @@ class Evaluation:
 
         Args:
             questions: Of the evaluation, in any order.
-            passages: Passages by id; the texts of gold passages among them are compared, too.
+            passages: Passages by id; the texts and titles of gold passages among them are compared, too.
         """
         asked = list(questions)
         ids = {name for question in asked for name in gold_of(question)}
-        texts = {same_words(passages[name].text) for name in ids if name in passages} if passages else set()
+        gold = [passages[name] for name in ids if name in passages] if passages else []
         return cls(
             frozenset(same_words(question.question) for question in asked) - {""},
             frozenset(ids),
-            frozenset(texts) - {""},
+            frozenset(same_words(passage.text) for passage in gold) - {""},
+            frozenset(_article(passage.title) for passage in gold) - {""},
         )
 
     def asks(self, text: str) -> bool:
         """Return whether a text is one of the questions."""
         return same_words(text) in self.questions
+
+    def needs_article(self, title: str) -> bool:
+        """Return whether a title is that of a gold passage, whatever stands in brackets behind either."""
+        return bool(self.gold_titles) and _article(title) in self.gold_titles
 
     def needs(self, text: str) -> bool:
         """Return whether a text is a gold text, a part of one, or has one as a part, as a sentence and its passage.
@@ -106,11 +115,21 @@ class Evaluation:
 
     def __or__(self, other: "Evaluation") -> "Evaluation":
         return Evaluation(
-            self.questions | other.questions, self.gold_ids | other.gold_ids, self.gold_texts | other.gold_texts
+            self.questions | other.questions,
+            self.gold_ids | other.gold_ids,
+            self.gold_texts | other.gold_texts,
+            self.gold_titles | other.gold_titles,
         )
 
 
 NOTHING = Evaluation(frozenset(), frozenset())
+
+
+_BRACKETS = re.compile(r"\s*\([^()]*\)$")
+
+
+def _article(title: str) -> str:
+    return same_words(_BRACKETS.sub("", title))
 
 
 def _runs(key: str) -> list[str]:
@@ -135,7 +154,7 @@ def leak_of(question: "Question", evaluation: Evaluation, passages: Mapping[str,
     """Return why a question may not be trained on; None if it may.
 
     It, or one of its sub-questions, is an evaluation question, or one of its gold passages is gold of one, a sentence
-    of such a passage, or a passage around it.
+    of such a passage, a passage around it, or of an article of its title.
 
     Args:
         question: The question to train on.
@@ -151,6 +170,8 @@ def leak_of(question: "Question", evaluation: Evaluation, passages: Mapping[str,
         return SAME_GOLD
     if passages and any(evaluation.needs(passages[name].text) for name in gold if name in passages):
         return SAME_GOLD
+    if passages and any(evaluation.needs_article(passages[name].title) for name in gold if name in passages):
+        return SAME_ARTICLE
     return None
 
 
@@ -264,11 +285,21 @@ def _shows_any(example: Example, evaluation: Evaluation) -> bool:
     if not evaluation.gold_texts:
         return False
     prompts = [message.content for message in example.messages if message.role != "system"]
-    lines = [_NUMBER.sub("", line) for prompt in prompts for line in prompt.splitlines()]
+    shown = [line for prompt in prompts for line in prompt.splitlines()]
+    if any(evaluation.needs_article(title) for line in shown for title in _titles(line)):
+        return True
+    lines = [_NUMBER.sub("", line) for line in shown]
     touched = [line for line in lines if _touched(evaluation, line)]
     return bool(touched) and (
         any(map(evaluation.needs, prompts)) or any(_needs_sentence(evaluation, line) for line in touched)
     )
+
+
+def _titles(line: str) -> Iterator[str]:
+    """Yield what may be the title of a numbered passage: what stands before a colon, of several before each."""
+    if found := _NUMBER.match(line):
+        parts = line[found.end() :].split(": ")
+        yield from (": ".join(parts[:end]) for end in range(1, min(len(parts), _COLONS + 1)))
 
 
 @functools.lru_cache(maxsize=1 << 17)  # many prompts show the same passages

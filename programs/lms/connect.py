@@ -48,7 +48,6 @@ FORMS = (
     "(as openai/gpt-4o-mini), or a model name with api-base"
 )
 MAX_TOKENS = 256
-LOCAL_MAX_TOKENS = 128  # a small model whose reply is longer repeats itself
 
 
 class UnknownLM(UserError):
@@ -110,8 +109,7 @@ def connect(
         api_key_env: Name of the environment variable with the key; only that key is sent to `api_base`.
         model_type: "text" for completion-style models.
         temperature: 0 for the most likely reply; "auto" is 0, or the LM's default for a reasoning model.
-        max_tokens: Longest reply; "auto" is 256, 128 for the small models in this process, and no limit for a
-            reasoning model.
+        max_tokens: Longest reply; "auto" is 256, and no limit for a reasoning model.
         cache: Cache replies, by model, weights and prompt.
         budget: Limits on calls, tokens, usd or seconds.
         transport: Retries, timeout and concurrency limit of the calls.
@@ -128,7 +126,7 @@ def connect(
     local = api_base is None and (lm_id == "embedded" or lm_id.startswith(("embedded:", "gguf:")))
     settings: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
     auto = {name for name, value in settings.items() if value == "auto"}
-    defaults = {"temperature": 0.0, "max_tokens": LOCAL_MAX_TOKENS if local else MAX_TOKENS}
+    defaults = {"temperature": 0.0, "max_tokens": MAX_TOKENS}
     settings.update({name: defaults[name] for name in auto})
     settings.update(cache=cache, budget=budget, transport=transport, model_type=model_type)
     if api_base is not None:

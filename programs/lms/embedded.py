@@ -156,8 +156,10 @@ def _ended(job: Job, handle: Any) -> bool:
     return bool(handle.get_status() != openvino_genai.GenerationStatus.RUNNING)
 
 
-SHORT_REPLY = 128  # tokens; up to this limit, the length of texts in a JSON reply is capped
+SHORT_REPLY = 256  # tokens; up to this limit, the length of texts in a JSON reply is capped
 LONGEST_TEXT = 120  # characters
+FREE = frozenset(("reasoning", "response"))  # texts that are long by nature; capped in very short replies alone
+VERY_SHORT_REPLY = 128  # tokens
 CHARACTERS = 2  # per generated token, at least
 DEFAULT_REPLY = 256  # tokens, if a request sets no limit
 
@@ -208,10 +210,13 @@ def closing(schema: dict[str, Any], limit: int) -> dict[str, Any]:
     """Return a schema with strings capped in length, so that the object closes within a short `limit` of tokens.
 
     A small model may repeat itself in the first string until the limit cuts the reply, and all later fields are lost.
-    Nothing is capped under a long limit: it is for long answers, and the grammar of a long cap is expensive.
+    Nothing is capped under a long limit, nor what is long by nature unless the limit is very short: the grammar of a
+    cap of 480 characters takes a minute.
     """
     fields = schema.get("properties") or {}
     texts = [name for name, field in fields.items() if field.get("type") == "string" and "enum" not in field]
+    if limit > VERY_SHORT_REPLY:
+        texts = [name for name in texts if name not in FREE]
     if not texts or limit > SHORT_REPLY:
         return schema
     cap = min(LONGEST_TEXT, CHARACTERS * (limit - 8 * len(fields)) // len(texts))

@@ -2,14 +2,14 @@
 
 Comparisons of two subjects by a date, a year, a country or a kind, and questions that reach a fact by way of the
 director, performer or author of a work: few questions of the train files at hand are of these kinds, and an LM that
-saw a few dozen of them answers such a question by a coin. Of two choices each is right equally often, and as many
-answers are yes as no.
+saw a few dozen of them answers such a question by a coin. Which of two choices is right, and whether yes or no, is
+drawn before the subjects are.
 """
 
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
 
 from corpora.datasets.schema import text_id
 from corpora.passages import PassageRecord
@@ -78,13 +78,13 @@ SAME: dict[str, tuple[str, ...]] = {
     ),
     COUNTRY: (
         "Are {a} and {b} from the same country?",
-        "Do both {a} and {b} belong to the same country?",
+        "Do {a} and {b} come from the same country?",
         "Is the country of {a} the same as that of {b}?",
     ),
     KIND: (
         "Are {a} and {b} both {values}?",
-        "Is each of {a} and {b} a {value}?",
-        "Do the names {a} and {b} both stand for {values}?",
+        "Are both {a} and {b} {values}?",
+        "Is it true that {a} and {b} are {values}?",
     ),
 }
 ASKED: dict[str, str] = {
@@ -101,7 +101,7 @@ ASKED: dict[str, str] = {
 BY_WAY: dict[str, tuple[str, ...]] = {  # of a person who is reached by a work
     BORN: ("When was {} born?", "What is the date of birth of {}?", "On what date was {} born?"),
     DIED: ("When did {} die?", "What is the date of death of {}?", "What was the day on which {} died?"),
-    NATIONALITY: ("What is the nationality of {}?", "What nationality does {} have?", "From which country is {}?"),
+    NATIONALITY: ("What is the nationality of {}?", "What nationality does {} have?"),
 }
 MAKER: dict[str, tuple[str, ...]] = {
     DIRECTOR: ("the director of the film {}", "the director of {}", "the person who directed {}"),
@@ -112,7 +112,6 @@ DIRECTORS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # of two film
     BORN: (
         (
             "Which film has the director who was born first, {a} or {b}?",
-            "Which film's director is older, that of {a} or that of {b}?",
             "Which film was made by the older director, {a} or {b}?",
         ),
         (
@@ -121,14 +120,14 @@ DIRECTORS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # of two film
         ),
     ),
     DIED: (
-        ("Which film has the director who died first, {a} or {b}?", "Whose director died earlier, {a}'s or {b}'s?"),
+        ("Which film has the director who died first, {a} or {b}?", "Which film's director died earlier, {a} or {b}?"),
         ("Which film has the director who died later, {a} or {b}?",),
     ),
 }
 SAME_DIRECTORS = (
     "Do the directors of {a} and {b} have the same nationality?",
     "Are the directors of the films {a} and {b} from the same country?",
-    "Do both films, {a} and {b}, have directors of one nationality?",
+    "Do both films, {a} and {b}, have directors of the same nationality?",
 )
 _PLURALS = {
     "actress": "actresses",
@@ -139,6 +138,20 @@ _PLURALS = {
     "university": "universities",
 }
 _USES = 5  # questions for which a paragraph is used, at most
+
+# What the paragraph of a person says who made such a work, and not another of the name.
+_TRADE = {
+    DIRECTOR: re.compile(r"\b(?:direct|film)"),
+    PERFORMER: re.compile(r"\b(?:sing|music|rapper|song)"),
+    AUTHOR: re.compile(r"\b(?:writ|author|novel|poet|playwright)"),
+}
+_BRITISH = frozenset(("British", "English", "Scottish", "Welsh"))  # one nationality, or several
+# Kinds of which one subject may have two: an actress may be a singer, a film director a poet.
+_ARTISTS = frozenset(("actress", "actor", "singer", "composer", "poet", "novelist", "film director", "painter"))
+_PERSONS = _ARTISTS | {"footballer", "politician"}
+_UNDECIDED = (_BRITISH, _ARTISTS, frozenset(("band", "rock band")))
+_TRIES = 40  # for a question of one kind
+_CLOSE = 6  # candidates of which the one with the closest year is taken, half of the time
 
 Draw = Callable[[], Question | None]
 
@@ -161,12 +174,12 @@ class Composer:
             for name, value in each.values.items():
                 self._with[name].append(each)
                 self._valued[name, value].append(each)
-        self._films = [film for film in self._with[DIRECTOR] if self._maker(film, DIRECTOR)]
+        self._made = {by: [work for work in self._with[by] if self._maker(work, by)] for by in MAKER}
         self._uses: Counter[str] = Counter()
 
     def questions(self, most: int) -> Iterator[Question]:
         """Yield at most so many questions, each once, of all kinds in turn; fewer where the facts run out."""
-        rng, seen, missed = self._rng, set[str](), 0
+        seen = set[str]()
         kinds: list[tuple[Draw, int]] = [
             (lambda: self._ordered(BORN), 5),
             (lambda: self._ordered(DIED), 3),
@@ -179,122 +192,133 @@ class Composer:
             (self._same_directors, 2),
         ]
         draws = [draw for draw, share in kinds for _ in range(share)]
-        for number in count():
-            if len(seen) >= most or missed > 50 * len(draws):
+        while True:
+            before = len(seen)
+            for draw in draws:
+                made = self._new(draw, seen)
+                if made is not None and len(seen) < most:
+                    seen.add(made.question)
+                    yield made
+            if len(seen) in (before, most):
                 return
-            made = draws[number % len(draws)]() if number % 2 else rng.choice(draws)()
-            if made is None or made.question in seen or not self._take(made):
-                missed += 1
-                continue
-            missed = 0
-            seen.add(made.question)
-            yield made
 
-    def _take(self, question: Question) -> bool:
-        if any(self._uses[name] >= _USES for name in question.gold_ids):
-            return False
-        self._uses.update(question.gold_ids)
-        return True
-
-    def _two(self, found: Sequence[Stated]) -> list[Stated] | None:
-        return self._rng.sample(found, 2) if len(found) > 1 else None
+    def _new(self, draw: Draw, seen: set[str]) -> Question | None:
+        """Return a question that was not asked yet, of paragraphs that were not used too often."""
+        for _ in range(_TRIES):
+            made = draw()
+            if made and made.question not in seen and all(self._uses[name] < _USES for name in made.gold_ids):
+                self._uses.update(made.gold_ids)
+                return made
+        return None
 
     def _maker(self, work: Stated, by: str) -> Stated | None:
-        """Return the person who made a work, if a paragraph states when that person was born."""
+        """Return the person who made a work, if a paragraph on one of that name and trade states the birth."""
         person = self._by_name.get(work.values.get(by, "").casefold())
-        return person if person is not None and BORN in person.values else None
+        known = person is not None and BORN in person.values and _TRADE[by].search(person.passage.text)
+        return person if known else None
 
     def _ordered(self, by: str) -> Question | None:
         """Return a comparison of two subjects by a date, whose years differ."""
-        pair = self._two(self._with[by])
-        return self._compared(pair, by, [pair[0], pair[1]], []) if pair else None
+        found, rng = self._with[by], self._rng
+        if len(found) < 2:
+            return None
+        one, *others = rng.sample(found, min(_CLOSE + 1, len(found)))
+        year = year_of(one.values[by])
+        if rng.random() < 0.5 and year is not None:
+            others.sort(key=lambda each: abs((year_of(each.values[by]) or 0) - year))
+        pair = [one, next((each for each in others if year_of(each.values[by]) != year), one)]
+        rng.shuffle(pair)
+        return self._compared(pair, by, pair, [])
 
     def _compared(
-        self, named: list[Stated], by: str, valued: list[Stated], before: list[SubQuestion], *, directors: bool = False
+        self, named: list[Stated], by: str, valued: list[Stated], ways: list[SubQuestion], *, directors: bool = False
     ) -> Question | None:
         rng = self._rng
         years = [year_of(each.values[by]) for each in valued]
-        if None in years or years[0] == years[1]:
+        if years[0] is None or years[1] is None or years[0] == years[1]:
             return None
-        first = int(years[1] < years[0])  # type: ignore[operator]
-        hops = [*before, *(_hop(each, by) for each in valued)]
+        first = int(years[1] < years[0])
+        hops = [*ways, *(_hop(each, by) for each in valued)]
+        kind = BRIDGE if directors else COMPARISON
         if not directors and rng.random() < 0.2:
             text = rng.choice(BEFORE[by])
-            return _question(text.format(a=named[0].name, b=named[1].name), "no" if first else "yes", hops, named)
+            return _question(text.format(a=named[0].name, b=named[1].name), "no" if first else "yes", hops, kind)
         earlier, later = DIRECTORS[by] if directors else (EARLIER[by], LATER[by])
         wanted = rng.random() < 0.5
         text = rng.choice(earlier if wanted else later).format(a=named[0].name, b=named[1].name)
-        return _question(text, named[first if wanted else 1 - first].name, hops, named, directors=directors)
+        return _question(text, named[first if wanted else 1 - first].name, hops, kind)
 
     def _same(self, by: str) -> Question | None:
         """Return a question whether two subjects have one value: of two persons, or two works or places."""
         rng, yes = self._rng, self._rng.random() < 0.5
-        one = rng.choice(self._with[by]) if self._with[by] else None
-        if one is None:
+        pair = self._pair(by, yes)
+        if pair is None:
             return None
-        value = one.values[by]
-        others = self._valued[by, value] if yes else self._with[by]
-        two = rng.choice(others)
-        alike = (DIRECTOR in one.values or RELEASED in one.values) == (DIRECTOR in two.values or RELEASED in two.values)
-        if two is one or (two.values[by] == value) != yes or (by == COUNTRY and not alike):
-            return None
-        undecided = _LIKE_OTHERS if by == KIND else _BRITISH
-        if not yes and undecided >= {value, two.values[by]}:
-            return None
-        named = [one, two]
-        rng.shuffle(named)
-        plural = _PLURALS.get(value, f"{value}s")
-        text = rng.choice(SAME[by]).format(a=named[0].name, b=named[1].name, value=value, values=plural)
-        return _question(text, "yes" if yes else "no", [_hop(each, by) for each in named], named)
+        value = pair[0].values[by]
+        text = rng.choice(SAME[by]).format(
+            a=pair[0].name, b=pair[1].name, value=value, values=_PLURALS.get(value, f"{value}s")
+        )
+        return _question(text, "yes" if yes else "no", [_hop(each, by) for each in pair], COMPARISON)
+
+    def _pair(self, by: str, yes: bool) -> list[Stated] | None:
+        """Return two subjects of one sort, with one value or two that exclude each other."""
+        rng = self._rng
+        for _ in range(_TRIES if self._with[by] else 0):
+            one = rng.choice(self._with[by])
+            two = rng.choice(self._valued[by, one.values[by]] if yes else self._with[by])
+            values = {one.values[by], two.values[by]}
+            decided = yes or (len(values) > 1 and not any(group >= values for group in _UNDECIDED))
+            if two is not one and _sort(one) == _sort(two) and decided:
+                return [one, two]
+        return None
 
     def _by_way(self) -> Question | None:
         """Return a question for a fact of the person who made a work."""
         rng = self._rng
-        by = rng.choice((DIRECTOR, DIRECTOR, PERFORMER, AUTHOR))
-        work = rng.choice(self._with[by]) if self._with[by] else None
-        person = self._maker(work, by) if work else None
-        if work is None or person is None:
+        by = rng.choice([by for by in (DIRECTOR, DIRECTOR, PERFORMER, AUTHOR) if self._made[by]] or [""])
+        person = self._maker(work := rng.choice(self._made[by]), by) if by else None
+        if person is None:
             return None
         wanted = rng.choice([name for name in BY_WAY if name in person.values])
         text = rng.choice(BY_WAY[wanted]).format(rng.choice(MAKER[by]).format(work.name))
-        hops = [_hop(work, by), _hop(person, wanted)]
-        return _question(text, person.values[wanted], hops, [work, person], type="compositional")
+        return _question(text, person.values[wanted], [_hop(work, by), _hop(person, wanted)], "compositional")
 
-    def _of_directors(self) -> tuple[list[Stated], list[Stated], list[SubQuestion]] | None:
-        films = self._two(self._films)
-        if films is None:
+    def _of_directors(self, by: str) -> tuple[list[Stated], list[Stated], list[SubQuestion]] | None:
+        """Return two films, their directors of whom something is stated, and the questions for these."""
+        if len(self._made[DIRECTOR]) < 2:
             return None
+        films = self._rng.sample(self._made[DIRECTOR], 2)
         persons = [person for film in films if (person := self._maker(film, DIRECTOR))]
-        return None if persons[0] is persons[1] else (films, persons, [_hop(film, DIRECTOR) for film in films])
+        if persons[0] is persons[1] or any(by not in person.values for person in persons):
+            return None
+        return films, persons, [_hop(film, DIRECTOR) for film in films]
 
     def _directors(self) -> Question | None:
         """Return a comparison of two films by a date of their directors."""
-        drawn = self._of_directors()
         by = self._rng.choice((BORN, BORN, DIED))
-        if drawn is None or any(by not in person.values for person in drawn[1]):
-            return None
-        films, persons, hops = drawn
-        return self._compared(films, by, persons, hops, directors=True)
+        drawn = self._of_directors(by)
+        return self._compared(drawn[0], by, drawn[1], drawn[2], directors=True) if drawn else None
 
     def _same_directors(self) -> Question | None:
         """Return a question whether the directors of two films have one nationality."""
-        drawn = self._of_directors()
-        if drawn is None or any(NATIONALITY not in person.values for person in drawn[1]):
-            return None
-        films, persons, hops = drawn
-        text = self._rng.choice(SAME_DIRECTORS).format(a=films[0].name, b=films[1].name)
-        nations = {person.values[NATIONALITY] for person in persons}
-        if len(nations) > 1 and nations <= _BRITISH:
-            return None
-        hops = [*hops, *(_hop(person, NATIONALITY) for person in persons)]
-        return _question(text, "yes" if len(nations) == 1 else "no", hops, films, directors=True)
+        yes = self._rng.random() < 0.5
+        for drawn in (self._of_directors(NATIONALITY) for _ in range(_TRIES)):
+            if drawn is None:
+                continue
+            films, persons, ways = drawn
+            nations = {person.values[NATIONALITY] for person in persons}
+            if (len(nations) == 1) == yes and (yes or not nations <= _BRITISH):
+                text = self._rng.choice(SAME_DIRECTORS).format(a=films[0].name, b=films[1].name)
+                hops = [*ways, *(_hop(person, NATIONALITY) for person in persons)]
+                return _question(text, "yes" if yes else "no", hops, BRIDGE)
+        return None
 
 
-_BRITISH = frozenset(("British", "English", "Scottish", "Welsh"))  # one nationality, or several
-# Kinds of which one subject may have two: an actress may be a singer, a film director a politician.
-_LIKE_OTHERS = frozenset(
-    "footballer actress actor singer politician painter composer poet novelist band company".split()
-) | {"film director", "rock band"}
+def _sort(subject: Stated) -> str:
+    """Return whether a subject is a person, a work, or something else."""
+    if BORN in subject.values or DIED in subject.values or subject.values.get(KIND) in _PERSONS:
+        return "person"
+    return "work" if RELEASED in subject.values or DIRECTOR in subject.values else "other"
 
 
 def _hop(subject: Stated, by: str) -> SubQuestion:
@@ -302,15 +326,10 @@ def _hop(subject: Stated, by: str) -> SubQuestion:
     return SubQuestion(question=asked, answer=subject.values[by], gold_ids=[subject.passage.id])
 
 
-def _question(
-    text: str,
-    answer: str,
-    hops: Sequence[SubQuestion],
-    named: Sequence[Stated],
-    *,
-    type: str = "comparison",
-    directors: bool = False,
-) -> Question:
+COMPARISON, BRIDGE = "comparison", "bridge_comparison"  # types of 2WikiMultihopQA
+
+
+def _question(text: str, answer: str, hops: Sequence[SubQuestion], kind: str) -> Question:
     gold = list(dict.fromkeys(name for hop in hops for name in hop.gold_ids))
     return Question(
         id=f"composed-{text_id(text)}",
@@ -319,6 +338,6 @@ def _question(
         gold_ids=gold,
         gold_sentences=[(name, 0) for name in gold],
         sub_questions=list(hops),
-        type="bridge_comparison" if directors else type,
+        type=kind,
         split="train",
     )

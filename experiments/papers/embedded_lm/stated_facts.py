@@ -3,6 +3,7 @@
 Only what a pattern is sure of is taken: a sentence of another form states nothing here.
 """
 
+import html
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -22,19 +23,18 @@ class Stated:
 
     Args:
         name: The title of the paragraph without what tells it from others of the name.
-        passage: The paragraph.
-        sentence: Number of the sentence that states all values, from 0.
+        passage: The paragraph, whose first sentence states all values.
         values: Property -> value, as the sentence has it.
     """
 
     name: str
     passage: PassageRecord
-    sentence: int
     values: dict[str, str]
 
 
 _MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-_DATE = rf"(?:\d{{1,2}} {_MONTH} \d{{3,4}}|{_MONTH} \d{{1,2}}, \d{{3,4}}|\d{{4}})"
+_DATE = rf"(?:\d{{1,2}} {_MONTH} \d{{3,4}}|{_MONTH} \d{{1,2}}, \d{{3,4}}|{_MONTH} \d{{3,4}}|\d{{4}})"
+_UNSURE = re.compile(r"\bor\b|/|\bca?\.|\bcirca\b|\?|\babout\b")  # of a date
 _IN_BRACKETS = re.compile(r"\(([^()]*)\)")
 _BIRTH = re.compile(rf"\b(?:born|b\.)(?: on| in)?:? ?(?P<born>{_DATE})")
 _DEATH = re.compile(rf"\b(?:died|d\.)(?: on| in)? ?(?P<died>{_DATE})")
@@ -44,7 +44,7 @@ _NAME = (
     r"(?P<{}>[A-Z][\w.'-]*(?: (?:[A-Z][\w.'-]*|de|van|von|da|del|la))+)(?! and [A-Z]|, [A-Z]| & )(?= [a-z(]|[.,;]|$)"
 )
 _NOT_BY = r"(?:(?!written|composed|produced|published)[^.])*? by (?:the )?(?:[A-Z]\w+ (?=[a-z]))?(?:[a-z][\w -]* )?"
-_DIRECTED = re.compile(r"\bdirected by " + _NAME.format(DIRECTOR))
+_DIRECTED = re.compile(r"(?<![-–])(?<![-–] )\bdirected by " + _NAME.format(DIRECTOR))
 _PERFORMED = re.compile(r"\bis an? (?:\w[\w -]* )?(?:song|single|album)\b" + _NOT_BY + _NAME.format(PERFORMER))
 _WRITTEN = re.compile(r"\bis an? (?:\w[\w -]* )?novel\b" + _NOT_BY + _NAME.format(AUTHOR))
 _IS = re.compile(r"\b(?:is|was) (?:an?|the) (?P<about>[^.]*)")
@@ -76,11 +76,16 @@ _KINDS = (
 )  # fmt: skip
 _AFTER = "by|directed|from|in|on|of|and|who|that|which|located|based|written|produced|released|recorded|published|for"
 _KIND = re.compile(rf"\b(?P<kind>{'|'.join(_KINDS)})(?= (?:{_AFTER})\b|[,.;]|$)")
+_NOT_ONE_PERSON = re.compile(
+    r"\b(?:band|brothers|company|duo|dynasty|family|group|journal|magazine|merger|newspaper|pair|periodical|team|trio|war)\b"
+)
+_JOINED = re.compile(r"\s*([-–/])\s*")  # two nationalities in one
+_NO_NATION = frozenset(("born", "rules", "language"))  # words behind an adjective that is then no nationality
 _DISAMBIGUATION = re.compile(r"\s*\([^)]*\)$")
 _LONGEST = 50  # words of a sentence
 _SHORTEST_LIFE = 15  # years; what lasted less may be an event
 _YEAR = re.compile(r"\d{3,4}")
-_FIRST_WORDS = 160  # characters in which the brackets with the dates of a life begin
+_FIRST_PART = 160  # characters in which the brackets with the dates of a life begin
 
 
 def stated_in(passage: PassageRecord) -> Stated | None:
@@ -88,7 +93,7 @@ def stated_in(passage: PassageRecord) -> Stated | None:
 
     Dates are looked for in brackets, so that they are of the subject's own life.
     """
-    name = _DISAMBIGUATION.sub("", passage.title)
+    name = html.unescape(_DISAMBIGUATION.sub("", passage.title))
     sentences = list(passage.sentences or split_sentences(passage.text))
     first = sentences[0].strip() if sentences else ""
     if not name or not all(word in first.casefold() for word in _ends(name)) or len(first.split()) > _LONGEST:
@@ -97,7 +102,7 @@ def stated_in(passage: PassageRecord) -> Stated | None:
     found = _kind(first)
     if found and (found != "film" or RELEASED in values):  # "film" often stands before "actor"
         values = {**values, KIND: found}
-    return Stated(name, passage, 0, values) if values else None
+    return Stated(name, passage, values) if values else None
 
 
 def _ends(name: str) -> tuple[str, str]:
@@ -106,8 +111,9 @@ def _ends(name: str) -> tuple[str, str]:
 
 
 def _life(sentence: str) -> dict[str, str]:
-    brackets = _IN_BRACKETS.search(sentence[:_FIRST_WORDS])
-    if brackets is None:
+    brackets = _IN_BRACKETS.search(sentence[:_FIRST_PART])
+    about = _IS.search(sentence, brackets.end()) if brackets else None
+    if brackets is None or about is None or _UNSURE.search(brackets[1]) or _NOT_ONE_PERSON.search(sentence.lower()):
         return {}
     found: dict[str, str] = {}
     for pattern in (_LIFE, _BIRTH, _DEATH):
@@ -115,8 +121,7 @@ def _life(sentence: str) -> dict[str, str]:
             found = {**match.groupdict(), **found}
     if not found or _years(found) < _SHORTEST_LIFE:
         return {}
-    about = _IS.search(sentence, brackets.end())
-    nation = _nation(about["about"]) if about else None
+    nation = _nation(about["about"])
     return {**found, NATIONALITY: nation} if nation else found
 
 
@@ -133,10 +138,15 @@ def _years(life: dict[str, str]) -> int:
 
 
 def _nation(about: str) -> str | None:
-    """Return the nationality that a description has before its first noun; None for several, or none."""
-    words = re.split(r"[ ,]", about)[:3]
-    named = [word for word in words if word in _ADJECTIVES]
-    return named[0] if len(named) == 1 and "-" not in about.partition(named[0])[2][:2] else None
+    """Return the nationality that a description has among its first three words; None for several, or none.
+
+    Words beside it begin with small letters, so that "Northern Irish" and "Scottish Nationalist" are none.
+    """
+    words = re.split(r"[ ,]+", _JOINED.sub(r"\1", about))[:4]
+    place = next((number for number, word in enumerate(words[:3]) if word in _ADJECTIVES), None)
+    if place is None or any(word[:1].isupper() for word in words[:place] + words[place + 1 : place + 2]):
+        return None
+    return None if _NO_NATION.intersection(words[place + 1 : place + 2]) else words[place]
 
 
 def _work(sentence: str) -> dict[str, str]:
@@ -148,9 +158,8 @@ def _work(sentence: str) -> dict[str, str]:
         values[RELEASED] = film[RELEASED]
         if nation := _nation((film["about"] or "").strip()):
             values[COUNTRY] = nation
-    else:
-        values.pop(DIRECTOR, None)
-    return values
+    wanted = (DIRECTOR, RELEASED, COUNTRY) if film else (PERFORMER, AUTHOR)
+    return {name: value for name, value in values.items() if name in wanted}
 
 
 def _place(sentence: str) -> dict[str, str]:

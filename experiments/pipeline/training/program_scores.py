@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from programs.lms.connect import LOCAL_MAX_TOKENS, Connection, ModelTraits, local_connection
+from programs.lms.connect import MAX_TOKENS, Connection, ModelTraits, local_connection
 from programs.lms.embedded import EmbeddedEngine
 from signatures.common.errors import UserError, one_line
 
@@ -158,5 +158,5 @@ def connect_once(folder: Path, converted: Path) -> Connection:
         UserError: The folder has no weights that can be served.
     """
     engine = EmbeddedEngine(source=str(folder), converted=converted)
-    settings = {"temperature": 0.0, "max_tokens": LOCAL_MAX_TOKENS, "cache": False}
+    settings = {"temperature": 0.0, "max_tokens": MAX_TOKENS, "cache": False}
     return local_connection(f"embedded:{folder}", engine, settings, ModelTraits())

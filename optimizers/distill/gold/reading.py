@@ -25,9 +25,9 @@ def read_hops(gold: Annotation, material: Material) -> Iterator[GoldCall]:
 
 
 def read_hops_with_reasons(gold: Annotation, material: Material) -> Iterator[GoldCall]:
-    """Quote the deciding sentence of each sub-question, searched for by itself, then answer."""
+    """State the deciding sentence of each sub-question, searched for by itself, then answer."""
     for hop, call in zip(gold.hops, read_hops(gold, material), strict=False):
-        outputs = {"reasoning": _without_brackets(hop.sentence, hop.answer), "answer": hop.answer}
+        outputs = {"reasoning": _without_brackets(hop.sentence, [hop.answer]), "answer": hop.answer}
         yield GoldCall("reading_with_reasons", call.inputs, outputs)
 
 
@@ -39,7 +39,7 @@ def read_response(gold: Annotation, material: Material) -> Iterator[GoldCall]:
 
 
 def read_with_reasons(gold: Annotation, material: Material) -> Iterator[GoldCall]:
-    """Quote the deciding sentences, then answer."""
+    """State what decides the answer, then answer."""
     passages = material.contexts.mixed(gold.question.question, gold.gold, material.size(), material.rng)
     yield GoldCall(
         "reading_with_reasons",
@@ -66,19 +66,22 @@ def reasons_of(gold: Annotation) -> str:
 
     Of a comparison these are both values, each with what it belongs to: answers to one question about two subjects.
     Where no such values are stated they are the deciding sentences, and so are they of anything else, there without
-    brackets but for those with the answer.
+    brackets but for those with an answer.
     """
     if gold.compares:
         values = "; ".join(f"{name}: {value}" for name, value in _compared(gold))
         return f"{values.rstrip('.')}." if values else " ".join(sentences_of(gold))
-    return " ".join(_without_brackets(sentence, gold.answer) for sentence in sentences_of(gold))
+    answers = [gold.answer, *(hop.answer for hop in gold.hops)]
+    return " ".join(_without_brackets(sentence, answers) for sentence in sentences_of(gold))
 
 
 _BRACKETS = re.compile(r"\s*\([^()]*\)")
 
 
-def _without_brackets(sentence: str, answer: str) -> str:
-    return _BRACKETS.sub(lambda found: found[0] if contains_words(found[0], answer) else "", sentence)
+def _without_brackets(sentence: str, answers: Sequence[str]) -> str:
+    return _BRACKETS.sub(
+        lambda found: found[0] if any(contains_words(found[0], one) for one in answers) else "", sentence
+    )
 
 
 def _compared(gold: Annotation) -> list[tuple[str, str]]:

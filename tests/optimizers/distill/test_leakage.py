@@ -102,6 +102,18 @@ def test_the_first_sentence_of_a_gold_passage_is_found_behind_its_title(example)
         assert without_shown([made], held) == (([], 1) if leaks else ([made], 0))
 
 
+@pytest.mark.parametrize("title", ["The Fog", "the fog (novel)", "Fog: A Life (novel)"])
+def test_another_edition_of_a_gold_article_is_known_by_its_title(title, example):
+    held = Evaluation.of(HELD[:1], {"p1": Passage(id="p1", title=f"{title.partition(' (')[0]} (1975)", text=PASSAGE)})
+    theirs = {"x": Passage(id="x", title=title, text="Wholly other words of another year on it."),
+              "y": Passage(id="y", title="Fog Signal", text="Wholly other words of another year on it.")}  # fmt: skip
+    for name, leaks in (("x", True), ("y", False)):
+        question = Question(id="t", question="New?", gold_ids=[name])
+        assert leak_of(question, held, theirs) == ("same_gold_article" if leaks else None)
+        made = example(f"[[ ## passages ## ]]\n[2] {theirs[name].title}: {theirs[name].text}")
+        assert without_shown([made], held) == (([], 1) if leaks else ([made], 0))
+
+
 def test_evaluations_are_joined():
     both = Evaluation.of(HELD[:1]) | Evaluation.of(HELD[1:])
     assert both == Evaluation.of(HELD)

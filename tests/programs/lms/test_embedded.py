@@ -11,7 +11,7 @@ from dspy.utils.exceptions import ContextWindowExceededError
 
 from programs.lms.calls.reply_cache import cache_dir
 from programs.lms.connect import Connection, connect
-from programs.lms.embedded import _encoded
+from programs.lms.embedded import _encoded, closing
 from programs.lms.weights import choice
 from programs.parts.meter import metered
 from programs.parts.probability import probability
@@ -131,6 +131,22 @@ def test_special_tokens_for_code_are_text(connection: Connection) -> None:
     plain = "type zcp <path>."
     assert list(_encoded(tokenizer, plain).data[0]) == list(tokenizer.encode(plain).input_ids.data[0])
     assert ask(connection, "Repeat: type zcp <filename>", temperature=0.0)
+
+
+@pytest.mark.parametrize(
+    ("limit", "caps"),
+    [
+        (128, {"reasoning": 104, "answer": 104}),  # both fit
+        (129, {"answer": 120}),
+        (256, {"answer": 120}),
+        (257, {}),
+    ],
+)
+def test_short_texts_are_capped_so_that_a_short_reply_closes(limit: int, caps: dict[str, int]) -> None:
+    text = {"type": "string"}
+    schema = closing({"properties": {"reasoning": text, "answer": text, "sure": {"type": "boolean"}}}, limit)
+    found = {name: field["maxLength"] for name, field in schema["properties"].items() if "maxLength" in field}
+    assert found == caps
 
 
 def test_missing_weights_name_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import pytest
 from corpora.passages import PassageRecord
 from experiments.papers.embedded_lm.compositions import ASKED, Composer
 from experiments.papers.embedded_lm.stated_facts import (
+    AUTHOR,
     BORN,
     COUNTRY,
     DIED,
@@ -65,6 +66,18 @@ def values(title: str, text: str) -> dict[str, str]:
         ("Tarn River Merger", "The Tarn River Merger (2004–2006) was a plan by two banks.", {}),
         ("Eve Falk", "Eve Falk (born 1970) is an American film, stage and television actress.",
          {BORN: "1970", NATIONALITY: "American"}),
+        ("Eve Falk", "Eve Falk (born 1984/1985) is a Danish poet.", {KIND: "poet"}),
+        ("Eve Falk", "Eve Falk (c. 1905 – 1980) was a Danish poet.", {KIND: "poet"}),
+        ("Eve Falk", "Eve Falk (born May 1970) is a Danish poet.",
+         {BORN: "May 1970", NATIONALITY: "Danish", KIND: "poet"}),
+        ("Eve Falk", "Eve Falk (born 1970) is a Swiss- French poet.", {BORN: "1970", KIND: "poet"}),
+        ("Eve Falk", "Eve Falk (born 1970) is a Northern Irish poet.", {BORN: "1970", KIND: "poet"}),
+        ("Eve Falk", "Eve Falk (born 1970) is a Scottish Nationalist politician.", {BORN: "1970", KIND: "politician"}),
+        ("Eve Falk", "Eve Falk (born 1970) is a Danish born poet.", {BORN: "1970", KIND: "poet"}),
+        ("Falk Brothers", "Falk Brothers (1901 – 1980) were a duo; the elder was a Danish poet.", {KIND: "poet"}),
+        ("Tarn Journal", "Tarn Journal (1901 – 1980) was a Danish newspaper.", {KIND: "newspaper"}),
+        ("Grey Tide", "Grey Tide is a 1962 film co-directed by Ann Orn.", {RELEASED: "1962"}),
+        ("Tom &amp; Jo", "Tom & Jo is a novel by Ann Orn.", {AUTHOR: "Ann Orn", KIND: "novel"}),
         ("Eve Falk", "She was born in 1970.", {}),
     ],
 )  # fmt: skip
@@ -119,7 +132,7 @@ def test_every_question_is_answered_by_its_paragraphs(corpus):
         if question.type == "compositional":
             assert question.answers == [hops[-1].answer]
             assert hops[0].answer in hops[1].question
-        elif question.answers[0] in ("yes", "no") and " the same " in question.question:
+        elif question.answers[0] in ("yes", "no") and year_of(hops[-1].answer) is None:
             assert (hops[-1].answer == hops[-2].answer) == (question.answers[0] == "yes")
 
 
@@ -140,7 +153,37 @@ def test_the_earlier_subject_is_the_answer_where_the_earlier_is_asked_for(corpus
         latest = any(word in question.question for word in late)
         assert answer == names[0 if first != latest else 1]
         checked[question.question.index(answer) == min(question.question.index(name) for name in names)] += 1
-    assert min(checked.values()) > 0.3 * checked.total()  # neither place is a prior
+    assert all(checked[first] > 0.3 * checked.total() for first in (True, False))  # neither place is a prior
+
+
+@pytest.mark.parametrize("asked", ["nationality", "country", "directors"])
+def test_yes_and_no_are_equally_frequent(corpus, asked):
+    answers = Counter(
+        question.answers[0]
+        for seed in range(4)
+        for question in Composer(list(corpus.values()), seed=seed).questions(300)
+        if asked in question.question and question.answers[0] in ("yes", "no")
+    )
+    assert all(answers[verdict] > 0.35 * answers.total() for verdict in ("yes", "no"))
+
+
+def lives(*described: tuple[str, str]) -> list[PassageRecord]:
+    return [paragraph(name, f"{name} (born {1900 + n}) is {text}.") for n, (name, text) in enumerate(described)]
+
+
+def test_what_need_not_differ_is_not_called_different():
+    made = lives(("Ann Orn", "a British poet"), ("Bo Velt", "a Scottish singer"), ("Cy Dahl", "a Welsh film director"))
+    questions = list(Composer(made, seed=0).questions(50))
+    assert questions
+    assert "no" not in {question.answers[0] for question in questions if "before" not in question.question
+                        and "older" not in question.question}  # fmt: skip
+
+
+def test_a_maker_of_another_trade_is_another_person():
+    work = paragraph("Grey Tide", "Grey Tide is a 1962 Italian film directed by Ann Orn.")
+    for trade, reached in (("a Danish film director", True), ("a Danish footballer", False)):
+        asked = Composer([work, *lives(("Ann Orn", trade))], seed=0).questions(50)
+        assert any(question.type == "compositional" for question in asked) == reached
 
 
 def test_a_paragraph_is_used_a_few_times_at_most(corpus):
@@ -167,5 +210,6 @@ def test_reasons_of_comparisons_are_what_is_compared(corpus):
             assert question.answers[0] in reasons
 
 
-def test_every_property_has_a_question():
-    assert all("{}" in text for text in ASKED.values())
+def test_every_property_has_a_question(corpus):
+    found = {name for one in all_stated(list(corpus.values())) for name in one.values}
+    assert found <= ASKED.keys()

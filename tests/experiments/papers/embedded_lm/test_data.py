@@ -9,7 +9,7 @@ import ujson
 
 from corpora.datasets.heldback import HELD_BACK
 from corpora.passages import PassageRecord, read_passages
-from corpora.questions import Question, read_questions
+from corpora.questions import Question, SubQuestion, read_questions
 from experiments.papers.embedded_lm import data, plan, sources
 from experiments.papers.embedded_lm.data import limit_world
 from experiments.papers.embedded_lm.plan import EVIDENCE_FIRST, PLAN
@@ -165,6 +165,23 @@ def test_both_replies_of_reading_have_the_same_questions_and_passages(monkeypatc
         assert list(json.loads(alone.completion)) == ["answer"]
         assert list(json.loads(after.completion)) == ["reasoning", "answer"]
         assert json.loads(alone.completion)["answer"] == json.loads(after.completion)["answer"]
+
+
+def test_of_composed_questions_the_whole_ones_alone_are_read(monkeypatch):
+    monkeypatch.setattr(data, "open_reranker", lambda retrieve, name: retrieve)
+    steps = [SubQuestion(question=ASKED[n].question, answer=ASKED[n].answers[0], gold_ids=ASKED[n].gold_ids)
+             for n in (0, 1)]  # fmt: skip
+    whole = Question(id="w", question="Which is older, Tarn or Brook?", answers=["Tarn"], gold_ids=["tarn", "brook"],
+                     sub_questions=steps, type="comparison")  # fmt: skip
+    passages = [Passage(id=one.id, title=one.title, text=one.text) for one in CORPUS.values()]
+    asked = {}
+    for name in ("2wikimultihopqa", "2wikimultihopqa-composed"):
+        prepared = Prepared(SOURCES[name], [whole], CORPUS, ListRetriever(passages), {})
+        examples = data.examples_of(prepared, 0, data.variation_of(len), ["multihop"])[0]
+        reading = [one.messages[-1].content for one in examples if one.predictor == "reading.predict"]
+        asked[name] = {text.partition("[[ ## question ## ]]")[2].strip().splitlines()[0] for text in reading}
+    assert asked["2wikimultihopqa"] == {whole.question, *(step.question for step in steps)}
+    assert asked["2wikimultihopqa-composed"] == {whole.question}
 
 
 def _example(number: int, **changed: str) -> Example:

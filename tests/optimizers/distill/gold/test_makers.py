@@ -236,7 +236,7 @@ def test_what_is_compared_is_stated_before_the_answer():
 
 def test_brackets_of_a_sentence_stay_where_they_have_the_answer():
     sentence = "Ann Orn (née Velt) (born 1950) is a painter."
-    assert reading._without_brackets(sentence, "1950") == "Ann Orn (born 1950) is a painter."
+    assert reading._without_brackets(sentence, ["1950"]) == "Ann Orn (born 1950) is a painter."
 
 
 def test_hops_are_read_with_their_sentences():
