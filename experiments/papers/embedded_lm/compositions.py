@@ -181,15 +181,15 @@ class Composer:
         """Yield at most so many questions, each once, of all kinds in turn; fewer where the facts run out."""
         seen = set[str]()
         kinds: list[tuple[Draw, int]] = [
-            (lambda: self._ordered(BORN), 5),
-            (lambda: self._ordered(DIED), 3),
+            (lambda: self._ordered(BORN), 4),
+            (lambda: self._ordered(DIED), 2),
             (lambda: self._ordered(RELEASED), 3),
-            (lambda: self._same(NATIONALITY), 4),
-            (lambda: self._same(COUNTRY), 3),
+            (lambda: self._same(NATIONALITY), 3),
+            (lambda: self._same(COUNTRY), 2),
             (lambda: self._same(KIND), 2),
-            (self._by_way, 4),
-            (self._directors, 3),
-            (self._same_directors, 2),
+            (self._by_way, 6),
+            (self._directors, 8),
+            (self._same_directors, 4),
         ]
         draws = [draw for draw, share in kinds for _ in range(share)]
         while True:

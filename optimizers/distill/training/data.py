@@ -5,6 +5,7 @@ and its group's prefix, and nothing else; its positions go on from the prefix. S
 of its examples computed one by one.
 """
 
+import functools
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,30 +46,40 @@ def encode(examples: Sequence[Example], tokenizer: Any) -> list[EncodedExample]:
         UserError: The chat template refuses a prompt.
     """
     groups: dict[str, int] = {}
-    encoded = []
+    numbers, prompts, ends = [], [], []
     for example in examples:
         messages = [message.model_dump() for message in example.messages]
         try:
-            prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+            prompts.append(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+            ends.append(end_token(tokenizer, messages))
         except Exception as error:  # templates raise errors of their own
             raise UserError(f"The chat template refuses an example of {example.skill!r}: {one_line(error)}.") from error
         first = messages[0]
-        group = groups.setdefault(first["content"] if first["role"] == "system" else "", len(groups))
-        reply = [*_tokens(tokenizer, example.completion), end_token(tokenizer, messages)]
-        encoded.append(EncodedExample(tuple(_tokens(tokenizer, prompt)), tuple(reply), group, example.skill))
-    return encoded
+        numbers.append(groups.setdefault(first["content"] if first["role"] == "system" else "", len(groups)))
+    replies = _tokens(tokenizer, [example.completion for example in examples])
+    return [
+        EncodedExample(tuple(prompt), (*reply, end), number, example.skill)
+        for example, prompt, reply, end, number in zip(
+            examples, _tokens(tokenizer, prompts), replies, ends, numbers, strict=True
+        )
+    ]
 
 
-def _tokens(tokenizer: Any, text: str) -> list[int]:
-    return tokenizer(text, add_special_tokens=False)["input_ids"]
+def _tokens(tokenizer: Any, texts: list[str]) -> list[list[int]]:
+    return tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
 
 
 def end_token(tokenizer: Any, messages: list[dict[str, str]]) -> int:
     """Return the token that ends the assistant's turn: what the chat template writes after a reply."""
     mark = "verihop-reply"
     text = tokenizer.apply_chat_template([*messages[-1:], {"role": "assistant", "content": mark}], tokenize=False)
-    tail = _tokens(tokenizer, text.rpartition(mark)[2].strip())
-    return int(tail[0] if tail else tokenizer.eos_token_id)
+    return _end(tokenizer, text.rpartition(mark)[2].strip())
+
+
+@functools.lru_cache(maxsize=64)  # one tail for all examples
+def _end(tokenizer: Any, tail: str) -> int:
+    (tokens,) = _tokens(tokenizer, [tail])
+    return int(tokens[0] if tokens else tokenizer.eos_token_id)
 
 
 EXAMPLES = "examples.jsonl"

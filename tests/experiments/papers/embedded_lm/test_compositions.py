@@ -198,16 +198,17 @@ def test_reasons_of_comparisons_are_what_is_compared(corpus):
         annotation = annotate(question, corpus)
         assert annotation is not None
         reasons = reasons_of(annotation)
-        if question.type == "bridge_comparison":
-            films = [corpus[hop.gold_ids[0]].title for hop in question.sub_questions[:2]]
-            people, found = [[hop.answer for hop in question.sub_questions[start:][:2]] for start in (0, 2)]
-            said = "; ".join(f"{film}, {who}: {what}" for film, who, what in zip(films, people, found, strict=True))
-            assert reasons == f"{said}."
-        elif question.type == "comparison":
-            assert reasons.endswith(f": {question.sub_questions[1].answer}.")
-            assert " is " not in reasons
-        else:
+        hops = question.sub_questions
+        years = [year_of(hop.answer) for hop in hops[-2:]]
+        if question.type == "compositional":
             assert question.answers[0] in reasons
+            continue
+        names = [corpus[hop.gold_ids[0]].title for hop in hops[:2]]
+        if question.type == "bridge_comparison":
+            names = [f"{name}, {hop.answer}" for name, hop in zip(names, hops, strict=False)]
+        said = "; ".join(f"{name}: {hop.answer}" for name, hop in zip(names, hops[-2:], strict=True))
+        order = "" if years[0] is None else f" {years[0]} is {'before' if years[0] < years[1] else 'after'} {years[1]}."
+        assert reasons == f"{said}.{order}"
 
 
 def test_every_property_has_a_question(corpus):

@@ -97,8 +97,8 @@ def test_artifacts_are_tried_whole_right_after_the_program_as_it_is(tune, tmp_pa
     freeze(other, tmp_path / "compiled")
     found = tune(candidates=Candidates(artifacts=(tmp_path / "compiled",)), trials=2)
     assert [trial.setting for trial in found.findings.trials] == [
-        {"k": 3, "instruction.reading": PRESENT},
-        {"k": 9, "instruction.reading": "compiled"},
+        {"k": 3, "reader": "direct", "instruction.reading": PRESENT},
+        {"k": 9, "reader": "direct", "instruction.reading": "compiled"},
     ]
     assert found.findings.best.score() == 1.0
 

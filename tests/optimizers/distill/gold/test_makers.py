@@ -234,6 +234,21 @@ def test_what_is_compared_is_stated_before_the_answer():
     assert call.outputs["reasoning"] == "It flows into Lake Marn after forty miles. It lies in the country of Veld."
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (["3 May 1950", "875"], " 1950 is after 875."),
+        (["1640", "May 1701"], " 1640 is before 1701."),
+        (["1640", "3 May 1640"], ""),
+        (["1640 to 1650", "1701"], ""),
+        (["Danish", "Polish"], ""),
+        ([], ""),
+    ],
+)
+def test_the_order_of_two_years_is_stated(values, said):
+    assert reading._order(values) == said
+
+
 def test_brackets_of_a_sentence_stay_where_they_have_the_answer():
     sentence = "Ann Orn (née Velt) (born 1950) is a painter."
     assert reading._without_brackets(sentence, ["1950"]) == "Ann Orn (born 1950) is a painter."
