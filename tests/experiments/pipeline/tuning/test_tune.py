@@ -25,7 +25,7 @@ def test_the_best_setting_is_frozen_and_the_folder_holds_all_trials_and_plots(tu
     found = tune(trials=10)
     best = found.findings.best
     assert best.setting["k"] >= 7
-    assert found.findings.baseline.setting == {"k": 3}
+    assert found.findings.baseline.setting == {"k": 3, "reader": "direct"}
     assert found.findings.surely_better
     assert "is better than the program as it was, on held-out questions" in found.findings.verdict
     program = load(tmp_path / "s" / "artifact", ListRetriever(passages))
@@ -39,7 +39,7 @@ def test_the_best_setting_is_frozen_and_the_folder_holds_all_trials_and_plots(tu
     assert artifact.optimizer["budget"] is None
     record = json.loads((tmp_path / "s" / "study.json").read_text())
     assert record["trials"][0]["baseline"]
-    assert record["trials"][0]["setting"] == {"k": 3}
+    assert record["trials"][0]["setting"] == {"k": 3, "reader": "direct"}
     assert sorted(record["questions"]) == sorted(f"q{n}" for n in range(24))
     assert sum(record["counts"].values()) == len(record["trials"]) == 10
     assert record["spent"]["calls"] > 0
