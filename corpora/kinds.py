@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from signatures.text import CJK, normalize_answer
+from signatures.text_words import without_brackets
 
 COMPOSED, COMPARISON = "composed", "comparison"
 KINDS = (COMPOSED, COMPARISON)
@@ -27,7 +28,6 @@ _NUMBER_WORDS = frozenset(
 _BETWEEN = frozenset("from to and until between of about around over in on since circa c".split())
 _DIGITS = re.compile(r"\d[\d.,:/%–-]*(st|nd|rd|th|s|bc|ad)?")
 HAN = re.compile(rf"[{CJK}]")
-_BRACKETS = re.compile(r"\s*\([^()]*\)$")
 _GAP, _JOINING = 6, frozenset("and or than with both vs versus".split())
 _TWO = re.compile(r",? (?:or|and) ", re.IGNORECASE)
 
@@ -54,7 +54,7 @@ def estimated_kind(question: str, answers: Sequence[str], gold_titles: Iterable[
         return COMPARISON
     text, places = f" {normalize_answer(question)} ", []
     for title in set(gold_titles):
-        name = normalize_answer(_BRACKETS.sub("", title))
+        name = normalize_answer(without_brackets(title))
         if name and (start := text.find(f" {name} ")) >= 0:
             places.append((start, start + len(name) + 1))
     places.sort()

@@ -55,6 +55,14 @@ def same_words(text: str) -> str:
     return " ".join(text_words(text))
 
 
+_BRACKETS = re.compile(r"\s*\([^()]*\)$")
+
+
+def without_brackets(title: str) -> str:
+    """Return a title without brackets at its end, which tell it from others of the name: "Get Low (song)"."""
+    return _BRACKETS.sub("", title)
+
+
 def contains_words(text: str, part: str) -> bool:
     """Return whether the words of `part` stand in `text` one after the other; False if `part` has none."""
     wanted = same_words(part)

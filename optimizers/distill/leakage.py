@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from optimizers.distill.examples import Example
 from signatures.common.errors import UserError
 from signatures.text import split_sentences
-from signatures.text_words import same_words
+from signatures.text_words import same_words, without_brackets
 from signatures.types import Passage, Retriever
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Evaluation:
 
     def needs_article(self, title: str) -> bool:
         """Return whether a title is that of a gold passage, whatever stands in brackets behind either."""
-        return bool(self.gold_titles) and _article(title) in self.gold_titles
+        return _article(title) in self.gold_titles
 
     def needs(self, text: str) -> bool:
         """Return whether a text is a gold text, a part of one, or has one as a part, as a sentence and its passage.
@@ -125,11 +125,8 @@ class Evaluation:
 NOTHING = Evaluation(frozenset(), frozenset())
 
 
-_BRACKETS = re.compile(r"\s*\([^()]*\)$")
-
-
 def _article(title: str) -> str:
-    return same_words(_BRACKETS.sub("", title))
+    return same_words(without_brackets(title))
 
 
 def _runs(key: str) -> list[str]:
@@ -168,11 +165,10 @@ def leak_of(question: "Question", evaluation: Evaluation, passages: Mapping[str,
     gold = gold_of(question)
     if evaluation.gold_ids.intersection(gold):
         return SAME_GOLD
-    if passages and any(evaluation.needs(passages[name].text) for name in gold if name in passages):
+    found = [passages[name] for name in gold if name in passages] if passages else []
+    if any(evaluation.needs(passage.text) for passage in found):
         return SAME_GOLD
-    if passages and any(evaluation.needs_article(passages[name].title) for name in gold if name in passages):
-        return SAME_ARTICLE
-    return None
+    return SAME_ARTICLE if any(evaluation.needs_article(passage.title) for passage in found) else None
 
 
 def without_leaks(
@@ -286,7 +282,7 @@ def _shows_any(example: Example, evaluation: Evaluation) -> bool:
         return False
     prompts = [message.content for message in example.messages if message.role != "system"]
     shown = [line for prompt in prompts for line in prompt.splitlines()]
-    if any(evaluation.needs_article(title) for line in shown for title in _titles(line)):
+    if any(_needs_title(evaluation, line) for line in shown):
         return True
     lines = [_NUMBER.sub("", line) for line in shown]
     touched = [line for line in lines if _touched(evaluation, line)]
@@ -295,11 +291,12 @@ def _shows_any(example: Example, evaluation: Evaluation) -> bool:
     )
 
 
-def _titles(line: str) -> Iterator[str]:
-    """Yield what may be the title of a numbered passage: what stands before a colon, of several before each."""
-    if found := _NUMBER.match(line):
-        parts = line[found.end() :].split(": ")
-        yield from (": ".join(parts[:end]) for end in range(1, min(len(parts), _COLONS + 1)))
+@functools.lru_cache(maxsize=1 << 17)
+def _needs_title(evaluation: Evaluation, line: str) -> bool:
+    """Return whether a line may be a numbered passage of a gold title: what stands before one of its first colons."""
+    found = _NUMBER.match(line)
+    parts = line[found.end() :].split(": ") if found else []
+    return any(evaluation.needs_article(": ".join(parts[:end])) for end in range(1, min(len(parts), _COLONS + 1)))
 
 
 @functools.lru_cache(maxsize=1 << 17)  # many prompts show the same passages

@@ -4,7 +4,6 @@ Ho et al., "Constructing A Multi-hop QA Dataset for Comprehensive Evaluation of 
 https://github.com/Alab-NII/2wikimultihop
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,8 +17,7 @@ from corpora.datasets.schema import Item, Schema, TitledGold, extras, unique
 from corpora.jsonl import bad_line, read_objects
 from corpora.passages import PassageRecord
 from corpora.questions import Question, SubQuestion
-
-_BRACKETS = re.compile(r"\s*\([^()]*\)$")
+from signatures.text_words import without_brackets
 
 Triple = tuple[str, str, str]
 
@@ -103,11 +101,11 @@ def _best(question: str, answer: str, triples: Sequence[Triple], expected: int) 
 
 def _passages_about(subject: str | None, question: str, gold: Sequence[PassageRecord]) -> list[str]:
     """Return the gold passages with the subject as title, else the one whose title is in the sub-question."""
-    for key in (lambda text: text.lower(), lambda text: _BRACKETS.sub("", text).lower()):
+    for key in (lambda text: text.lower(), lambda text: without_brackets(text).lower()):
         ids = [passage.id for passage in gold if subject is not None and key(passage.title) == key(subject)]
         if ids:
             return ids
-    named = [p for p in gold if _BRACKETS.sub("", p.title).lower() in question.lower() and p.title]
+    named = [p for p in gold if without_brackets(p.title).lower() in question.lower() and p.title]
     return [max(named, key=lambda passage: len(passage.title)).id] if named else []
 
 

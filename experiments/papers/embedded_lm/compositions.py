@@ -166,11 +166,11 @@ class Composer:
 
     def __init__(self, passages: Sequence[PassageRecord], seed: int):
         self._rng = random.Random(seed)
-        self._all = all_stated(passages)
-        self._by_name = {each.name.casefold(): each for each in self._all}
+        stated = all_stated(passages)
+        self._by_name = {each.name.casefold(): each for each in stated}
         self._with: dict[str, list[Stated]] = defaultdict(list)
         self._valued: dict[tuple[str, str], list[Stated]] = defaultdict(list)
-        for each in self._all:
+        for each in stated:
             for name, value in each.values.items():
                 self._with[name].append(each)
                 self._valued[name, value].append(each)

@@ -22,6 +22,7 @@ from corpora.passages import PassageRecord
 from corpora.questions import Question, SubQuestion
 from experiments.papers.embedded_lm.compositions import Composer
 from experiments.papers.embedded_lm.derivations import steps_of
+from experiments.papers.embedded_lm.stated_facts import MONTHS
 from optimizers.distill.gold.catalog import CLAIM
 from signatures.common.files import atomic_write
 from signatures.text_words import contains_words, count_words, same_words, text_words
@@ -186,9 +187,8 @@ def _with_wrong_answers(record: Mapping[str, Any], rows: Sequence[Mapping[str, A
 
 
 _SHORT = 4  # words
-_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _NUMBER = re.compile(
-    rf"(?:(?:{_MONTHS})(?: \d{{1,2}},?)? )?(?<![\w.,])(?>\d[\d,.]*\d|\d)(?!\w| (?:hundred|thousand|million|billion))"
+    rf"(?:(?:{MONTHS})(?: \d{{1,2}},?)? )?(?<![\w.,])(?>\d[\d,.]*\d|\d)(?!\w| (?:hundred|thousand|million|billion))"
 )
 _NAME = re.compile(r"(?:[A-Z][\w'.-]*|of the|of|the|and|de)(?: (?:[A-Z][\w'.-]*|of the|of|the|and|de))*")
 

@@ -184,7 +184,7 @@ PROGRAMS = tuple(dict.fromkeys(program for program, _ in PLAN))
 READINGS = ("answer", "evidence")
 EVIDENCE_FIRST: dict[tuple[str, str], tuple[str, str]] = {("rag", "reading"): ("multihop", "reading.predict")}
 
-# Sources of which whole questions alone are asked: their steps are those of others, and far easier.
+# Sources of which the readers are asked whole questions alone: their steps are far easier.
 WHOLE = ("2wikimultihopqa-composed", "hotpotqa-composed")
 
 ROUNDS = 3

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from corpora.passages import PassageRecord
 from signatures.text import split_sentences
+from signatures.text_words import without_brackets
 
 BORN, DIED, RELEASED = "born", "died", "released"  # answered by a date or a year
 NATIONALITY, COUNTRY, KIND = "nationality", "country", "kind"  # answered by a word that two subjects may share
@@ -32,7 +33,8 @@ class Stated:
     values: dict[str, str]
 
 
-_MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_MONTH = f"(?:{MONTHS})"
 _DATE = rf"(?:\d{{1,2}} {_MONTH} \d{{3,4}}|{_MONTH} \d{{1,2}}, \d{{3,4}}|{_MONTH} \d{{3,4}}|\d{{4}})"
 _UNSURE = re.compile(r"\bor\b|/|\bca?\.|\bcirca\b|\?|\babout\b")  # of a date
 _IN_BRACKETS = re.compile(r"\(([^()]*)\)")
@@ -81,7 +83,6 @@ _NOT_ONE_PERSON = re.compile(
 )
 _JOINED = re.compile(r"\s*([-–/])\s*")  # two nationalities in one
 _NO_NATION = frozenset(("born", "rules", "language"))  # words behind an adjective that is then no nationality
-_DISAMBIGUATION = re.compile(r"\s*\([^)]*\)$")
 _LONGEST = 50  # words of a sentence
 _SHORTEST_LIFE = 15  # years; what lasted less may be an event
 _YEAR = re.compile(r"\d{3,4}")
@@ -93,7 +94,7 @@ def stated_in(passage: PassageRecord) -> Stated | None:
 
     Dates are looked for in brackets, so that they are of the subject's own life.
     """
-    name = html.unescape(_DISAMBIGUATION.sub("", passage.title))
+    name = html.unescape(without_brackets(passage.title))
     sentences = list(passage.sentences or split_sentences(passage.text))
     first = sentences[0].strip() if sentences else ""
     if not name or not all(word in first.casefold() for word in _ends(name)) or len(first.split()) > _LONGEST:
