@@ -1,5 +1,7 @@
 """Signatures that two or more programs share."""
 
+from typing import Literal
+
 import dspy
 
 from signatures.types import Passage
@@ -21,6 +23,25 @@ class ReadAnswer(dspy.Signature):
     passages: list[Passage] = dspy.InputField()
     question: str = dspy.InputField()
     answer: str = dspy.OutputField(desc="a name, date, number or short phrase; yes or no for a yes/no question")
+
+
+class CompareTwo(dspy.Signature):
+    """The question compares two things. State both values that decide, as the passages have them, then answer.
+
+    A value is a date, number, place or kind. If it belongs to someone else, such as the director of a film, write that
+    name, a colon and the value.
+    """
+
+    passages: list[Passage] = dspy.InputField()
+    question: str = dspy.InputField()
+    first: str = dspy.OutputField(desc="the one that the question names first")
+    first_value: str = dspy.OutputField(desc="its value; empty if no passage states it")
+    second: str = dspy.OutputField(desc="the other one")
+    second_value: str = dspy.OutputField(desc="its value; empty if no passage states it")
+    wanted: Literal["lower", "higher", "same", "other"] = dspy.OutputField(
+        desc="which value is asked for: the lower (earlier, less) or higher (later, more); same: if they are equal"
+    )
+    answer: str = dspy.OutputField(desc="one of the two as the question names it; yes or no for a yes/no question")
 
 
 class CiteAnswer(dspy.Signature):

@@ -19,6 +19,13 @@ PLAN: dict[tuple[str, str], dict[str, int]] = {
         "2wikimultihopqa-composed": 1500,
         "hotpotqa-composed": 1000,
     },
+    ("rag", "comparing"): {
+        "hotpotqa-gold": 300,
+        "2wikimultihopqa": 600,
+        "world": 1200,
+        "2wikimultihopqa-composed": 3500,
+        "hotpotqa-composed": 2500,
+    },
     ("multihop", "reading.predict"): {
         "hotpotqa-train": 2100,
         "hotpotqa-gold": 1400,
@@ -189,7 +196,7 @@ WHOLE = ("2wikimultihopqa-composed", "hotpotqa-composed")
 
 ROUNDS = 3
 SIZES = (3, 3, 4, 5)  # whole passages in a prompt
-CUT_SHARE = 0.25  # of the reading and grounding examples: passages cut to six to ten sentences together
+CUT_SHARE = 0.4  # of the reading and grounding examples: passages cut to six to ten sentences together
 DEMO_SHARE = 0.36  # of the examples that are to carry demonstrations; some of them are too long for any
 REWORDED_SHARE = 0.5  # of the examples: the instruction in another wording
 LONGEST = 2048  # tokens of prompt and reply

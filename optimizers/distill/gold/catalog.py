@@ -29,7 +29,7 @@ _DECOMPOSED: dict[str, tuple[Maker, ...]] = {
 
 # `../README.md` lists the predictors that have no makers, and why.
 GOLD: dict[str, dict[str, tuple[Maker, ...]]] = {
-    "rag": {"reading": _READING},
+    "rag": {"reading": _READING, "comparing": (reading.compare,)},
     "genread": _DECOMPOSED,
     "grg": _DECOMPOSED,
     "rrr": {
@@ -107,10 +107,11 @@ GOLD: dict[str, dict[str, tuple[Maker, ...]]] = {
 
 CLAIM = "claim"  # type of a question that is a claim, answered by yes if its passage supports it
 _OF_CLAIMS: tuple[Maker, ...] = (retro_rag.judge_claim,)
-_CUT_SKILLS = ("reading", "reading_with_reasons", "abstention", "grounding")
+_CUT_SKILLS = ("reading", "reading_with_reasons", "comparison", "abstention", "grounding")
 
 # Knobs with which a program has predictors that its default lacks.
 _VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "rag": ({"compare": True},),
     "genground": ({"true_false": True}, {"ground": False}, {"early_stop": False}),
     "cov_rag": ({"chain": False},),
     "genread": ({"decompose": True},),

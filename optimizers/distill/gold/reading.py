@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from optimizers.distill.gold.annotation import Annotation, GoldHop
 from optimizers.distill.gold.calls import GoldCall, Material
+from programs.parts.reasoning.comparing import agree, compares_two, first_is_lower
 from signatures.refusals import REFUSAL
-from signatures.text_words import contains_words, same_words
+from signatures.text_words import contains_words, same_words, without_brackets
 from signatures.types import Hop, Passage
 
 
@@ -70,8 +72,8 @@ def reasons_of(gold: Annotation) -> str:
     """
     if gold.compares:
         compared = _compared(gold)
-        values = "; ".join(f"{name}: {value}" for name, value in compared)
-        order = _order([value for _, value in compared])
+        values = "; ".join(f"{', '.join(filter(None, [each.name, each.owner]))}: {each.value}" for each in compared)
+        order = _order([each.value for each in compared])
         return f"{values.rstrip('.')}.{order}" if values else " ".join(sentences_of(gold))
     answers = [gold.answer, *(hop.answer for hop in gold.hops)]
     return " ".join(_without_brackets(sentence, answers) for sentence in sentences_of(gold))
@@ -98,8 +100,16 @@ def _without_brackets(sentence: str, answers: Sequence[str]) -> str:
     )
 
 
-def _compared(gold: Annotation) -> list[tuple[str, str]]:
-    """Return what a comparison compares: what each value belongs to, and the value; nothing if it is of another form.
+class _Compared(NamedTuple):
+    """One side of a comparison: its title, whom the value belongs to if that is another, and the value."""
+
+    name: str
+    owner: str
+    value: str
+
+
+def _compared(gold: Annotation) -> list[_Compared]:
+    """Return both sides of a comparison; nothing if it is of another form.
 
     Of four hops, the first two name those about whom the others ask.
     """
@@ -109,11 +119,65 @@ def _compared(gold: Annotation) -> list[tuple[str, str]]:
         return []
     named = [hop.passage.title or f"the {place}" for hop, place in zip(pairs[0], ("first", "second"), strict=True)]
     if len(hops) == 2:
-        return [(name, hop.answer) for name, hop in zip(named, hops, strict=True)]
+        return [_Compared(name, "", hop.answer) for name, hop in zip(named, hops, strict=True)]
     steps = list(zip(*pairs, strict=True))
     if not all(contains_words(value.question, way.answer) for way, value in steps):
         return []
-    return [(f"{name}, {way.answer}", value.answer) for name, (way, value) in zip(named, steps, strict=True)]
+    return [_Compared(name, way.answer, value.answer) for name, (way, value) in zip(named, steps, strict=True)]
+
+
+def compare(gold: Annotation, material: Material) -> Iterator[GoldCall]:
+    """State both values of a comparison, in the order in which the question names what they are of, then answer."""
+    question = gold.question.question
+    sides = _as_named(gold) if gold.compares and compares_two(question) else []
+    if sides:
+        passages = material.contexts.mixed(question, gold.gold, material.size(), material.rng)
+        yield GoldCall("comparison", {"passages": passages, "question": question}, _comparison(gold, sides))
+
+
+def _as_named(gold: Annotation) -> list[_Compared]:
+    """Return both sides under the names that the question has for them, in its order; nothing if it lacks one.
+
+    If the answer is the one to whom a value belongs, these are compared.
+    """
+    sides = _compared(gold)
+    if any(same_words(gold.answer) == same_words(side.owner) for side in sides):
+        return [_Compared(side.owner, "", side.value) for side in sides]
+    question, found = gold.question.question, []
+    for side in sides:
+        names = (side.name, without_brackets(side.name))
+        start = next((at for name in names if (at := question.casefold().find(name.casefold())) >= 0), None)
+        if start is None:
+            return []
+        name = next(name for name in names if name.casefold() in question.casefold())
+        found.append((start, side._replace(name=question[start : start + len(name)])))
+    return [side for _, side in sorted(found)]
+
+
+def _comparison(gold: Annotation, sides: Sequence[_Compared]) -> dict[str, str]:
+    """Return the outputs: an answer that is one of the two as the question names it."""
+    first, second = sides
+    answer = next((each.name for each in sides if same_words(each.name) == same_words(gold.answer)), gold.answer)
+    return {
+        "first": first.name,
+        "first_value": f"{first.owner}: {first.value}" if first.owner else first.value,
+        "second": second.name,
+        "second_value": f"{second.owner}: {second.value}" if second.owner else second.value,
+        "wanted": _wanted(gold, sides),
+        "answer": answer,
+    }
+
+
+def _wanted(gold: Annotation, sides: Sequence[_Compared]) -> str:
+    """Return which of the values the question asks for, as its answer shows."""
+    first, second = (side.value for side in sides)
+    question, answer, lower = gold.question.question, same_words(gold.answer), first_is_lower(first, second)
+    if gold.asks_yes_no and any(contains_words(question, word) for word in ("same", "share")):
+        return "other" if lower is not None or agree(first, second) != (answer == "yes") else "same"
+    is_first = answer in ("yes", same_words(sides[0].name))
+    if lower is None or not (is_first or answer in ("no", same_words(sides[1].name))):
+        return "other"
+    return "lower" if lower == is_first else "higher"
 
 
 def _asked_of_any(hop: GoldHop) -> str:

@@ -1,5 +1,6 @@
 """RAG reads at once, or states the facts first."""
 
+import dspy
 import pytest
 
 from programs.multi_step.ircot import IRCoT
@@ -33,3 +34,44 @@ def test_one_prompt_for_all_readers_that_reason():
 def test_an_unknown_reader_is_refused():
     with pytest.raises(UserError, match="reader"):
         RAG(reader="slow")
+
+
+def stating(lower="lower", answer="Tarn"):
+    return {
+        "first": "Tarn",
+        "first_value": "1640",
+        "second": "Brook",
+        "second_value": "May 1702",
+        "wanted": lower,
+        "answer": answer,
+    }
+
+
+def test_of_two_things_that_are_compared_both_values_are_stated_and_decide(scripted):
+    engine = scripted(lambda system, user: stating("higher") if "first_value" in system else {"answer": "Orn"})
+    program = RAG(compare=True)
+    assert program(question="Which was built later, Tarn or Brook?", passages=PASSAGES).answer == "Brook"
+    assert program(question="Where is Tarn?", passages=PASSAGES).answer == "Orn"
+    assert program.max_calls() >= max(1, len(engine.requests) - 1)
+
+
+def test_a_comparison_that_cannot_be_read_is_read_as_any_other_question(scripted):
+    scripted(lambda system, user: "so be it" if "first_value" in system else {"answer": "Brook"})
+    made = RAG(compare=True)(question="Which was built later, Tarn or Brook?", passages=PASSAGES)
+    assert (made.answer, made.stop_reason) == ("Brook", "done")
+
+
+def test_without_passages_nothing_is_compared(scripted):
+    scripted(lambda system, user: {"answer": "Tarn"} if "first_value" not in system else stating())
+    assert RAG(compare=True)(question="Was Tarn or Brook built later?", passages=[]).answer == "Tarn"
+
+
+def test_a_reply_that_its_values_overrule_is_no_demonstration(scripted):
+    scripted(lambda system, user: stating("higher"))
+    with dspy.context(trace=[]):
+        RAG(compare=True)(question="Which was built later, Tarn or Brook?", passages=PASSAGES)
+        assert not dspy.settings.trace
+    scripted(lambda system, user: stating("higher", "Brook"))
+    with dspy.context(trace=[]):
+        RAG(compare=True)(question="Which was built later, Tarn or Brook?", passages=PASSAGES)
+        assert len(dspy.settings.trace) == 1

@@ -47,10 +47,20 @@ YES_NO = Question(
         SubQuestion(question="When does the market of Brook open?", answer="at noon", gold_ids=["brook"]),
     ],
 )
+COMPARED = Question(
+    id="q5",
+    question="Which was built earlier, Tarn or Brook?",
+    answers=["Tarn"],
+    gold_ids=["brook", "tarn"],
+    sub_questions=[
+        SubQuestion(question="When was Brook built?", answer="3 May 1702", gold_ids=["brook"]),
+        SubQuestion(question="When was Tarn built?", answer="1640", gold_ids=["tarn"]),
+    ],
+)
 WRONG = WrongAnswers(
     [("When was it built?", "1702"), ("Into which lake?", "Lake Orn"), ("In which country?", "Hovia"), ("Who?", "Ann")]
 )
-QUESTIONS = (TWO_HOPS, ONE_HOP, NO_STEPS, YES_NO)
+QUESTIONS = (TWO_HOPS, ONE_HOP, NO_STEPS, YES_NO, COMPARED)
 
 
 class ByOverlap:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from optimizers.distill.gold import reading
 from optimizers.distill.gold.catalog import GOLD
 from programs.catalog import PROGRAMS, build
@@ -80,3 +82,40 @@ def test_the_readme_names_every_program_and_predictor_without_gold_replies():
             assert f"`{program}`" in listed
         for name in names - made if made else ():
             assert f"`{name}`" in listed, (program, name)
+
+
+def compared(question="Which was built earlier, Tarn or Brook?", answer="Tarn", values=("3 May 1702", "1640")):
+    steps = [
+        step.model_copy(update={"answer": value})
+        for step, value in zip(toy.COMPARED.sub_questions, values, strict=True)
+    ]
+    asked = {"question": question, "answers": [answer], "sub_questions": steps}
+    return [call.outputs for call in calls(reading.compare, toy.COMPARED.model_copy(update=asked))]
+
+
+def test_a_comparison_states_both_values_in_the_order_of_the_question():
+    (outputs,) = compared()
+    assert list(outputs.values()) == ["Tarn", "1640", "Brook", "3 May 1702", "lower", "Tarn"]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "values", "wanted"),
+    [
+        ("Which was built later, Tarn or Brook?", "Brook", ("1702", "1640"), "higher"),
+        ("Was Tarn built before Brook?", "yes", ("1702", "1640"), "lower"),
+        ("Was Brook built before Tarn?", "no", ("1702", "1640"), "lower"),
+        ("Are Tarn and Brook in the same country?", "yes", ("Veld", "Veld"), "same"),
+        ("Do Tarn and Brook share a country?", "no", ("Hovia", "Veld"), "same"),
+        ("Are Tarn and Brook in the same country?", "yes", ("the US", "America"), "other"),  # not equal in writing
+        ("Are both Tarn and Brook villages?", "yes", ("village", "village"), "other"),
+        ("Which is a town, Tarn or Brook?", "Brook", ("town", "village"), "other"),
+    ],
+)
+def test_which_value_a_comparison_wants_is_told_by_its_answer(question, answer, values, wanted):
+    (outputs,) = compared(question, answer, values)
+    assert (outputs["wanted"], outputs["answer"]) == (wanted, answer)
+
+
+def test_what_names_neither_side_or_compares_nothing_is_no_comparison():
+    assert not compared("Which of the two was built first or last?")
+    assert not compared("In which country are Tarn and Brook?", "Veld")
