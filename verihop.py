@@ -3,7 +3,7 @@
     import verihop
 
     program = verihop.load("artifacts/genground")  # with the index and the LM that it was compiled with
-    print(program("Where was the chief engineer of the Corrant Coast Line born?").answer)
+    print(program("Where was the chief engineer of the Corrant Coast Line born?").answer)  # a `verihop.Answer`
 
 The command line does the same with the same names and defaults, so that runs and artifacts of both can be compared. To
 import this module takes milliseconds; what a function needs is imported when it is called. Everything else is in the
@@ -29,16 +29,27 @@ if TYPE_CHECKING:
     from programs.artifact import Artifact
     from programs.inference import Answerer
     from programs.lms.connect import Connection
+    from programs.parts.prediction import Answer
     from signatures.types import Retriever
 
     AnyIndex = Retriever | Path | str
     AnyLM = Connection | str
     Questions = Sequence[Question | Mapping[str, Any]] | Path | str
 
-__all__ = ["compile", "connect", "evaluate", "freeze", "load", "open_index", "report", "tune"]
+if not __spec__ or __spec__.submodule_search_locations is None:  # in a checkout, not in a wheel
+    from signatures.common.checkout import name_as_in_wheel
+
+    __path__: list[str] = []
+    name_as_in_wheel("verihop")
+
+__all__ = ["Answer", "compile", "connect", "evaluate", "freeze", "load", "open_index", "report", "tune"]
 
 
-def __getattr__(name: str) -> str:
+def __getattr__(name: str) -> Any:
+    if name == "Answer":
+        from programs.parts.prediction import Answer
+
+        return Answer
     if name == "__version__":
         from importlib.metadata import version
 
@@ -304,3 +315,9 @@ def freeze(program: Answerer, out: Path | str, *, overwrite: bool = False) -> Ar
     from signatures.common.files import expanded
 
     return freeze_opened(with_origin(program), expanded(out), overwrite=overwrite)
+
+
+if __name__ == "__main__":
+    from experiments.cli.main import main
+
+    main()

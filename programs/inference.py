@@ -23,7 +23,7 @@ import dspy
 from programs.lms.calls.budget import BudgetExceeded
 from programs.lms.calls.control import Control, controlled, current_control, under
 from programs.parts.meter import Meter, beside, counts_so_far, metered, metered_beside, record_parallel
-from programs.parts.prediction import Listener, completed, hops_heard_by
+from programs.parts.prediction import Answer, Listener, completed, hops_heard_by
 from programs.parts.threads import Threads, caught, run_all
 from signatures.common.costs import Costs
 from signatures.common.errors import UserError, one_line
@@ -98,7 +98,7 @@ class Stream:
         self._begin = begin
         self.costs: list[Costs] = []
 
-    def __iter__(self) -> Iterator[Hop | dspy.Prediction]:
+    def __iter__(self) -> Iterator[Hop | Answer]:
         """Yield the hops, then the prediction."""
         told: queue.Queue[Hop | None] = queue.Queue()  # not SimpleQueue: see `programs.lms.embedded.Worker`
         work = self._begin(self._costing(told.put))
@@ -110,7 +110,7 @@ class Stream:
         finally:
             work.end()
 
-    async def __aiter__(self) -> AsyncIterator[Hop | dspy.Prediction]:
+    async def __aiter__(self) -> AsyncIterator[Hop | Answer]:
         """Yield the hops, then the prediction, without blocking the event loop."""
         told: asyncio.Queue[Hop | None] = asyncio.Queue()
         loop = asyncio.get_running_loop()
@@ -166,7 +166,7 @@ class Answered:
     """
 
     question: str
-    prediction: Any = None
+    prediction: Answer | None = None
     error: str | None = None
     cause: BaseException | None = field(default=None, repr=False)
     costs: dict[str, float] = field(default_factory=dict)
@@ -227,7 +227,7 @@ class Answerer:
 
         warm(self.program, self.connection)
 
-    def __call__(self, question: str, passages: Sequence[Passage] | None = None) -> dspy.Prediction:
+    def __call__(self, question: str, passages: Sequence[Passage] | None = None) -> Answer:
         """Return the prediction; fixed `passages` replace the first retrieval.
 
         Raises:
@@ -237,7 +237,7 @@ class Answerer:
         with controlled():  # threads of the program that are left behind by an error send no further call
             return self._answer(question, passages)
 
-    async def acall(self, question: str, passages: Sequence[Passage] | None = None) -> dspy.Prediction:
+    async def acall(self, question: str, passages: Sequence[Passage] | None = None) -> Answer:
         """Do as a call does, without blocking the event loop.
 
         A program that is async itself (`aforward`) is awaited; any other runs in a thread. When the task is cancelled,
@@ -292,7 +292,7 @@ class Answerer:
     def stream(self, question: str, passages: Sequence[Passage] | None = None) -> "Stream":
         """Return an iterator, for `for` and for `async for`, over the hops as they settle and then the prediction.
 
-        Hops are `signatures.types.Hop`; the last item is the `dspy.Prediction`, or its error is raised. A program
+        Hops are `signatures.types.Hop`; the last item is the `Answer`, or its error is raised. A program
         without hops gives the prediction alone. Leaving the loop stops the program.
         """
         return Stream(partial(self._begin, question, passages))

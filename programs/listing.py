@@ -78,10 +78,9 @@ def describe(cls: "type[dspy.Module]") -> dict[str, Any]:
 
 def _family(module: str) -> str:
     """Return the folder of a strategy as words, as in "multi step"."""
-    package, *folders = module.split(".")
-    if package != "programs":
+    if not module.startswith(f"{__package__}."):
         return _OWN
-    return " ".join(folders[:-1]).replace("_", " ") or _PAPERS
+    return " ".join(module.removeprefix(f"{__package__}.").split(".")[:-1]).replace("_", " ") or _PAPERS
 
 
 def _year(about: str) -> int | None:

@@ -93,7 +93,9 @@ class OwnRetriever:
 
     def _ranking(self, found: Any, k: int) -> list[Passage]:
         if not isinstance(found, Sequence) or not all(isinstance(each, Passage) for each in found):
-            raise self._error(f"it returned {one_line(repr(found), 60)}: return a list of signatures.types.Passage")
+            raise self._error(
+                f"it returned {one_line(repr(found), 60)}: return a list of verihop.signatures.types.Passage"
+            )
         return list(found[:k])
 
     def _error(self, what: str) -> UserError:

@@ -18,6 +18,7 @@ from programs.cascade import Cascade
 from programs.catalog import name_of
 from programs.ensemble import Ensemble
 from programs.nearest_demos import NearestDemos, PoolQuestion
+from signatures.common.checkout import as_in_checkout
 from signatures.common.errors import UserError, first_problem
 from signatures.common.files import utf8
 from signatures.types import Similarity
@@ -72,7 +73,7 @@ def signature_fields(program: dspy.Module) -> dict[str, list[FieldRecord]]:
             FieldRecord(
                 name=field_name,
                 role=str(field.json_schema_extra["__dspy_field_type"]),
-                type=str(field.annotation),
+                type=as_in_checkout(str(field.annotation)),
                 desc=str(field.json_schema_extra.get("desc", "")),
             )
             for field_name, field in predictor.signature.fields.items()

@@ -26,6 +26,7 @@ from programs.lms.requests import turns
 from programs.lms.weights import choice
 from programs.lms.weights.choice import Weights, weights
 from programs.parts.threads import daemon, result_of, wait_for
+from signatures.common.checkout import source_text
 from signatures.common.files import sha256_text
 from signatures.common.versions import installed_versions
 
@@ -178,7 +179,7 @@ def rules() -> str:
 
     They are part of the name in cache keys, so that a changed cap or runtime does not return old replies.
     """
-    text = Path(__file__).read_text(encoding="utf-8")
+    text = source_text(__file__)
     return sha256_text(f"{text}\n{choice.CONTEXT_SIZE}\n{installed_versions(['openvino-genai'])}")[:8]
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, TokenLogprob, TopLogprob, Usage
 
 from programs.lms.requests import turns
+from signatures.common.checkout import source_text
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import expanded, sha256_file, sha256_text
 from signatures.common.versions import installed_versions
@@ -46,7 +47,7 @@ _COMPUTED = re.compile(r"(?:.*\.)?(?:token_embd|output|\w+_norm|attn_\w+|ffn_(?:
 @functools.cache
 def rules() -> str:
     """Return eight hexadecimal digits that change with this file and with the runtime's version."""
-    text = Path(__file__).read_text(encoding="utf-8")
+    text = source_text(__file__)
     return sha256_text(f"{text}\n{installed_versions(['xllamacpp'])}")[:8]
 
 

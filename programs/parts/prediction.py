@@ -53,31 +53,52 @@ def settled(hop: Hop) -> Hop:
     return hop
 
 
+class Answer(dspy.Prediction):
+    """The prediction with the fields that all programs share, with their types.
+
+    Attributes:
+        answer: The short answer, which exact match scores; empty if there is none.
+        response: The long form with `[n]` marks, of programs that write one, else the answer.
+        hops: The reasoning, oldest first.
+        passages: Passages read, in reading order.
+        citations: Ids of the passages the answer rests on.
+        abstained: Whether the program declined to answer.
+        stop_reason: Why the strategy stopped; None where an own program does not say.
+        details: Further records of the strategy, as JSON-serialisable values; its docstring names them.
+    """
+
+    answer: str
+    response: str
+    hops: list[Hop]
+    passages: list[Passage]
+    citations: list[str]
+    abstained: bool
+    stop_reason: str | None
+    details: dict[str, Any]
+
+
 def make_prediction(
     answer: str,
     *,
-    stop_reason: str = DONE,
+    stop_reason: str | None = DONE,
     hops: Sequence[Hop] = (),
     passages: Sequence[Passage] = (),
     citations: Sequence[str] = (),
     response: str | None = None,
     abstained: bool | None = None,
     details: Mapping[str, Any] | None = None,
-) -> dspy.Prediction:
-    """Return the prediction with the fields that all programs share.
+) -> Answer:
+    """Return the prediction with the fields that all programs share; repeats of passages and citations are dropped.
 
     Args:
-        answer: The short answer, which exact match scores; empty if there is none.
-        stop_reason: Why the strategy stopped, one of `programs.parts.prediction`.
-        hops: The reasoning, oldest first.
-        passages: Passages read, in reading order; repeats are dropped.
-        citations: Ids of the passages the answer rests on; repeats are dropped.
-        response: The long form with `[n]` marks, for programs that write one; by default the answer.
-        abstained: Whether the program declined to answer; by default whether the answer is empty.
-        details: Further records of the strategy, as JSON-serialisable values; its docstring names them.
+        answer, hops, passages, citations: As in `Answer`.
+        stop_reason: One of `programs.parts.prediction`.
+        response: By default the answer.
+        abstained: By default whether the answer is empty.
+        details: By default none.
     """
     answer = answer.strip()
-    return dspy.Prediction(
+    return Answer(
         answer=answer,
         response=answer if response is None else response,
         hops=list(hops),
@@ -89,7 +110,7 @@ def make_prediction(
     )
 
 
-def completed(prediction: Any) -> dspy.Prediction:
+def completed(prediction: Any) -> Answer:
     """Return the prediction of any program with all fields that programs share; one that has them is returned itself.
 
     Where an own program states none or None, the response is the answer, lists are empty, and it has not abstained.
@@ -116,9 +137,9 @@ def completed(prediction: Any) -> dspy.Prediction:
     hops = stated.get("hops", [])
     if any(isinstance(hop, Hop) and hop.evidence and hop.match is None for hop in hops):
         missing["hops"] = with_matches(hops, stated.get("passages", []))
-    if not missing:
+    if not missing and isinstance(prediction, Answer):
         return prediction
-    filled = dspy.Prediction(prediction, **missing)  # a copy: the one given may be part of a trace
+    filled = Answer(**{**dict(prediction.items()), **missing})  # a copy: the one given may be part of a trace
     filled.set_lm_usage(prediction.get_lm_usage())
     return filled
 

@@ -6,6 +6,7 @@ Python; names in runs, artifacts and other files are never imported.
 
 import hashlib
 import importlib
+import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 
 from signatures.common.errors import UserError, one_line
 
+_WHEEL = "verihop."  # what the names of our own modules begin with where they were installed from a wheel
+_HERE = _WHEEL if __name__.startswith(_WHEEL) else ""  # what they begin with here
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
 CURE = "Write module:name, the module in the current directory or installed."
 
@@ -46,11 +49,23 @@ def import_own(name: str, what: str) -> tuple[ModuleType, Any]:
 
 
 def imported_value(name: str) -> Any:
-    """Return the value of `module:name` if its module is imported already, else None; nothing is imported."""
+    """Return the value of `module:name` if its module is imported already, else None; nothing is imported.
+
+    A module of ours is found by the name that it has in a checkout, and by the one that it has in a wheel.
+    """
     if not _NAME.fullmatch(name):
         return None
     module_name, _, attribute = name.partition(":")
-    return getattr(sys.modules.get(module_name), "__dict__", {}).get(attribute)  # a module may stand there as None
+    for each in (module_name, _here(module_name)):
+        found = getattr(sys.modules.get(each), "__dict__", {}).get(attribute)  # a module may stand there as None
+        if found is not None:
+            return found
+    return None
+
+
+def _here(module_name: str) -> str:
+    """Return the name that a module has here if it is ours; the name may be that of a checkout or of a wheel."""
+    return f"{_HERE}{module_name.removeprefix(_WHEEL)}"
 
 
 def code_digest(module: ModuleType) -> str:
@@ -62,13 +77,22 @@ def code_digest(module: ModuleType) -> str:
         return "unknown"
 
 
+def _importable(module_name: str) -> str:
+    """Return the name under which to import a module: that of ours here, unless the user has one of that name."""
+    if not _HERE:
+        return _here(module_name)
+    package = module_name.partition(".")[0]
+    ours = importlib.util.find_spec(package) is None and importlib.util.find_spec(f"{_HERE}{package}") is not None
+    return _here(module_name) if ours else module_name
+
+
 def _import(module_name: str, named: str) -> ModuleType:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)  # last, so that no file there takes the place of an installed module
     importlib.invalidate_caches()
     try:
-        return importlib.import_module(module_name)
+        return importlib.import_module(_importable(module_name))
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise UserError(f"{named}: there is no module {error.name!r} in {here}. {CURE}") from None

@@ -77,7 +77,7 @@ FORKED = """
 import os, sys
 sys.path.insert(0, {root!r})
 import numpy as np
-from corpora.retrievers.dense import ExactSearch
+from verihop.corpora.retrievers.dense import ExactSearch
 
 rng = np.random.default_rng(0)
 search, queries = ExactSearch(rng.normal(size=(2000, 32)).astype("f")), rng.normal(size=(200, 32)).astype("f")

@@ -9,7 +9,7 @@ from corpora.retrievers.own import own_retriever
 from signatures.common.errors import UserError
 
 CODE = """
-from signatures.types import Passage
+from verihop.signatures.types import Passage
 
 ONE = Passage(id="one", title="One", text="The first.")
 TWO = Passage(id="two", title="Two", text="The second.")
@@ -86,7 +86,7 @@ def test_many_and_fingerprint_are_used_where_they_are(module):
     ("name", "says"),
     [
         ("broken", "raised KeyError"),
-        ("texts", "return a list of signatures.types.Passage"),
+        ("texts", "return a list of verihop.signatures.types.Passage"),
         ("number", "is of type int"),
         ("nothing", "made a int"),
         ("failing", "no server"),

@@ -27,7 +27,6 @@ RUN = (
     "optimizers/distill/README.md",
 )
 NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
-    "make": "make is what runs the tests",
     "pip": "installs",
     "curl": "asks a service: tests/experiments/service/test_command.py",
     "export": "sets a variable for the command that follows",

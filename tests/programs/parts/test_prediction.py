@@ -1,7 +1,7 @@
 import dspy
 import pytest
 
-from programs.parts.prediction import completed, is_answer, make_prediction
+from programs.parts.prediction import Answer, completed, is_answer, make_prediction
 from signatures.common.errors import UserError
 from signatures.types import Hop, Passage
 
@@ -17,6 +17,7 @@ def test_what_an_own_program_leaves_out_is_filled_in_in_a_copy():
     own = dspy.Prediction(answer="Tolmen", hops=None, confidence=0.5)
     own.set_lm_usage({"lm": {"total_tokens": 3}})
     filled = completed(own)
+    assert isinstance(filled, Answer)
     assert dict(filled.items()) == {
         "answer": "Tolmen", "response": "Tolmen", "hops": [], "passages": [], "citations": [], "abstained": False,
         "stop_reason": None, "details": {}, "confidence": 0.5,

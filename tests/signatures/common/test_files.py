@@ -73,7 +73,7 @@ def test_concurrent_holders_of_a_lock_get_it_one_at_a_time(tmp_path):
 WRITER = """
 import time
 from pathlib import Path
-from signatures.common.files import atomic_write, temporary_folder
+from verihop.signatures.common.files import atomic_write, temporary_folder
 
 with atomic_write({path!r}) as file, temporary_folder({folder!r}, ".making-") as made:
     (made / "a").touch()
@@ -119,7 +119,7 @@ def test_threads_that_write_the_same_file_do_not_remove_what_the_others_write(tm
 
 HOLDER = """
 import time
-from signatures.common.files import exclusive_lock
+from verihop.signatures.common.files import exclusive_lock
 
 with exclusive_lock({path!r}, "busy"):
     print("held", flush=True)

@@ -56,7 +56,7 @@ def spy(*where, **_):
     asked.append(where)
     raise OSError("no network")
 socket.getaddrinfo = socket.socket.connect = spy
-import programs.lms.weights.choice, openvino_genai
+import verihop.programs.lms.weights.choice, openvino_genai
 for thread in threading.enumerate():
     if thread is not threading.main_thread():
         thread.join(10)

@@ -1,0 +1,1 @@
+"""How a wheel is built: all packages of the repository as parts of `verihop`."""

@@ -1,0 +1,217 @@
+"""A wheel, installed beside a user's own `programs/` and `signatures.py`, works as the checkout does."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from experiments.packaging.namespace import rewritten
+
+PROJECT = Path(__file__).parents[3]
+BUILD = "import sys; sys.path.insert(0, 'experiments/packaging'); import backend; backend.build_wheel(sys.argv[1])"
+OWN = '''"""An own program and an own metric."""
+
+import dspy
+
+from verihop.programs.parts.knobs import set_knobs
+from verihop.programs.parts.prediction import make_prediction, retrieve_passages
+from verihop.signatures.reading import ReadAnswer
+
+
+class Once(dspy.Module):
+    """Read once."""
+
+    def __init__(self, retrieve=None, *, k: int = 3):
+        super().__init__()
+        set_knobs(self, locals())
+        self.retrieve, self.reading = retrieve, dspy.Predict(ReadAnswer)
+
+    def forward(self, question, passages=None):
+        found = retrieve_passages(self, question, self.k, fixed=passages)
+        return make_prediction(self.reading(question=question, passages=found).answer, passages=found)
+
+    def max_calls(self):
+        return 1
+
+
+def words(question, prediction):
+    return min(1.0, 1 / max(1, len(prediction.answer.split())))
+'''
+TYPED = """import verihop
+
+program = verihop.load(program="rag", index="index", lm="simulated")
+prediction = program("Who?")
+answer: str = prediction.answer
+reveal_type(prediction.passages)
+
+
+def first(found: verihop.Answer) -> str:
+    return found.citations[0]
+
+
+answer.nothing
+"""
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory) -> Path:
+    """Return Python of a fresh environment that the wheel is installed in, with what it requires."""
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run([sys.executable, "-c", BUILD, str(folder)], cwd=PROJECT, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    venv.create(folder / "env", with_pip=False, symlinks=True)
+    (installed,) = (folder / "env").glob("lib/python*/site-packages")
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(installed)
+    # What a .pth of a .pth names is not read: the checkout, which is installed there for editing, is no part of it.
+    (installed / "required.pth").write_text(sysconfig.get_path("purelib"))
+    return folder / "env" / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory) -> Path:
+    """Return the folder of a user whose own modules have the names of our packages."""
+    folder = tmp_path_factory.mktemp("user")
+    for name in ("programs", "experiments"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(f"raise RuntimeError('{name} of the user')\n")
+    for name in ("signatures", "corpora", "optimizers"):
+        (folder / f"{name}.py").write_text(f"raise RuntimeError('{name} of the user')\n")
+    (folder / "mine.py").write_text(OWN)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(python, user) -> Callable[..., str]:
+    """Return a function that runs Python in the folder of the user and returns what it prints."""
+
+    def start(*words: object, cwd: Path = user) -> str:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("VERIHOP_", "PYTHON"))}
+        done = subprocess.run(
+            [str(python), *map(str, words)],
+            cwd=cwd,
+            env={**kept, "VERIHOP_CONFIG": "none", "VERIHOP_CACHE_DIR": str(user / "cache")},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def world(run, user) -> Path:
+    """Return the folder of a small world with its index, both made by the installed command."""
+    run("-m", "verihop", "data", "world", "--out", "world", "--questions", 6)
+    run("-m", "verihop", "index", "world/passages.jsonl", "--out", "world/index", "--retriever", "bm25")
+    return user / "world"
+
+
+def test_it_installs_verihop_alone(python):
+    (installed,) = python.parents[1].glob("lib/python*/site-packages")
+    names = {path.name for path in installed.iterdir()} - {"required.pth"}
+    assert {name.partition("-")[0] for name in names} == {"verihop"}
+    assert (installed / "verihop" / "py.typed").is_file()
+    assert not list((installed / "verihop").glob("experiments/packaging"))
+
+
+def test_it_imports_beside_own_modules_of_our_names(run):
+    shown = run("-c", "import verihop, verihop.programs.catalog as c; print(verihop.__file__, len(c.PROGRAMS))")
+    assert "env" in shown
+    assert int(shown.split()[-1]) > 20
+    assert run("-m", "verihop", "--version").startswith("verihop ")
+    assert "family: the four papers" in run("-m", "verihop", "programs")
+
+
+def test_commands_work(run, world):
+    questions = world / "questions.jsonl"
+    asked = json.loads(questions.read_text(encoding="utf-8").splitlines()[0])["question"]
+    told = ["--index", "world/index", "--lm", "simulated"]
+    assert json.loads(run("-m", "verihop", "ask", asked, "--program", "rag", *told, "--json"))["answer"]
+    evaluated = run(
+        *("-m", "verihop", "eval", questions, "--program", "mine:Once", "--metrics", "em,mine:words", *told),
+        *("--out", "runs/own"),
+    )
+    assert "mine:words" in evaluated
+    assert "ok" in run("-m", "verihop", "doctor", "--lm", "simulated")
+
+
+def test_the_demo_works(run):
+    assert json.loads(run("-m", "verihop", "demo", "--lm", "simulated", "--quiet", "--json", "--out", "demo"))
+
+
+FREEZE = """
+import sys, verihop
+if {checkout!r}:
+    sys.path.insert(0, {checkout!r})
+program = verihop.load(program={program!r}, index={index!r}, lm="simulated", knobs=dict(k=2))
+verihop.freeze(program, {out!r}, overwrite=True)
+"""
+LOAD = """
+import verihop
+program = verihop.load({artifact!r}, index={index!r}, lm="simulated", program={program!r})
+print(type(program.program).__module__, program.program.k, verihop.__file__)
+print(program("Who?").stop_reason)
+"""
+
+
+@pytest.mark.parametrize("program", ["rag", "programs.single_step.rag:RAG", "verihop.programs.single_step.rag:RAG"])
+def test_artifacts_of_either_form_are_read_by_both(program, run, world, user, tmp_path):
+    index, ours, theirs = str(world / "index"), str(tmp_path / "ours"), str(tmp_path / "theirs")
+    checkout = [sys.executable, "-c"]
+    own = None if program == "rag" else program
+    here = {"cwd": PROJECT, "check": True, "capture_output": True, "text": True}
+    subprocess.run([*checkout, FREEZE.format(checkout=str(PROJECT), program=program, index=index, out=ours)], **here)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    run("-c", FREEZE.format(checkout="", program=program, index=index, out=theirs), cwd=empty)
+    for artifact in (ours, theirs):
+        told = LOAD.format(artifact=artifact, index=index, program=own)
+        assert run("-c", told, cwd=empty).startswith("verihop.programs.single_step.rag 2 ")
+        assert subprocess.run([*checkout, told], **here).stdout.startswith("programs.single_step.rag 2 ")
+
+
+def test_results_are_typed(python, tmp_path):
+    script = tmp_path / "mine.py"
+    script.write_text(TYPED)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(python), str(script)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert 'note: Revealed type is "list[verihop.signatures.types.Passage]"' in done.stdout, done.stdout
+    assert [line for line in done.stdout.splitlines() if ": error:" in line] == [
+        'mine.py:13: error: "str" has no attribute "nothing"  [attr-defined]'
+    ]
+
+
+CHECKOUT_ALONE = "--ignore=tests/signatures/common/test_checkout.py"
+SMOKE = ("signatures", "programs/parts", "programs/single_step", "corpora/retrievers", "experiments/python")
+
+
+def test_part_of_the_tests_passes_against_it(python, tmp_path):
+    shutil.copytree(PROJECT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    for file in (tmp_path / "tests").rglob("*.py"):
+        file.write_text(rewritten(file.read_text(encoding="utf-8"), PROJECT), encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\naddopts = --import-mode=importlib\nmarkers = slow\npythonpath = .\n"
+    )
+    done = subprocess.run(
+        [str(python), "-m", "pytest", "-q", "-m", "not slow", CHECKOUT_ALONE, *(f"tests/{part}" for part in SMOKE)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
