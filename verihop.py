@@ -214,10 +214,12 @@ def evaluate(
         UserError: A name is unknown, there are no questions, a metric would be 0 for every answer of the program, or
             `out` has another run.
     """
+    from experiments.pipeline.setup import settings_of
     from experiments.pipeline.verbs import evaluate as evaluate_program
     from experiments.runs.specs import RunSpec
 
-    spec = RunSpec(**{"processes": 1, "split": split, "metrics": metrics, "oracle": oracle, **settings})
+    named = {"processes": 1, "split": split, "metrics": metrics, "oracle": oracle, **settings}
+    spec = settings_of("evaluate", RunSpec, **named)
     return evaluate_program(program, questions, out, spec, resume=resume, progress=progress).summary
 
 
@@ -251,10 +253,11 @@ def compile(
     Raises:
         UserError: `out` exists, a question is of a test split, or the optimizer does not fit the program.
     """
+    from experiments.pipeline.setup import settings_of
     from experiments.pipeline.verbs import compile_now
     from experiments.runs.specs import CompileSpec
 
-    spec = CompileSpec(split=split, val=val, metric=metric, **settings)
+    spec = settings_of("compile", CompileSpec, split=split, val=val, metric=metric, **settings)
     return compile_now(program, questions, out, spec, resume=resume, overwrite=overwrite, progress=progress)
 
 
@@ -290,10 +293,11 @@ def tune(
     Raises:
         UserError: A question is of a test split, there is nothing to search, or `out` has another study.
     """
+    from experiments.pipeline.setup import settings_of
     from experiments.pipeline.verbs import tune_now
     from experiments.runs.specs import StudySpec
 
-    spec = StudySpec(split=split, train=train, metric=metric, **settings)
+    spec = settings_of("tune", StudySpec, split=split, train=train, metric=metric, **settings)
     return tune_now(program, questions, out, spec, resume=resume, overwrite=overwrite, progress=progress)
 
 

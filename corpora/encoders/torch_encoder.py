@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from signatures.common.http import hub_answers
+
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
@@ -29,7 +31,9 @@ def load_model(name: str, folder: Path | None, device: str | None) -> "SentenceT
     logging.disable_progress_bar()  # a bar for loading one weights file would interrupt ours
     # Without `local_files_only` the hub client may look for updates of a model that is on disk.
     return SentenceTransformer(
-        name if folder is None else str(folder), device=device, local_files_only=folder is not None
+        name if folder is None else str(folder),
+        device=device,
+        local_files_only=folder is not None or not hub_answers(),
     )
 
 

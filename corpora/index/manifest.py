@@ -126,12 +126,17 @@ def prepare(folder: Path, request: Request, *, resume: bool, overwrite: bool) ->
         clear(folder)
     elif complete:
         if not resume:
-            raise UserError(f"{folder} already contains an index: choose another folder, or set overwrite.")
+            raise UserError(
+                f"{folder} already contains an index: add passages to it (--add), replace it (--overwrite), or choose "
+                "another folder."
+            )
         _require_same(folder, read_info(folder), request)
         return False
     elif started:
         if not resume:
-            raise UserError(f"{folder} contains an unfinished index: set resume to continue, or overwrite to restart.")
+            raise UserError(
+                f"{folder} contains an unfinished index: continue it (--resume), or start anew (--overwrite)."
+            )
         _require_same(folder, read_state(folder), request)
     else:
         refuse_foreign(folder)

@@ -17,6 +17,7 @@ from corpora.retrievers.network import Network, read_rounds
 from corpora.retrievers.over import Over, check_k
 from corpora.retrievers.rerank_features import CONTEXTS, NAMES, VERSION, Pool, pool_features
 from signatures.common.errors import UserError
+from signatures.common.http import hub_answers
 from signatures.types import Passage, Retriever
 
 WEIGHTS = Path(__file__).with_name("rerank_weights.json")
@@ -275,7 +276,7 @@ class CrossEncoderScorer:
         from transformers.utils import logging
 
         logging.disable_progress_bar()
-        local = Path(self._source).is_dir()
+        local = Path(self._source).is_dir() or not hub_answers()
         try:
             model = CrossEncoder(self._source, device=self._device, local_files_only=local)
         except (OSError, ValueError) as error:

@@ -1,10 +1,11 @@
 """Open what a run needs from its configuration: LM, retriever, metrics, questions, fixed contexts, program."""
 
+import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from experiments.runs.shards import Shard
 from experiments.runs.specs import Metrics, ProgramSpec, Retrieval
@@ -292,11 +293,34 @@ def artifact_of(artifact: Any, program: str | None) -> Path | None:
     return expanded(artifact)
 
 
+Settings = TypeVar("Settings")
+
+
+def settings_of(function: str, spec: type[Settings], **settings: Any) -> Settings:
+    """Return the settings that a function of `import verihop` was called with.
+
+    Args:
+        function: Its name, for the error.
+        spec: What they are fields of.
+        settings: Their values.
+
+    Raises:
+        TypeError: There is no such setting; the message names the function and what is close.
+    """
+    known = list(fields_of(spec))
+    for name in settings:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f": did you mean {close[0]}?" if close else f"; it takes {', '.join(known)}."
+            raise TypeError(f"verihop.{function}() has no argument {name}{hint}")
+    return spec(**settings)
+
+
 def lm_config(lm: str, **settings: Any) -> LMSpec:
     """Return the configuration of an LM, by default with connections for any number of threads."""
     if not isinstance(lm, str):
         raise refused("lm", lm, "an id such as embedded, simulated or openai/gpt-4o-mini")
-    return LMSpec(id=lm, **{"connections": most_connections(), **settings})
+    return settings_of("connect", LMSpec, id=lm, **{"connections": most_connections(), **settings})
 
 
 def limits_of(budget: "Mapping[str, float] | Budget | None") -> "Budget | None":

@@ -61,3 +61,21 @@ def content_of(reply: "httpx.Response") -> bytes:
         if size > MOST_BYTES:
             raise ValueError(f"the reply is larger than {MOST_BYTES:,} bytes")
     return b"".join(pieces)
+
+
+_SOON = 3.0  # seconds
+
+
+def hub_answers() -> bool:
+    """Return whether the model hub answers within seconds; its own client tries for a minute and more."""
+    import httpx
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        with http_client(_SOON) as client:
+            client.head(constants.ENDPOINT)
+    except httpx.HTTPError:
+        return False
+    return True

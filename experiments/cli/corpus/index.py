@@ -88,6 +88,7 @@ def index(
             raise UserError(
                 "Name the corpus to index (passages.jsonl), or change an index with --add or --remove and --out."
             )
+        _check_passages(corpus)
         folder = building.out or corpus.parent / "index"
         with resumable():
             info = _build(corpus, folder, building, output)
@@ -105,6 +106,16 @@ def index(
             say(gold["text"])
     verb = ["search"] if changes.add or changes.remove else ["ask", "--program", "rag"]
     next_step(command("verihop", *verb, "--index", folder, QUESTION))
+
+
+def _check_passages(corpus: Path) -> None:
+    """Raise UserError with the cure if a corpus is documents that are not cut into passages yet."""
+    from corpora.ingest.ingest import BY_SUFFIX
+
+    if corpus.is_dir() or corpus.suffix.lower() in BY_SUFFIX:
+        what = "a folder of documents" if corpus.is_dir() else "a document"
+        first = command("verihop", "ingest", corpus, "--out", "passages.jsonl")
+        raise UserError(f"{corpus} is {what}, not passages: cut it into passages first, with `{first}`.")
 
 
 def _build(corpus: Path, folder: Path, building: Building, output: options.Replacing) -> "IndexInfo":

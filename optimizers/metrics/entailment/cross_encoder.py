@@ -16,16 +16,17 @@ from corpora.encoders.torch_encoder import hash_weights
 from corpora.retrievers.embedder import Embedder
 from optimizers.metrics.entailment.oracle import Measured, Pair, over_distinct, warn_cut
 from signatures.common.errors import UserError
+from signatures.common.http import hub_answers
 
 
 def load(kind: str, model: str, open_model: Callable[[bool], Any]) -> Any:
-    """Return `open_model(local)`, where `local` is whether `model` is a folder, which needs no network.
+    """Return `open_model(local)`, where `local` is whether only files on disk are used: a folder's, or no hub answers.
 
     Raises:
         UserError: The model cannot be loaded.
     """
     try:
-        return open_model(Path(model).is_dir())
+        return open_model(Path(model).is_dir() or not hub_answers())
     except (OSError, ValueError, KeyError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(

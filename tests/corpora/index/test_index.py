@@ -85,7 +85,7 @@ def test_existing_folders_are_changed_only_with_overwrite(tmp_path, corpus, make
     folder = tmp_path / "i"
     build_index(corpus, folder, retriever="bm25")
     before = (folder / "index.json").read_bytes()
-    with pytest.raises(UserError, match="already contains an index.*set overwrite"):
+    with pytest.raises(UserError, match="already contains an index: add passages.*--add.*--overwrite"):
         build_index(corpus, folder, retriever="bm25")
     other = make_corpus(tmp_path / "other.jsonl", seed=1)
     with pytest.raises(UserError, match="another corpus hash"):
@@ -205,7 +205,7 @@ def test_after_kill_minus_nine_resume_finishes_without_embedding_again(tmp_path,
     assert run_build(tmp_path, corpus, fatal=35, resume=False).returncode == -signal.SIGKILL
     with pytest.raises(UserError, match=r"unfinished index: build it again with resume"):
         open_index(tmp_path / "i", embedder=fake_embedder)
-    with pytest.raises(UserError, match=r"unfinished index: set resume"):
+    with pytest.raises(UserError, match=r"unfinished index: continue it .--resume"):
         build_index(corpus, tmp_path / "i", embedder=fake_embedder)
     finished = run_build(tmp_path, corpus, fatal=0, resume=True)
     assert finished.returncode == 0, finished.stderr.decode()

@@ -142,6 +142,13 @@ def test_a_budget_that_is_none_is_refused(budget, reason):
         verihop.connect("simulated", budget=budget)
 
 
+def test_a_misspelled_setting_is_named_with_its_function(tmp_path):
+    with pytest.raises(TypeError, match=r"verihop.connect\(\) has no argument temprature: did you mean temperature\?"):
+        verihop.connect("simulated", temprature=1)
+    with pytest.raises(TypeError, match=r"verihop.evaluate\(\) has no argument colour; it takes .*threads"):
+        verihop.evaluate(None, [], tmp_path, colour=3)
+
+
 def test_an_lm_that_is_no_id_is_refused():
     with pytest.raises(UserError, match="lm must be an id such as embedded"):
         verihop.connect(3)

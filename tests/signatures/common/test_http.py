@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from signatures.common.errors import UserError
-from signatures.common.http import MOST_BYTES, content_of, http_client
+from signatures.common.http import MOST_BYTES, content_of, http_client, hub_answers
 
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
@@ -81,3 +81,15 @@ def test_a_reply_that_becomes_absurdly_large_is_not_read_to_its_end():
 def test_a_reply_whose_pieces_could_become_gigabytes_is_refused(encoding):
     with pytest.raises(ValueError, match="was not requested"):
         content_of(reply(b"", **{"Content-Encoding": encoding}))
+
+
+def test_whether_the_hub_answers(proxy: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", proxy)
+    monkeypatch.setenv("NO_PROXY", "*")
+    assert hub_answers()
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")  # where nothing listens
+    assert not hub_answers()
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", proxy)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert not hub_answers()

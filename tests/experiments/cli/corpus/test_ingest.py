@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def test_a_folder_becomes_passages_an_index_and_an_answer(verihop, tmp_path):
     docs = tmp_path / "docs"
@@ -38,3 +40,12 @@ def test_json_and_mistakes(verihop, tmp_path):
     assert (code, "Unknown kind of titles 'long'" in err) == (2, True)
     code, _, err = verihop("ingest", tmp_path / "gone", "--out", tmp_path / "q.jsonl")
     assert (code, "does not exist" in err) == (2, True)
+
+
+@pytest.mark.parametrize("given", ["docs", "manual.docx"])
+def test_documents_that_are_no_passages_yet_are_to_be_ingested(given, tmp_path, monkeypatch, verihop):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "manual.docx").write_bytes(b"PK")
+    code, _, err = verihop("index", given)
+    assert (code, f"`verihop ingest {given} --out passages.jsonl`" in err) == (2, True)
