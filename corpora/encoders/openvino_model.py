@@ -1,8 +1,9 @@
 """Conversion of sentence-transformers models to OpenVINO, kept in the cache folder.
 
 A conversion is a folder `embedders/<weights hash>-<version of OpenVINO>-<format>` with the model, its tokenizer and a
-list of digests. It is written completely or not at all, compared with torch before it is used, and made anew when it is
-damaged. The conversion needs torch and takes seconds; opening one needs neither torch nor sentence-transformers.
+list of digests. It is written completely or not at all, and made anew when it is damaged. A BERT with mean pooling, as
+the default model is, is built from its weights (`bert_graph.py`); what torch converts is compared with torch before it
+is used. Opening a conversion needs neither torch nor sentence-transformers.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from corpora.encoders.bert_graph import OtherForm, bert_graph, bert_tokenizer
 from corpora.encoders.openvino_encoder import OpenVinoEncoder
 from corpora.encoders.torch_encoder import TorchEncoder, load_model
 from signatures.common.files import cache_dir, sha256_file, temporary_folder
@@ -25,7 +27,7 @@ from signatures.common.strict_json import read_strict_json
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-FORMAT = 1  # changes with what is written here
+FORMAT = 2  # changes with what is written here
 MODEL, WEIGHTS, TOKENIZER, LIST = "model.xml", "model.bin", "tokenizer.json", "files.json"
 SAME = 0.999_999  # cosine of the two vectors of a text, at least
 # Texts that a conversion must encode as torch does: short, empty, spaced, cut, accented, with special tokens.
@@ -111,16 +113,27 @@ def _put(part: Path, target: Path) -> None:
 
 def _convert(folder: Path, part: Path) -> None:
     """Write the conversion of the model in `folder` into the empty folder `part`."""
+    try:
+        _write(part, bert_graph(folder), bert_tokenizer(folder))
+    except OtherForm:
+        _convert_by_torch(folder, part)
+    digests = {name: sha256_file(part / name) for name in (MODEL, WEIGHTS, TOKENIZER)}
+    (part / LIST).write_text(json.dumps(digests) + "\n", encoding="utf-8")
+
+
+def _write(part: Path, model: Any, tokenizer: str) -> None:
     import openvino
 
+    (part / TOKENIZER).write_text(tokenizer, encoding="utf-8")
+    openvino.save_model(model, part / MODEL, compress_to_fp16=False)
+
+
+def _convert_by_torch(folder: Path, part: Path) -> None:
     model = load_model(folder.name, folder, "cpu").eval()
-    (part / TOKENIZER).write_text(_tokenizer(model), encoding="utf-8")
-    openvino.save_model(_traced(model), part / MODEL, compress_to_fp16=False)
+    _write(part, _traced(model), _tokenizer(model))
     difference = _least_cosine(model, OpenVinoEncoder(part / MODEL, part / TOKENIZER, precision="f32", threads=1))
     if difference < SAME:
         raise NotConvertible(f"a vector of OpenVINO has a cosine of {difference:.7f} with that of torch")
-    digests = {name: sha256_file(part / name) for name in (MODEL, WEIGHTS, TOKENIZER)}
-    (part / LIST).write_text(json.dumps(digests) + "\n", encoding="utf-8")
 
 
 def _tokenizer(model: "SentenceTransformer") -> str:

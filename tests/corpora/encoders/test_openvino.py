@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.encoders import openvino_model
+from corpora.encoders.bert_graph import OtherForm
 from corpora.encoders.openvino_encoder import batches_of
 from corpora.encoders.openvino_model import NotConvertible, open_converted
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder, default_folder, default_threads
@@ -172,8 +173,13 @@ def test_without_openvino_torch_gives_the_same_vectors(embedder, monkeypatch, tm
         Embedder(precision="bf16")(["a"])
 
 
+def other_form(folder: Path) -> None:
+    raise OtherForm("torch converts it")
+
+
 @pytest.mark.slow
 def test_a_conversion_that_differs_from_torch_is_not_used(converted, embedder, monkeypatch, tmp_path):
+    monkeypatch.setattr(openvino_model, "bert_graph", other_form)
     monkeypatch.setattr(openvino_model, "_least_cosine", lambda *_: 0.9999)
     monkeypatch.setattr(openvino_model, "cache_dir", lambda: tmp_path)
     with pytest.raises(NotConvertible, match=r"cosine of 0\.9999000 with that of torch"):
