@@ -19,6 +19,7 @@ from experiments.world.output_fields import Task, compute_values, read_task
 from experiments.world.prompt import parse_request
 from experiments.world.reply import count_tokens, render, render_malformed, text_logprobs, word_logprobs
 from experiments.world.skills.memory import Memory
+from signatures.common.checkout import source_text
 from signatures.common.files import sha256_text
 
 # Code of other packages that decides replies, relative to the folder of the packages.
@@ -39,7 +40,7 @@ def code_hash() -> str:
     folder = Path(__file__).parent
     files = [file for file in sorted(folder.rglob("*.py")) if file != folder / "connect.py"]
     files += [folder.parents[1] / name for name in CODE_OF_OTHERS]
-    return sha256_text("\n".join(file.read_text(encoding="utf-8") for file in files))[:8]
+    return sha256_text("\n".join(map(source_text, files)))[:8]
 
 
 class SimulatedEngine:

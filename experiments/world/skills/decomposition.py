@@ -40,7 +40,7 @@ def next_hop(state: PromptState, inputs: PromptInputs) -> NextHop:
     entity, relation = missing
     if state.draws.happens(state.dials.reasoning_bad_step, "bad step"):
         relation = _other_relation(state, entity, relation)
-    entity = state.late_entity(entity, relation)
+    entity = state.late_entity(plan, entity, relation)
     found = Reader(state, inputs.passages, inputs.listed_facts).find(entity, relation)
     return NextHop(False, sub_question(state, entity, relation), found.value if found else UNKNOWN)
 
@@ -76,13 +76,13 @@ def queries(state: PromptState, inputs: PromptInputs, *, last: bool = False, vag
         if hop:
             hops.append(hop)
         elif entity:
-            missing.append(sub_question(state, state.late_entity(entity, fact.relation), fact.relation))
+            missing.append(sub_question(state, state.late_entity(inputs.plan, entity, fact.relation), fact.relation))
     if missing:
         return list(dict.fromkeys(missing))
     target = _disputed_hop(inputs, hops) or (hops[-1] if last else None)
     if target is None:
         return [inputs.question]
-    return [sub_question(state, state.late_entity(target.entity, target.relation), target.relation)]
+    return [sub_question(state, state.late_entity(inputs.plan, target.entity, target.relation), target.relation)]
 
 
 def _disputed_hop(inputs: PromptInputs, hops: list[SolvedHop]) -> SolvedHop | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from experiments.world.dials import Dials
 from experiments.world.draws import Draws
-from experiments.world.grammar import Fact, Name, Plan, compare, facts_of, value_of
+from experiments.world.grammar import Fact, Name, Plan, compare, facts_of, key, value_of
 from experiments.world.passage_text import shares_word
 from experiments.world.relations import BY_NAME
 from experiments.world.skills.memory import Memory
@@ -75,10 +75,19 @@ class PromptState:
         error, harder = self.dials.judging_error, self.dials.judging_per_fact
         return min(1 - (1 - error) * (1 - harder) ** (self.facts - 1), MOST_MISJUDGED) if harder else error
 
-    def late_entity(self, entity: str, relation: str) -> str:
-        """Return the entity that the next query names: in a late round perhaps a namesake of the one it should."""
-        rounds = len(self.hop_answers) + self.rejected
-        chance = 1 - (1 - self.dials.reasoning_late_drift) ** rounds
+    def answered(self, plan: Plan) -> int:
+        """Return how many facts of a plan the prompt's hops answer; other facts that they state do not count."""
+        values: dict[tuple[str, str], str] = {}
+        for fact in facts_of(plan):
+            entity = value_of(fact.of, lambda head, relation: values.get((head, relation)))
+            value = self.hop_answers.get((key(entity), fact.relation)) if entity else None
+            if entity and value is not None:
+                values[entity, fact.relation] = value
+        return len(values)
+
+    def late_entity(self, plan: Plan, entity: str, relation: str) -> str:
+        """Return the entity that the next query for a plan names: late, perhaps a namesake of the right one."""
+        chance = 1 - (1 - self.dials.reasoning_late_drift) ** (self.answered(plan) + self.rejected)
         namesakes = self.memory.namesakes(entity, relation)
         if not namesakes or not self.draws.happens(chance, "late", entity, relation):
             return entity

@@ -7,7 +7,7 @@ from experiments.world.simulated import CODE_OF_OTHERS
 from signatures.common.files import sha256_text
 
 WORLD = Path(__file__).parents[3] / "experiments" / "world"
-PINNED = "cca9a346bc2f0456"
+PINNED = "da918eecee3dd821"
 
 
 def world_hash() -> str:

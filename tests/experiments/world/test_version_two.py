@@ -98,6 +98,8 @@ def test_late_queries_name_a_namesake(running, faultless, world, films, question
         assert director not in query
         assert any(name in query for name in memory.namesakes(director, "birthplace"))
         assert film in dspy.Predict(NextQuery)(**asked | {"hops": []}).query  # the first query is not late
+        beside = [Hop(question=f"When was {film} released?", answer=world.value(film, "release_year"))]
+        assert film in dspy.Predict(NextQuery)(**asked | {"hops": beside}).query  # no hop of the question
 
 
 def test_namesakes_share_a_word_and_are_others(world, films):
