@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from corpora.compressed import check_size, lines_of, read_chunks, read_lines, reading, size_limit, unpacked
 from corpora.jsonl import bad_line, parse_objects, read_objects
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError, needing, one_line
 
 _PART = "wiki_*.bz2"
 _LONGEST_HEADER = (
@@ -276,7 +276,8 @@ def _read_hub(source: str) -> tuple[Iterator[Located], str]:
     name, config = _name_and_config(match["name"])
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
-    import datasets  # imported late: it takes seconds
+    with needing("hub", "A data set from the hub"):
+        import datasets  # imported late: it takes seconds
 
     try:
         loaded = datasets.load_dataset(name, config)

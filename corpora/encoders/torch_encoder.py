@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from signatures.common.errors import needing
 from signatures.common.http import hub_answers
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ def load_model(name: str, folder: Path | None, device: str | None) -> "SentenceT
     Raises:
         OSError, ValueError: The model cannot be loaded.
     """
-    from sentence_transformers import SentenceTransformer
-    from transformers.utils import logging
+    with needing("torch", "An embedder that OpenVINO does not serve"):
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging
 
     logging.disable_progress_bar()  # a bar for loading one weights file would interrupt ours
     # Without `local_files_only` the hub client may look for updates of a model that is on disk.

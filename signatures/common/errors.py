@@ -1,5 +1,6 @@
 """Errors and notices for the user: commands print them as a single line; an error exits with code 2."""
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Self
 
@@ -26,6 +27,22 @@ class UserError(ValueError):
 
 class UserNotice(UserWarning):
     """A notice for the user; commands print it as a single line and continue."""
+
+
+@contextlib.contextmanager
+def needing(extra: str, what: str) -> Iterator[None]:
+    """Turn the absence of what is imported in the block into a UserError with the cure.
+
+    Args:
+        extra: Of verihop, that brings the packages.
+        what: Needs them, as the beginning of a sentence.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise UserError(
+            f"{what} needs packages that are not installed ({one_line(error)}): pip install 'verihop[{extra}]'."
+        ) from error
 
 
 def unknown(kind: str, name: str, choices: Iterable[object]) -> UserError:

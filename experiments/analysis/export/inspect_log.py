@@ -14,7 +14,7 @@ from experiments.analysis.export.answers import Exported, began_and_ended, expor
 from experiments.analysis.statistics import Mean
 from experiments.analysis.summary import RunSummary, summarise
 from experiments.runs.files import Json, read_run, repeat_of
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, needing
 from signatures.common.files import sha256_text, temporary_folder, writing
 from signatures.common.secrets import redacted
 
@@ -60,10 +60,8 @@ def write_inspect_log(folder: Path, out: Path) -> Written:
         )
     if out.exists():
         raise UserError(f"{out} exists already. Choose another file.")
-    try:
+    with needing("inspect", "A log of Inspect"):
         from inspect_ai.log import write_eval_log
-    except ImportError as error:
-        raise UserError("Inspect is not installed: pip install 'verihop[inspect]'.") from error
     log, not_kept = _log(folder)
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from experiments.analysis.export.answers import Exported, began_and_ended, expor
 from experiments.analysis.statistics import Mean
 from experiments.analysis.summary import RunSummary, summarise
 from experiments.runs.files import ROWS, RUN, SUMMARY, Json, read_json, read_run
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError, needing, one_line
 from signatures.common.secrets import redact, redacted, register_address, without_userinfo
 
 if TYPE_CHECKING:
@@ -80,11 +80,9 @@ def log_run(
     register_address(store)
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # what is logged is between the user and the store
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    try:
+    with needing("mlflow", "Export to MLflow"):
         import mlflow
         from mlflow.exceptions import MlflowException
-    except ImportError as error:
-        raise UserError("MLflow is not installed: pip install 'verihop[mlflow]'.") from error
     logging.getLogger("mlflow").setLevel(logging.WARNING)
     try:
         _check_database(store)

