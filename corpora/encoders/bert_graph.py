@@ -11,15 +11,22 @@ from typing import Any
 
 import numpy as np
 
+import signatures.common.openvino_core  # noqa: F401 - before OpenVINO itself: without telemetry
 from signatures.common.strict_json import read_strict_json
 
-# config.json and the pooling's: what has to be said there, or may be left out.
-_CONFIG = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
+# What config.json must say; only the type of the model must be there.
+_CONFIG = {
+    "model_type": "bert",
+    "hidden_act": "gelu",
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "add_cross_attention": False,
+}
 _MODULES = ("Transformer", "Pooling", "Normalize")
 _POOLING = "pooling_mode"
 _MEAN = ({_POOLING: "mean"}, {"pooling_mode_mean_tokens": True})  # as newer and older releases write it
 _TASK = "feature-extraction"
-_FARTHEST = float(np.finfo(np.float32).min)  # added to the scores of padding
+_MASKED = float(np.finfo(np.float32).min)  # added to the scores of padding
 
 
 class OtherForm(Exception):
@@ -39,7 +46,7 @@ def bert_graph(folder: Path) -> Any:
         config = _config(folder)
         weights = _weights(folder / "model.safetensors")
         return _Graph(config, weights).model()
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise OtherForm(str(error)) from error
 
 
@@ -54,11 +61,14 @@ def bert_tokenizer(folder: Path) -> str:
     try:
         settings = read_strict_json(folder / "tokenizer_config.json")
         limit = read_strict_json(folder / "sentence_bert_config.json").get("max_seq_length")
-        places = int(read_strict_json(folder / "config.json")["max_position_embeddings"])
-        limit = min(int(limit or settings["model_max_length"]), places)
+        limit = settings["model_max_length"] if limit is None else limit
+        places = read_strict_json(folder / "config.json")["max_position_embeddings"]
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or limit < 1:
+            raise OtherForm(f"its longest text has {limit!r} tokens")
+        limit = int(min(limit, places))
         tokenizer = Tokenizer.from_str((folder / "tokenizer.json").read_text(encoding="utf-8"))
         pad = str(settings["pad_token"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise OtherForm(str(error)) from error
     number = tokenizer.token_to_id(pad)
     if number is None:
@@ -71,18 +81,19 @@ def bert_tokenizer(folder: Path) -> str:
 def _config(folder: Path) -> Mapping[str, Any]:
     config = read_strict_json(folder / "config.json")
     for name, value in _CONFIG.items():
-        if config.get(name, value) != value or (name == "model_type" and name not in config):
+        if config.get(name, None if name == "model_type" else value) != value:
             raise OtherForm(f"its {name} is {config.get(name)!r}")
     modules = read_strict_json(folder / "modules.json")
-    if tuple(each["type"].rpartition(".")[2] for each in modules) != _MODULES:
+    if tuple(each["type"].rpartition(".")[2] for each in modules) != _MODULES or modules[0]["path"]:
         raise OtherForm("its modules are not those of a transformer, pooling and normalisation")
     pooling = read_strict_json(folder / modules[1]["path"] / "config.json")
     if {
         name: value for name, value in pooling.items() if name.startswith(_POOLING) and value is not False
     } not in _MEAN:
         raise OtherForm("its pooling is not the mean")
-    if read_strict_json(folder / "sentence_bert_config.json").get("transformer_task", _TASK) != _TASK:
-        raise OtherForm("its transformer does not give features")
+    transformer = read_strict_json(folder / "sentence_bert_config.json")
+    if transformer.get("transformer_task", _TASK) != _TASK or transformer.get("do_lower_case"):
+        raise OtherForm("its transformer gives no features, or changes texts")
     if read_strict_json(folder / "config_sentence_transformers.json").get("default_prompt_name"):
         raise OtherForm("it puts a prompt before each text")
     return dict(config)
@@ -96,7 +107,8 @@ def _weights(path: Path) -> dict[str, np.ndarray]:
         loaded = load_file(path)
     except SafetensorError as error:
         raise OtherForm(str(error)) from error
-    return {name.removeprefix("bert."): tensor for name, tensor in loaded.items() if tensor.dtype == np.float32}
+    floats = {name: tensor for name, tensor in loaded.items() if tensor.dtype in (np.float32, np.float16)}
+    return {name.removeprefix("bert."): tensor.astype(np.float32) for name, tensor in floats.items()}
 
 
 class _Graph:
@@ -107,10 +119,16 @@ class _Graph:
 
         self._ops: Any = opset13
         self._weights = weights
-        self._width, self._heads = int(config["hidden_size"]), int(config["num_attention_heads"])
-        self._layers, self._epsilon = int(config["num_hidden_layers"]), float(config["layer_norm_eps"])
-        if self._width % self._heads:
-            raise OtherForm(f"a width of {self._width} is not divisible by {self._heads} heads")
+        self._config, self._epsilon = config, config["layer_norm_eps"]
+        self._width, self._heads = self._size("hidden_size"), self._size("num_attention_heads")
+        if self._width % self._heads or not (isinstance(self._epsilon, float) and 0 < self._epsilon < 1):
+            raise OtherForm("its width is not divisible by its heads, or its normalisation has no epsilon")
+
+    def _size(self, name: str) -> int:
+        size = self._config[name]
+        if type(size) is not int or size < 1:
+            raise OtherForm(f"its {name} is {size!r}")
+        return size
 
     def model(self) -> Any:
         import openvino
@@ -123,39 +141,46 @@ class _Graph:
         ids, mask, types = inputs
         seen = ops.convert(mask, np.float32)  # (texts, tokens)
         hidden = self._embedded(ids, types)
-        far = ops.multiply(ops.subtract(ops.constant(np.float32(1)), seen), ops.constant(np.float32(_FARTHEST)))
+        far = ops.multiply(ops.subtract(ops.constant(np.float32(1)), seen), ops.constant(np.float32(_MASKED)))
         scores = ops.unsqueeze(ops.unsqueeze(far, _whole(1)), _whole(1))  # (texts, 1, 1, tokens)
-        for number in range(self._layers):
+        for number in range(self._size("num_hidden_layers")):
             hidden = self._layer(hidden, scores, f"encoder.layer.{number}")
         return openvino.Model([self._pooled(hidden, seen)], inputs, "bert")
 
-    def _constant(self, name: str) -> Any:
-        return self._ops.constant(self._weights[name])
+    def _constant(self, name: str, *shape: int) -> Any:
+        tensor = self._weights[name]
+        if tensor.shape != shape or not np.isfinite(tensor).all():
+            raise OtherForm(f"its {name} has the shape {tensor.shape}, not {shape}, or values that are no numbers")
+        return self._ops.constant(tensor)
+
+    def _table(self, name: str, rows: str) -> Any:
+        return self._constant(f"embeddings.{name}_embeddings.weight", self._size(rows), self._width)
 
     def _embedded(self, ids: Any, types: Any) -> Any:
         ops = self._ops
-        length = ops.gather(ops.shape_of(ids), _one(1), _one(0))
-        places = ops.range(_one(0), length, _one(1), "i64")
+        length = ops.gather(ops.shape_of(ids), _scalar(1), _scalar(0))
+        places = ops.range(_scalar(0), length, _scalar(1), "i64")
         summed = ops.add(
-            ops.gather(self._constant("embeddings.word_embeddings.weight"), ids, _one(0)),
-            ops.gather(self._constant("embeddings.token_type_embeddings.weight"), types, _one(0)),
+            ops.gather(self._table("word", "vocab_size"), ids, _scalar(0)),
+            ops.gather(self._table("token_type", "type_vocab_size"), types, _scalar(0)),
         )
-        at = ops.gather(self._constant("embeddings.position_embeddings.weight"), places, _one(0))
+        at = ops.gather(self._table("position", "max_position_embeddings"), places, _scalar(0))
         return self._normalised(ops.add(summed, at), "embeddings.LayerNorm")
 
     def _layer(self, hidden: Any, scores: Any, name: str) -> Any:
         ops = self._ops
+        wide, inner_size = self._width, self._size("intermediate_size")
         query, key, value = (
-            self._in_heads(self._linear(hidden, f"{name}.attention.self.{each}")) for each in ("query", "key", "value")
+            self._in_heads(self._linear(hidden, f"{name}.attention.self.{each}", wide, wide))
+            for each in ("query", "key", "value")
         )
         attended = ops.scaled_dot_product_attention(query, key, value, scores)
         joined = ops.reshape(ops.transpose(attended, _whole(0, 2, 1, 3)), _whole(0, 0, self._width), special_zero=True)
-        output = self._linear(joined, f"{name}.attention.output.dense")
+        output = self._linear(joined, f"{name}.attention.output.dense", wide, wide)
         hidden = self._normalised(ops.add(output, hidden), f"{name}.attention.output.LayerNorm")
-        inner = ops.gelu(self._linear(hidden, f"{name}.intermediate.dense"), "erf")
-        return self._normalised(
-            ops.add(self._linear(inner, f"{name}.output.dense"), hidden), f"{name}.output.LayerNorm"
-        )
+        inner = ops.gelu(self._linear(hidden, f"{name}.intermediate.dense", wide, inner_size), "erf")
+        output = self._linear(inner, f"{name}.output.dense", inner_size, wide)
+        return self._normalised(ops.add(output, hidden), f"{name}.output.LayerNorm")
 
     def _in_heads(self, tensor: Any) -> Any:
         """Return (texts, tokens, width) as (texts, heads, tokens, width of a head)."""
@@ -163,14 +188,15 @@ class _Graph:
         shape = _whole(0, 0, self._heads, self._width // self._heads)
         return ops.transpose(ops.reshape(tensor, shape, special_zero=True), _whole(0, 2, 1, 3))
 
-    def _linear(self, tensor: Any, name: str) -> Any:
-        product = self._ops.matmul(tensor, self._constant(f"{name}.weight"), False, True)
-        return self._ops.add(product, self._constant(f"{name}.bias"))
+    def _linear(self, tensor: Any, name: str, width: int, out: int) -> Any:
+        product = self._ops.matmul(tensor, self._constant(f"{name}.weight", out, width), False, True)
+        return self._ops.add(product, self._constant(f"{name}.bias", out))
 
     def _normalised(self, tensor: Any, name: str) -> Any:
         ops = self._ops
         centred = ops.mvn(tensor, _whole(-1), True, self._epsilon, "inside_sqrt")
-        return ops.add(ops.multiply(centred, self._constant(f"{name}.weight")), self._constant(f"{name}.bias"))
+        scale, shift = (self._constant(f"{name}.{each}", self._width) for each in ("weight", "bias"))
+        return ops.add(ops.multiply(centred, scale), shift)
 
     def _pooled(self, hidden: Any, seen: Any) -> Any:
         """Return the mean over the tokens of a text, with length 1."""
@@ -188,7 +214,7 @@ def _whole(*numbers: int) -> Any:
     return opset13.constant(np.array(numbers, dtype=np.int64))
 
 
-def _one(number: int) -> Any:
+def _scalar(number: int) -> Any:
     """Return a constant whole number."""
     from openvino import opset13
 

@@ -62,6 +62,8 @@ def default_threads() -> int:
 def _has_gpu() -> bool:
     if shutil.which("nvidia-smi") is None and shutil.which("rocm-smi") is None:
         return False  # without importing torch, which takes seconds
+    if importlib.util.find_spec("torch") is None:
+        return False
     import torch
 
     return torch.cuda.is_available()
@@ -198,6 +200,8 @@ class Embedder:
     def _open_torch(self) -> TorchEncoder:
         try:
             model = load_model(self.id, self._folder(), self._device)
+        except UserError:
+            raise
         except (OSError, ValueError) as error:
             raise UserError(
                 f"Embedder {self.id!r} cannot be loaded ({str(error).splitlines()[0]}): give "

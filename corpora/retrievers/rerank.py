@@ -280,6 +280,8 @@ class CrossEncoderScorer:
         local = Path(self._source).is_dir() or not hub_answers()
         try:
             model = CrossEncoder(self._source, device=self._device, local_files_only=local)
+        except UserError:
+            raise
         except (OSError, ValueError) as error:
             raise UserError(
                 f"Reranker {self._source!r} cannot be loaded ({str(error).splitlines()[0]}): {_CURE}."

@@ -61,6 +61,9 @@ def rewritten(source: str, project: Path) -> str:
     Args:
         source: Of a module.
         project: Where the packages are; only names of modules that exist there are rewritten.
+
+    Raises:
+        ValueError: An import stands on a line with something else, and is not rewritten.
     """
     lines = source.splitlines(keepends=True)
     for node in ast.walk(ast.parse(source)):
@@ -69,7 +72,17 @@ def rewritten(source: str, project: Path) -> str:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and names_module(node.value, project):
             quoted = re.compile(rf"""(?<=["']){re.escape(node.value)}(?=["'])""")
             lines[node.lineno - 1] = quoted.sub(f"{PACKAGE}.{node.value}", lines[node.lineno - 1])
+    _check("".join(lines))
     return "".join(lines)
+
+
+def _check(source: str) -> None:
+    """Raise ValueError if a module has an import that was not rewritten, or binds another name than before."""
+    for node in ast.walk(ast.parse(source)):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        if any(name.partition(".")[0] in PARTS for name in names):
+            raise ValueError(f"line {node.lineno}: an import of ours stands on a line with something else")  # type: ignore[attr-defined]
 
 
 def names_module(text: str, project: Path) -> bool:

@@ -296,7 +296,7 @@ def artifact_of(artifact: Any, program: str | None) -> Path | None:
 Settings = TypeVar("Settings")
 
 
-def settings_of(function: str, spec: type[Settings], **settings: Any) -> Settings:
+def settings_of(function: str, spec: type[Settings], /, **settings: Any) -> Settings:
     """Return the settings that a function of `import verihop` was called with.
 
     Args:
@@ -320,7 +320,7 @@ def lm_config(lm: str, **settings: Any) -> LMSpec:
     """Return the configuration of an LM, by default with connections for any number of threads."""
     if not isinstance(lm, str):
         raise refused("lm", lm, "an id such as embedded, simulated or openai/gpt-4o-mini")
-    return settings_of("connect", LMSpec, id=lm, **{"connections": most_connections(), **settings})
+    return settings_of("connect", LMSpec, **{"connections": most_connections(), **settings, "id": lm})
 
 
 def limits_of(budget: "Mapping[str, float] | Budget | None") -> "Budget | None":

@@ -9,10 +9,20 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.parts.passages import passages_stating
-from programs.parts.prediction import DONE, UNPARSEABLE, make_prediction, read_or_recall, retrieve_passages, try_predict
-from programs.parts.reasoning.comparing import compares_two, decided_answer
+from programs.parts.passages import deduplicate, passages_stating
+from programs.parts.prediction import (
+    DONE,
+    UNPARSEABLE,
+    drop_from_trace,
+    make_prediction,
+    read_or_recall,
+    retrieve_passages,
+    retrieve_rankings,
+    try_predict,
+)
+from programs.parts.reasoning.comparing import about_owners, compares_two, decide, with_values_of
 from signatures.reading import REASONING, CompareTwo, ReadAnswer
+from signatures.text_words import same_words
 from signatures.types import Passage, Retriever
 
 DIRECT, COT = "direct", "cot"
@@ -28,8 +38,8 @@ class RAG(dspy.Module):
         retrieve: Ranks passages for the question; None if every question has fixed contexts.
         k: Passages read (standard in the field: 5).
         reader: "direct" answers at once, as in the paper; "cot" states the facts that are needed before it answers.
-        compare: Of a question that compares two things the LM states both values, and their order decides. The paper
-            does not.
+        compare: The LM states both values of a comparison, and the program decides; what they decide nothing about is
+            read like any other question. The paper does not.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"k": 3}}
@@ -53,21 +63,38 @@ class RAG(dspy.Module):
         """Return the answer read from the retrieved passages, or from fixed `passages`."""
         found = retrieve_passages(self, question, self.k, fixed=passages)
         # Departure: as in all later work, the LM reads all passages in one prompt instead of marginalising over them.
-        answer = self._answer(question, found)
-        stop_reason = UNPARSEABLE if answer is None else DONE
-        answer = answer or ""
+        answer, stop_reason = "", DONE
+        if self.compare and found and compares_two(question):
+            answer, found = self._compare(question, found, search=passages is None)
+        if not answer:
+            step = read_or_recall(self.reading, question, found)
+            answer, stop_reason = (step.answer, DONE) if step else ("", UNPARSEABLE)
         cited = passages_stating(answer, found)
         return make_prediction(answer, stop_reason=stop_reason, passages=found, citations=cited)
 
-    def _answer(self, question: str, passages: list[Passage]) -> str | None:
-        """Return the answer; None if the reply is unparseable."""
-        if self.compare and passages and compares_two(question):
-            compared = try_predict(self.comparing, question=question, passages=passages)
-            if compared is not None:
-                return decided_answer(compared)
-        step = read_or_recall(self.reading, question, passages)
-        return None if step is None else str(step.answer)
+    def _compare(self, question: str, passages: list[Passage], *, search: bool) -> tuple[str, list[Passage]]:
+        """Return the answer of a comparison and what was read; no answer if the values decide nothing.
+
+        Where the passages name the owner of a value, such as a film's director, and not the value, the owners are
+        searched for, and compared in place of what they belong to.
+        """
+        reply = try_predict(self.comparing, question=question, passages=passages)
+        if reply is None:
+            return "", passages
+        decided, told = decide(question, reply), str(reply.answer)
+        owners = decided.owners if search else ()
+        found = deduplicate(hit for ranking in retrieve_rankings(self, owners, 1) for hit in ranking) if owners else []
+        if found:
+            asked = about_owners(question, reply, owners)
+            again = try_predict(self.comparing, question=asked, passages=found)
+            if again is not None:
+                decided, told = decide(question, with_values_of(question, reply, again)), ""
+                drop_from_trace(again)
+                passages = deduplicate([*passages, *found]) if decided.answer else passages
+        if same_words(decided.answer) != same_words(told):  # it answers otherwise, and is no demonstration
+            drop_from_trace(reply)
+        return decided.answer, passages
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question."""
-        return 2 if self.compare else 1
+        return 3 if self.compare else 1

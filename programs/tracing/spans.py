@@ -29,7 +29,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from programs.lms.tracing.calls import LMCall, calls_heard_by
 from programs.parts.prediction import original_of
 from programs.parts.threads import daemon
-from signatures.common.errors import UserError, UserNotice, needing, one_line
+from signatures.common.errors import UserError, UserNotice, one_line
 from signatures.common.files import utf8
 from signatures.common.secrets import redact, register
 from signatures.types import Passage
@@ -140,10 +140,10 @@ def open_spans(tell: Callable[[str], object] = _warn) -> "Spans":
         tell: Is given one line if spans cannot be delivered, maybe in another thread.
 
     Raises:
-        UserError: The extra is not installed, or a variable asks for another protocol or exporter than OTLP over HTTP.
+        UserError: A variable asks for another protocol or exporter than OTLP over HTTP.
     """
-    with needing("otel", "Sending spans"):
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
     for name, most in (
         ("OTEL_TRACES_EXPORTER", "otlp"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),

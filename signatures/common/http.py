@@ -76,6 +76,6 @@ def hub_answers() -> bool:
     try:
         with http_client(_SOON) as client:
             client.head(constants.ENDPOINT)
-    except httpx.HTTPError:
+    except (httpx.HTTPError, httpx.InvalidURL, UserError):
         return False
     return True

@@ -82,6 +82,8 @@ def _importable(module_name: str) -> str:
     if not _HERE:
         return _here(module_name)
     package = module_name.partition(".")[0]
+    if package in sys.modules:  # as __main__ is, which has no spec
+        return module_name
     ours = importlib.util.find_spec(package) is None and importlib.util.find_spec(f"{_HERE}{package}") is not None
     return _here(module_name) if ours else module_name
 

@@ -112,7 +112,10 @@ def _check_passages(corpus: Path) -> None:
     """Raise UserError with the cure if a corpus is documents that are not cut into passages yet."""
     from corpora.ingest.ingest import BY_SUFFIX
 
-    if corpus.is_dir() or corpus.suffix.lower() in BY_SUFFIX:
+    held = corpus / "passages.jsonl"
+    if held.is_file():
+        raise UserError(f"{corpus} is a folder: name the passages in it, {held}.")
+    if corpus.is_dir() or (corpus.is_file() and corpus.suffix.lower() in BY_SUFFIX):
         what = "a folder of documents" if corpus.is_dir() else "a document"
         first = command("verihop", "ingest", corpus, "--out", "passages.jsonl")
         raise UserError(f"{corpus} is {what}, not passages: cut it into passages first, with `{first}`.")

@@ -23,7 +23,7 @@ from experiments.cli.shared.settings.known import (
     settings_applied,
     settings_of,
 )
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, needing
 
 if TYPE_CHECKING:
     import dspy
@@ -122,8 +122,9 @@ def spans_sent(wanted: bool) -> Iterator[Callable[["dspy.Module"], "dspy.Module"
     if not wanted:
         yield lambda program: program
         return
-    from programs.tracing.questions import traced_by
-    from programs.tracing.spans import open_spans
+    with needing("otel", "Sending spans"):
+        from programs.tracing.questions import traced_by
+        from programs.tracing.spans import open_spans
 
     spans = open_spans(note)
     try:

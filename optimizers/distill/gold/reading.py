@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from optimizers.distill.gold.annotation import Annotation, GoldHop
 from optimizers.distill.gold.calls import GoldCall, Material
-from programs.parts.reasoning.comparing import agree, compares_two, first_is_lower
+from programs.parts.reasoning.comparing import compares_two, first_is_lower
 from signatures.refusals import REFUSAL
 from signatures.text_words import contains_words, same_words, without_brackets
 from signatures.types import Hop, Passage
@@ -173,7 +173,9 @@ def _wanted(gold: Annotation, sides: Sequence[_Compared]) -> str:
     first, second = (side.value for side in sides)
     question, answer, lower = gold.question.question, same_words(gold.answer), first_is_lower(first, second)
     if gold.asks_yes_no and any(contains_words(question, word) for word in ("same", "share")):
-        return "other" if lower is not None or agree(first, second) != (answer == "yes") else "same"
+        return (
+            "other" if lower is not None or (same_words(first) == same_words(second)) != (answer == "yes") else "same"
+        )
     is_first = answer in ("yes", same_words(sides[0].name))
     if lower is None or not (is_first or answer in ("no", same_words(sides[1].name))):
         return "other"

@@ -27,6 +27,8 @@ def load(kind: str, model: str, open_model: Callable[[bool], Any]) -> Any:
     """
     try:
         return open_model(Path(model).is_dir() or not hub_answers())
+    except UserError:
+        raise
     except (OSError, ValueError, KeyError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
@@ -139,10 +141,10 @@ class CrossEncoderOracle(Measured):
         return over_distinct(pairs, self._score)
 
     def _score(self, pairs: list[Pair]) -> list[float]:
-        import torch
-
         with self._lock:  # fast tokenizers change their padding in place and are not thread-safe
             model = self._load()
+            import torch
+
             label = entailed_label(model.config.id2label)
             limit = model.max_seq_length
             if limit:
@@ -228,9 +230,9 @@ class Seq2SeqOracle(Measured):
         return scores
 
     def _forward(self, pairs: list[Pair]) -> list[float]:
+        model, tokenizer = self._load()
         import torch
 
-        model, tokenizer = self._load()
         texts = [f"premise: {premise} hypothesis: {hypothesis}" for premise, hypothesis in pairs]
         inputs = tokenizer(texts, return_tensors="pt", padding=True, truncation=False, verbose=False).to(model.device)
         with torch.inference_mode():

@@ -138,9 +138,9 @@ class EmbeddingFeatures:
 
     def _forward(self, texts: list[str]) -> tuple[list[TextVectors], int]:
         """Return the vectors of a batch and the number of texts that exceed the model's limit."""
+        model = self._load()
         import torch
 
-        model = self._load()
         features = model.preprocess(texts)
         inputs = {name: value for name, value in features.items() if name != "modality"}
         with torch.inference_mode():

@@ -2,77 +2,151 @@
 
 Small LMs find two dates more often than they can tell which is earlier, and a program can: reasoning is the LM's, and
 what follows from it is computed, as in Gao et al., "PAL: Program-aided Language Models", ICML 2023, section 3
-(https://arxiv.org/abs/2211.10435).
+(https://arxiv.org/abs/2211.10435). What is not certain decides nothing, and the question is read like any other.
 """
 
+import difflib
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 import dspy
 
-from programs.parts.prediction import drop_from_trace
+from programs.parts.passages import is_no_item
 from signatures.text_words import contains_words, same_words
-from signatures.yes_no import parse_yes_no
 
-_VERDICT = r"(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would)\b"
-_COMPARES = re.compile(
-    rf"\A\W*{_VERDICT}.*\b(?:and|or|before|after|than|as)\b|\S,? or (?:the |an? )?\S|还是|還是|都是?",
-    re.IGNORECASE | re.DOTALL,
+_VERDICT = re.compile(r"\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would)\b", re.IGNORECASE)
+_TWO = re.compile(r"\S,? or (?:the |an? )?\S|\b(?:and|before|after|than|as)\b|还是|還是|[和与與跟]", re.IGNORECASE)
+_MORE = re.compile(r", [^,]+, or ", re.IGNORECASE)  # three or more choices
+_SAME = re.compile(r"\b(?:same|shares?)\b|相?同", re.IGNORECASE)
+_EARLIER = re.compile(r"\b(?:first|earlier|earliest|older|oldest|before|sooner)\b|[更最]早|最先|先于", re.IGNORECASE)
+_LATER = re.compile(r"\b(?:later|latest|last|younger|youngest|newer|newest|recently|after)\b|[更最]晚", re.IGNORECASE)
+_LENGTHS = re.compile(r"\blong(?:er|est)?\b|\bshort(?:er|est)?\b|[更最][长長久短]", re.IGNORECASE)
+_AMOUNTS = re.compile(
+    r"\b(?:more|most|less|least|fewer|fewest|larger|largest|bigger|biggest|smaller|smallest|higher|highest|lower|lowest"
+    r"|taller|tallest)\b|[更最][多少大小高低]",
+    re.IGNORECASE,
 )
+_COMPARING = (_SAME, _EARLIER, _LATER, _LENGTHS, _AMOUNTS)
+_ALIKE = 0.8  # of two spellings of a name, by `difflib`
+
 _EARLIEST, _LATEST = datetime(1, 1, 1), datetime(1, 12, 31)
-_YEAR = re.compile(r"(?<![\d.,])\d{3,4}(?![\d,]|\.\d)")
+_YEAR = re.compile(r"(?<![\d.,])\d{3,4}(?!\d|,\d|\.\d)")
 _CHINESE = str.maketrans({"年": "-", "月": "-", "日": None})  # 1901年5月4日 as 1901-5-4
 _SPAN = re.compile(r" to | until |\s*[–—]\s*| - ")
-_NUMBER = re.compile(r"(?P<number>\d[\d,]*(?:\.\d+)?)(?: (?P<size>thousand|million|billion|trillion))?", re.IGNORECASE)
+# What makes a date or number another one than its digits say.
+_OPEN = re.compile(
+    r"\bB\.?\s?C|前|(?:^|\s)[-−]\d|\b(?:before|after|since|between|or|present|now|not|about|over|under|nearly)\b|至今",
+    re.IGNORECASE,
+)
+_DAY_FIRST = re.compile(r"\b(\d{1,2})([/.])(\d{1,2})\2\d{4}\b")
+_NUMBER = re.compile(
+    r"(?P<number>(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)(?![\d,.]\d)(?: (?P<size>thousand|million|billion|trillion)\b)?",
+    re.IGNORECASE,
+)
 _SIZES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+_SIGNS = re.compile(r"[$€£¥%°]")
 _DAY, _LENGTH = "day", "length"  # kinds of values beside numbers, whose kind is their unit
 
 
 def compares_two(question: str) -> bool:
-    """Return whether a question seems to compare two things: it offers a choice, or asks yes or no of two."""
-    return bool(_COMPARES.search(question))
+    """Return whether a question seems to compare two things by a value that can be ordered, or be the same."""
+    return (
+        any(words.search(question) for words in _COMPARING)
+        and bool(_TWO.search(question))
+        and not _MORE.search(question)
+    )
 
 
-def decided_answer(reply: dspy.Prediction) -> str:
-    """Return what the stated values decide, else the LM's answer; a reply that they overrule is no demonstration.
-
-    They decide where both are dates, periods or numbers of one unit and differ, and, of one value that two things may
-    share, where they are no dates. Of dates that overlap ("1920" and "May 1920") nothing follows.
+class Decided(NamedTuple):
+    """What two stated values decide.
 
     Args:
+        answer: The answer; "" if they decide nothing.
+        owners: What stands in place of both values, such as the directors of two films whose dates are asked for: what
+            to search for next. Empty if there is nothing.
+    """
+
+    answer: str
+    owners: tuple[str, ...] = ()
+
+
+def decide(question: str, reply: dspy.Prediction) -> Decided:
+    """Return what the stated values decide; nothing unless the question names both things.
+
+    They decide where both are dates, periods or numbers of one unit and differ, and that two things have one value,
+    where it is no date. Of dates that overlap ("1920" and "May 1920") nothing follows, nor of one date about a length.
+    Whether the lower or the higher value is asked for, words of the question say of dates ("older"), else the LM.
+
+    Args:
+        question: That compares.
         reply: With the output fields of `signatures.reading.CompareTwo`.
     """
-    said = str(reply.answer).strip()
-    answer = _by_values(reply, asks_verdict=parse_yes_no(said) is not None) or said
-    if same_words(answer) != same_words(said):
-        drop_from_trace(reply)
-    return answer
-
-
-def _by_values(reply: dspy.Prediction, *, asks_verdict: bool) -> str:
-    """Return the answer that the values decide; "" if they decide nothing."""
-    first, second = (_without_owner(str(value)) for value in (reply.first_value, reply.second_value))
+    names = [name_in(question, str(name)) for name in (reply.first, reply.second)]
+    first, second = (_stated(str(value)) for value in (reply.first_value, reply.second_value))
+    if not all(names) or same_words(names[0]) == same_words(names[1]) or not first or not second:
+        return Decided("")
+    places = [question.find(name) for name in names]
+    if places[0] > places[1]:
+        names, first, second = names[::-1], second, first
+    words = question.replace(names[0], " ").replace(names[1], " ")
+    verdict = bool(_VERDICT.match(question))
     if reply.wanted == "same":
-        known = first and second and not (_days(first) and _days(second))
-        return ("yes" if agree(first, second) else "no") if asks_verdict and known else ""
-    lower = first_is_lower(first, second) if reply.wanted in ("lower", "higher") else None
-    if lower is None:
-        return ""
-    is_first = lower == (reply.wanted == "lower")
-    if asks_verdict:
-        return "yes" if is_first else "no"
-    return str(reply.first if is_first else reply.second).strip()
+        agree = verdict and _SAME.search(words) and same_words(first) == same_words(second) and not _days(first)
+        return Decided("yes" if agree else "")
+    if reply.wanted not in ("lower", "higher"):
+        return Decided("")
+    one, two = _amount(first), _amount(second)
+    if one is None and two is None and not any(contains_words(question, owner) for owner in (first, second)):
+        return Decided("", (first, second))
+    lower = first_is_lower(first, second)
+    if lower is None or one is None or (one.kind == _DAY and _LENGTHS.search(words)):
+        return Decided("")
+    asked = _asked_of_dates(words) if one.kind == _DAY else None
+    is_first = lower == (reply.wanted == "lower" if asked is None else asked)
+    return Decided(("yes" if is_first else "no") if verdict else names[0 if is_first else 1])
 
 
-def _without_owner(value: str) -> str:
-    """Return a value without the one it belongs to: "Ada Lind: 4 May 1901" is the date."""
-    return value.rpartition(": ")[2].strip()
+def name_in(question: str, name: str) -> str:
+    """Return a name as the question spells it, which LMs do not always; "" if it has no such name."""
+    name = name.strip(" ?")
+    place = question.casefold().find(name.casefold())
+    if place >= 0:
+        return question[place : place + len(name)]
+    words, size = question.split(), len(name.split())
+    spans = (" ".join(words[start : start + size]).strip(" ,?") for start in range(len(words) - size + 1))
+    spelled = {span.casefold(): span for span in spans}
+    close = difflib.get_close_matches(name.casefold(), spelled, 1, _ALIKE)
+    return spelled[close[0]] if close else ""
 
 
-def agree(first: str, second: str) -> bool:
-    """Return whether two values are the same, or one contains the other ("American", "American actor")."""
-    return same_words(first) == same_words(second) or contains_words(first, second) or contains_words(second, first)
+def about_owners(question: str, reply: dspy.Prediction, owners: Sequence[str]) -> str:
+    """Return the question with the owners of the values in place of the two things that it names, in its order."""
+    names = sorted((name_in(question, str(name)) for name in (reply.first, reply.second)), key=question.find)
+    for name, owner in zip(names, owners, strict=True):
+        question = question.replace(name, owner)
+    return question
+
+
+def with_values_of(question: str, reply: dspy.Prediction, again: dspy.Prediction) -> dspy.Prediction:
+    """Return the reply about owners as one about what they belong to; both name things in the question's order."""
+    first, second = sorted((name_in(question, str(name)) for name in (reply.first, reply.second)), key=question.find)
+    return dspy.Prediction(
+        first=first, first_value=again.first_value, second=second, second_value=again.second_value, wanted=again.wanted
+    )
+
+
+def _asked_of_dates(words: str) -> bool | None:
+    """Return whether the earlier of two dates is asked for; None if no word says so, or words disagree."""
+    earlier, later = bool(_EARLIER.search(words)), bool(_LATER.search(words))
+    return earlier if earlier != later else None
+
+
+def _stated(value: str) -> str:
+    """Return a value without the one it belongs to ("Ada Lind: 4 May 1901" is the date); "" if none is stated."""
+    stated = re.split(r": |：", value)[-1].strip()
+    return "" if is_no_item(stated) or contains_words(stated, "not") else stated
 
 
 class _Amount(NamedTuple):
@@ -95,6 +169,8 @@ def first_is_lower(first: str, second: str) -> bool | None:
 
 
 def _amount(value: str) -> _Amount | None:
+    if _OPEN.search(value):
+        return None
     ends = [_days(end) for end in _SPAN.split(value, maxsplit=1)]
     if len(ends) == 2 and ends[0] and ends[1]:
         return _Amount(_LENGTH, ends[1][0] - ends[0][1], ends[1][1] - ends[0][0])
@@ -110,19 +186,27 @@ def _days(value: str) -> tuple[float, float] | None:
     years = list(_YEAR.finditer(value))
     if len(years) != 1:
         return None
+    whole = int(years[0][0]) > 0 and not value[years[0].end() :].strip(" .)")  # "1200 students" is a number
+    year = _of_year(int(years[0][0])) if whole else None
+    parts = _DAY_FIRST.search(value)
+    if parts and int(parts[1]) <= 12 and int(parts[3]) <= 12 and parts[1] != parts[3]:
+        return year  # day or month first
     try:
-        first, last = (parse(value, default=default).toordinal() for default in (_EARLIEST, _LATEST))
+        first, last = (parse(value, default=default, ignoretz=True).toordinal() for default in (_EARLIEST, _LATEST))
     except (ParserError, OverflowError):
-        if value[years[0].end() :].strip(" .)") or int(years[0][0]) < 1:
-            return None  # "1200 students" is a number
-        first, last = (default.replace(year=int(years[0][0])).toordinal() for default in (_EARLIEST, _LATEST))
+        return year
     return first, last
+
+
+def _of_year(year: int) -> tuple[float, float]:
+    return _EARLIEST.replace(year=year).toordinal(), _LATEST.replace(year=year).toordinal()
 
 
 def _number(value: str) -> _Amount | None:
     """Return the only number of a value; its unit is what else the value says."""
     found = list(_NUMBER.finditer(value))
-    if len(found) != 1:
+    if len(found) != 1 or re.search(r"\d", value[: found[0].start()] + value[found[0].end() :]):
         return None
     number = float(found[0]["number"].replace(",", "")) * _SIZES.get((found[0]["size"] or "").lower(), 1)
-    return _Amount(same_words(value[: found[0].start()] + value[found[0].end() :]), number, number)
+    beside = value[: found[0].start()] + value[found[0].end() :]
+    return _Amount(f"{same_words(beside)} {''.join(_SIGNS.findall(beside))}", number, number)

@@ -36,6 +36,12 @@ OWN = {'programs.genground:GenGround': "programs.nothing.here", "words": "progra
     ]
 
 
+@pytest.mark.parametrize("source", ["import os, programs.catalog\n", "x = 1; from programs import catalog\n"])
+def test_an_import_that_cannot_be_rewritten_is_refused(source):
+    with pytest.raises(ValueError, match="line 1"):
+        rewritten(source, PROJECT)
+
+
 def test_no_module_needs_what_rewriting_does_not_do():
     """`import programs.catalog` would bind `verihop`, and relative imports are not looked at."""
     for part in PARTS:

@@ -61,6 +61,28 @@ def test_a_comparison_that_cannot_be_read_is_read_as_any_other_question(scripted
     assert (made.answer, made.stop_reason) == ("Brook", "done")
 
 
+def test_owners_of_values_are_searched_for_and_the_values_asked_for_again(scripted):
+    film = {**stating("lower", "Orn"), "first": "Orn", "first_value": "Ole Lind", "second_value": "Ida Lund"}
+    dated = {**film, "first": "Ole Lind", "first_value": "1950", "second": "Ida Lund", "second_value": "1901"}
+    engine = scripted(lambda system, user: dated if "of Ole Lind or Ida Lund?" in user else film)
+    shelf = {"Ole Lind": "Ole Lind was born in 1950.", "Ida Lund": "Ida Lund was born in 1901."}
+
+    class Search:
+        fingerprint = "shelf"
+
+        def __call__(self, query, k):
+            return [Passage(id=query, text=shelf.get(query, "Orn is a film by Ole Lind, Brook one by Ida Lund."))]
+
+        def many(self, queries, k):
+            return [self(query, k) for query in queries]
+
+    made = RAG(Search(), compare=True)(question="Whose director is older, of Orn or Brook?")
+    assert made.answer == "Brook"
+    assert [passage.id for passage in made.passages][1:] == ["Ole Lind", "Ida Lund"]
+    assert len(engine.requests) == 2 < RAG(compare=True).max_calls()
+    assert RAG(compare=True)(question="Whose director is older, of Orn or Brook?", passages=PASSAGES).answer == "Orn"
+
+
 def test_without_passages_nothing_is_compared(scripted):
     scripted(lambda system, user: {"answer": "Tarn"} if "first_value" not in system else stating())
     assert RAG(compare=True)(question="Was Tarn or Brook built later?", passages=[]).answer == "Tarn"

@@ -107,8 +107,7 @@ def test_a_comparison_states_both_values_in_the_order_of_the_question():
         ("Are Tarn and Brook in the same country?", "yes", ("Veld", "Veld"), "same"),
         ("Do Tarn and Brook share a country?", "no", ("Hovia", "Veld"), "same"),
         ("Are Tarn and Brook in the same country?", "yes", ("the US", "America"), "other"),  # not equal in writing
-        ("Are both Tarn and Brook villages?", "yes", ("village", "village"), "other"),
-        ("Which is a town, Tarn or Brook?", "Brook", ("town", "village"), "other"),
+        ("Which has more people, Tarn or Brook?", "Brook", ("many", "few"), "other"),
     ],
 )
 def test_which_value_a_comparison_wants_is_told_by_its_answer(question, answer, values, wanted):
@@ -119,3 +118,4 @@ def test_which_value_a_comparison_wants_is_told_by_its_answer(question, answer, 
 def test_what_names_neither_side_or_compares_nothing_is_no_comparison():
     assert not compared("Which of the two was built first or last?")
     assert not compared("In which country are Tarn and Brook?", "Veld")
+    assert not compared("Are both Tarn and Brook villages?", "yes", ("village", "village"))
