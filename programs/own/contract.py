@@ -282,7 +282,7 @@ def _check_prediction(result: Any) -> None:
         not differs, f"its prediction lacks or has besides: {', '.join(sorted(differs))}: return make_prediction(...)"
     )
     _demand(isinstance(result.answer, str) and isinstance(result.response, str), "answer or response is no text")
-    _demand(all(isinstance(hop, Hop) for hop in result.hops), "hops holds something other than signatures.types.Hop")
+    _demand(all(isinstance(hop, Hop) for hop in result.hops), "hops holds something other than a Hop of verihop")
     _demand(all(isinstance(each, Passage) for each in result.passages), "passages holds something other than Passage")
     read = [passage.id for passage in result.passages]
     _demand(len(read) == len(set(read)), "passages holds a passage twice")

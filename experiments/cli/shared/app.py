@@ -126,7 +126,7 @@ def spans_sent(wanted: bool) -> Iterator[Callable[["dspy.Module"], "dspy.Module"
         from programs.tracing.questions import traced_by
         from programs.tracing.spans import open_spans
 
-    spans = open_spans(note)
+        spans = open_spans(note)
     try:
         with traced_by(spans):
             yield spans.traced

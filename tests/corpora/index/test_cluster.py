@@ -126,7 +126,7 @@ def test_without_ray_the_cure_is_named(tmp_path, corpus, fake_embedder, monkeypa
         return original(name, *arguments, **options)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(UserError, match=r"pip install \"verihop\[cluster\]\""):
+    with pytest.raises(UserError, match=r"pip install 'verihop\[cluster\]'"):
         build_index(corpus, tmp_path / "i", embedder=fake_embedder, cluster=Cluster())
 
 

@@ -125,9 +125,12 @@ def test_what_cannot_be_done_is_one_line(name, value, verihop, scripted_lm, monk
     assert (code, f"{name} is '{value}'" in err, len(err.splitlines())) == (2, True, 1)
 
 
-def test_the_extra_is_named_where_it_is_missing(verihop, scripted_lm, monkeypatch):
+@pytest.mark.parametrize("module", ["exporter.otlp.proto.http.trace_exporter", "sdk.trace"])
+def test_the_extra_is_named_where_it_is_missing(module, verihop, scripted_lm, monkeypatch):
     scripted_lm(lambda system, user: "Ansa")
-    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    monkeypatch.setitem(sys.modules, f"opentelemetry.{module}", None)
+    monkeypatch.delitem(sys.modules, "programs.tracing.spans", raising=False)
+    monkeypatch.delattr("programs.tracing.spans", raising=False)  # the package has it, too
     code, _, err = verihop("ask", QUESTION, "--program", "cot", "--otel")
     assert (code, "pip install 'verihop[otel]'" in err) == (2, True)
 
