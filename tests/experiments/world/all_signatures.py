@@ -15,8 +15,9 @@ from signatures.multi_step import adaptive_rag, flare, ircot, iter_retgen, meta_
 from signatures.single_step import rrr, self_rag, verify_and_edit
 from signatures.types import Hop, Passage
 
-# A list of scores, a text that is continued, tools by a server's interface: the world has no skill, and it is frozen.
-UNSPOKEN = {retro_rag.WeighPieces, search_r1.ContinueWithTags, a_rag.CallTools}
+# A list of scores, a text that is continued, tools by a server's interface, two values side by side: the world has
+# no skill, and it is frozen.
+UNSPOKEN = {retro_rag.WeighPieces, search_r1.ContinueWithTags, a_rag.CallTools, reading.CompareTwo}
 MODULES: tuple[ModuleType, ...] = (reading, genground, multihop, cov_rag, self_completion, retro_rag)
 # Of strategies that were added when the world was frozen: it has never seen their prompts.
 LATER_MODULES: tuple[ModuleType, ...] = (
