@@ -26,6 +26,7 @@ _MODULES = ("Transformer", "Pooling", "Normalize")
 _POOLING = "pooling_mode"
 _MEAN = ({_POOLING: "mean"}, {"pooling_mode_mean_tokens": True})  # as newer and older releases write it
 _TASK = "feature-extraction"
+_BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError)  # of files that say something else
 _MASKED = float(np.finfo(np.float32).min)  # added to the scores of padding
 
 
@@ -46,7 +47,7 @@ def bert_graph(folder: Path) -> Any:
         config = _config(folder)
         weights = _weights(folder / "model.safetensors")
         return _Graph(config, weights).model()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except _BROKEN as error:
         raise OtherForm(str(error)) from error
 
 
@@ -68,7 +69,7 @@ def bert_tokenizer(folder: Path) -> str:
         limit = int(min(limit, places))
         tokenizer = Tokenizer.from_str((folder / "tokenizer.json").read_text(encoding="utf-8"))
         pad = str(settings["pad_token"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except _BROKEN as error:
         raise OtherForm(str(error)) from error
     number = tokenizer.token_to_id(pad)
     if number is None:

@@ -20,7 +20,7 @@ from programs.parts.prediction import (
     retrieve_rankings,
     try_predict,
 )
-from programs.parts.reasoning.comparing import about_owners, compares_two, decide, with_values_of
+from programs.parts.reasoning.comparing import about_owners, compares_two, decide, with_names_of
 from signatures.reading import REASONING, CompareTwo, ReadAnswer
 from signatures.text_words import same_words
 from signatures.types import Passage, Retriever
@@ -85,10 +85,9 @@ class RAG(dspy.Module):
         owners = decided.owners if search else ()
         found = deduplicate(hit for ranking in retrieve_rankings(self, owners, 1) for hit in ranking) if owners else []
         if found:
-            asked = about_owners(question, reply, owners)
-            again = try_predict(self.comparing, question=asked, passages=found)
+            again = try_predict(self.comparing, question=about_owners(question, decided), passages=found)
             if again is not None:
-                decided, told = decide(question, with_values_of(question, reply, again)), ""
+                decided, told = decide(question, with_names_of(decided, again)), ""
                 drop_from_trace(again)
                 passages = deduplicate([*passages, *found]) if decided.answer else passages
         if same_words(decided.answer) != same_words(told):  # it answers otherwise, and is no demonstration

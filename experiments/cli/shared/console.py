@@ -218,7 +218,7 @@ def lines_of(path: Path, *, stripped: bool = True) -> list[str]:
 _CAPTION = (
     "Means over the n validation questions of an optimizer's last rung: compare rows of equal n. p: one-sided paired "
     "permutation test of the best against the uncompiled program, on questions that were held back. Calls are over all "
-    "rungs, as if none were cached; sent: those of this session that were not."
+    "rungs, as if none were cached; sent: those of this run that were not."
 )
 
 

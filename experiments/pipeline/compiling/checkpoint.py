@@ -34,7 +34,7 @@ _COUNTED: "WeakKeyDictionary[Budget, dict[str, Costs]]" = WeakKeyDictionary()
 
 
 class Spending:
-    """Counts what earlier sessions have spent in the budgets of this session.
+    """Counts what earlier runs have spent in the budgets of this one.
 
     Args:
         lms: The LMs by what they do; those that share a budget are counted once.
@@ -72,7 +72,7 @@ class Checkpoint:
     """What is kept of a compilation while it is not finished.
 
     Args:
-        meter: Counts the LM calls of this session.
+        meter: Counts the LM calls of this run.
         spending: What all sessions have spent from the budgets.
         replaces: Whether the artifact is to replace one of another request.
         continues: Whether the artifact is to replace one of this request whose budget was spent.

@@ -146,10 +146,10 @@ def _as_named(gold: Annotation) -> list[_Compared]:
     question, found = gold.question.question, []
     for side in sides:
         names = (side.name, without_brackets(side.name))
-        start = next((at for name in names if (at := question.casefold().find(name.casefold())) >= 0), None)
-        if start is None:
+        name = next((name for name in names if name.casefold() in question.casefold()), None)
+        if name is None:
             return []
-        name = next(name for name in names if name.casefold() in question.casefold())
+        start = question.casefold().find(name.casefold())
         found.append((start, side._replace(name=question[start : start + len(name)])))
     return [side for _, side in sorted(found)]
 
@@ -173,9 +173,8 @@ def _wanted(gold: Annotation, sides: Sequence[_Compared]) -> str:
     first, second = (side.value for side in sides)
     question, answer, lower = gold.question.question, same_words(gold.answer), first_is_lower(first, second)
     if gold.asks_yes_no and any(contains_words(question, word) for word in ("same", "share")):
-        return (
-            "other" if lower is not None or (same_words(first) == same_words(second)) != (answer == "yes") else "same"
-        )
+        told = lower is None and (same_words(first) == same_words(second)) == (answer == "yes")
+        return "same" if told else "other"
     is_first = answer in ("yes", same_words(sides[0].name))
     if lower is None or not (is_first or answer in ("no", same_words(sides[1].name))):
         return "other"

@@ -183,7 +183,7 @@ class Budget:
         self._sums = Ledger()
         self._shares: list[Share] = []
         self._earlier = Costs()  # what was spent before and is not taken over yet
-        self._known: set[str] = set()  # keys of the calls that this session has sent or taken over
+        self._known: set[str] = set()  # keys of the calls that this run has sent or taken over
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Budget":
         return self  # optimizers copy programs and their LMs, and all copies share one budget

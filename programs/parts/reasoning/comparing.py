@@ -7,7 +7,6 @@ what follows from it is computed, as in Gao et al., "PAL: Program-aided Language
 
 import difflib
 import re
-from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -66,10 +65,12 @@ class Decided(NamedTuple):
         answer: The answer; "" if they decide nothing.
         owners: What stands in place of both values, such as the directors of two films whose dates are asked for: what
             to search for next. Empty if there is nothing.
+        names: Of the two things to which the owners belong, as the question spells them, in its order.
     """
 
     answer: str
     owners: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 def decide(question: str, reply: dspy.Prediction) -> Decided:
@@ -99,8 +100,8 @@ def decide(question: str, reply: dspy.Prediction) -> Decided:
         return Decided("")
     one, two = _amount(first), _amount(second)
     if one is None and two is None and not any(contains_words(question, owner) for owner in (first, second)):
-        return Decided("", (first, second))
-    lower = first_is_lower(first, second)
+        return Decided("", (first, second), tuple(names))
+    lower = _is_lower(one, two)
     if lower is None or one is None or (one.kind == _DAY and _LENGTHS.search(words)):
         return Decided("")
     asked = _asked_of_dates(words) if one.kind == _DAY else None
@@ -121,17 +122,16 @@ def name_in(question: str, name: str) -> str:
     return spelled[close[0]] if close else ""
 
 
-def about_owners(question: str, reply: dspy.Prediction, owners: Sequence[str]) -> str:
-    """Return the question with the owners of the values in place of the two things that it names, in its order."""
-    names = sorted((name_in(question, str(name)) for name in (reply.first, reply.second)), key=question.find)
-    for name, owner in zip(names, owners, strict=True):
+def about_owners(question: str, decided: Decided) -> str:
+    """Return the question with the owners of the values in place of the two things that it names."""
+    for name, owner in zip(decided.names, decided.owners, strict=True):
         question = question.replace(name, owner)
     return question
 
 
-def with_values_of(question: str, reply: dspy.Prediction, again: dspy.Prediction) -> dspy.Prediction:
+def with_names_of(decided: Decided, again: dspy.Prediction) -> dspy.Prediction:
     """Return the reply about owners as one about what they belong to; both name things in the question's order."""
-    first, second = sorted((name_in(question, str(name)) for name in (reply.first, reply.second)), key=question.find)
+    first, second = decided.names
     return dspy.Prediction(
         first=first, first_value=again.first_value, second=second, second_value=again.second_value, wanted=again.wanted
     )
@@ -162,7 +162,10 @@ def first_is_lower(first: str, second: str) -> bool | None:
 
     Compared are two dates, two periods ("1901 to 1960", by their length), or two numbers of one unit.
     """
-    one, two = _amount(first), _amount(second)
+    return _is_lower(_amount(first), _amount(second))
+
+
+def _is_lower(one: _Amount | None, two: _Amount | None) -> bool | None:
     if one is None or two is None or one.kind != two.kind:
         return None
     return True if one.most < two.least else False if two.most < one.least else None
@@ -205,8 +208,8 @@ def _of_year(year: int) -> tuple[float, float]:
 def _number(value: str) -> _Amount | None:
     """Return the only number of a value; its unit is what else the value says."""
     found = list(_NUMBER.finditer(value))
-    if len(found) != 1 or re.search(r"\d", value[: found[0].start()] + value[found[0].end() :]):
+    beside = _NUMBER.sub("", value)
+    if len(found) != 1 or re.search(r"\d", beside):
         return None
     number = float(found[0]["number"].replace(",", "")) * _SIZES.get((found[0]["size"] or "").lower(), 1)
-    beside = value[: found[0].start()] + value[found[0].end() :]
     return _Amount(f"{same_words(beside)} {''.join(_SIGNS.findall(beside))}", number, number)
