@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from optimizers.distill.training import checkpoints, results
-from optimizers.distill.training.data import EncodedExample, TrainingData, batches, epoch_size
+from optimizers.distill.training.data import EncodedExample, Row, TrainingData, batches, epoch_size
 from optimizers.distill.training.divergence import Diverged, Skips, check_losses, check_weights
 from optimizers.distill.training.lm.base_model import BaseModel, choose_device
 from optimizers.distill.training.lm.student import Student
@@ -229,6 +229,7 @@ class Training:
         self.step, self.tokens, self._spent = 0, 0, 0.0
         self.measured: list[dict[str, Any]] = []
         self.skips = Skips(settings.learning_rate)
+        self._packed: tuple[int, list[Row]] = -1, []  # a step and its rows
         self._changing = False  # whether an error has left weights that are only partly changed
 
     # --- one step -------------------------------------------------------------------------------------------------
@@ -248,13 +249,16 @@ class Training:
             warmup_steps=self.settings.warmup_steps,
             decay=self.settings.decay,
         )
-        rows = self.student.rows(self.order.batch(self.step))
-        loss = 0.0
+        rows = self._rows(self.step)
         try:
+            parts = []
             for row in rows:
                 part, _ = self.student.losses(row)
                 part.backward()
-                loss += part.item()
+                parts.append(part.detach())
+            if self.step + 1 != self.total:
+                self._rows(self.step + 1)  # while a GPU computes: its results are waited for below
+            loss = sum(part.item() for part in parts)
             weights = list(self.student.weights.values())
             gradient = torch.nn.utils.clip_grad_norm_(weights, self.settings.clip).item()
             with uninterrupted():
@@ -270,6 +274,12 @@ class Training:
         finally:
             self.optimizer.zero_grad(set_to_none=True)
         return done
+
+    def _rows(self, step: int) -> list[Row]:
+        """Return the rows of a step, which are kept until those of another are asked for."""
+        if step != self._packed[0]:
+            self._packed = step, self.student.rows(self.order.batch(step))
+        return self._packed[1]
 
     def _change_weights(self, rate: float) -> None:
         for group in self.optimizer.param_groups:

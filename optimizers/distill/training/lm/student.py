@@ -17,7 +17,7 @@ import ujson
 
 from optimizers.distill.training.data import EncodedExample, Row, end_token, pack, single_rows, token_weights
 from optimizers.distill.training.divergence import Diverged, finite
-from optimizers.distill.training.lm import base_model
+from optimizers.distill.training.lm import attention
 from optimizers.distill.training.lm.base_model import BaseModel, Device, quiet
 from optimizers.distill.training.settings import TrainingSettings
 from programs.lms.weights import adapter
@@ -300,9 +300,9 @@ class Student:
 
         self.base, self.settings, self.device = base, settings, device
         self.model = base.model
-        self.packs = settings.packing and base_model.supports_segments(self.model)
+        self.packs = settings.packing and attention.supports_segments(self.model)
         if self.packs:
-            base_model.use_segments(self.model)
+            attention.use_segments(self.model)
         self.resumed_sha256: str | None = None
         if settings.method == "lora":
             self.model.to(device.name, device.precision)
@@ -325,7 +325,7 @@ class Student:
 
     def ordinary_attention(self) -> AbstractContextManager[None]:
         """Return a context in which attention is that of transformers, which has a cache and can be saved."""
-        return base_model.ordinary(self.model) if self.packs else nullcontext()
+        return attention.ordinary(self.model) if self.packs else nullcontext()
 
     def _freeze_below(self, first_layer: int) -> None:
         if not first_layer:
@@ -348,7 +348,7 @@ class Student:
         device = self.device.name
         tokens = torch.tensor([row.tokens], device=device)
         positions = torch.tensor([row.positions], device=device)
-        segments = {"segments": base_model.segments_of(row)} if self.packs else {}
+        segments = {"segments": attention.Segments.of(row)} if self.packs else {}
         places, targets, weights, _ = zip(*row.targets, strict=True)
         with self.mixed_precision():
             # The LM head may be as large as a third of the LM: it runs on what predicts the replies alone.

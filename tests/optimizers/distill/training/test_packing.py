@@ -7,7 +7,7 @@ import torch
 
 from optimizers.distill.examples import Example
 from optimizers.distill.training.data import EncodedExample, batches, encode, pack, single_rows, token_weights
-from optimizers.distill.training.lm import base_model
+from optimizers.distill.training.lm import attention
 from optimizers.distill.training.lm.base_model import Device, load_base
 from optimizers.distill.training.lm.student import Student
 from optimizers.distill.training.settings import make_settings
@@ -106,13 +106,13 @@ def test_both_ways_to_compute_attention_agree(heads: int, groups: int) -> None:
     chance = torch.Generator().manual_seed(0)
     query = torch.randn(heads, 5, 8, generator=chance)
     key, value = (torch.randn(groups, 9, 8, generator=chance) for _ in range(2))
-    torch.testing.assert_close(base_model.plain(query, key, value, 0.3), base_model.fused(query, key, value, 0.3))
+    torch.testing.assert_close(attention.plain(query, key, value, 0.3), attention.fused(query, key, value, 0.3))
 
 
 @pytest.mark.parametrize("heads", [1, 4])
 def test_masks_are_parts_of_one(heads: int) -> None:
     """They are as many as the lengths of examples: kept one by one, they would fill the memory."""
-    base_model._masks.clear()
+    attention._masks.clear()
     chance = torch.Generator().manual_seed(0)
     for length, known in [(3, 3), (5, 9), (600, 700), (2, 520), (3, 3)]:
         query = torch.randn(heads, length, 8, generator=chance)
@@ -121,9 +121,44 @@ def test_masks_are_parts_of_one(heads: int) -> None:
         expected = torch.nn.functional.scaled_dot_product_attention(
             query[None], key[None], value[None], attn_mask=seen, scale=0.3, enable_gqa=True
         )[0]
-        for attend in (base_model.plain, base_model.fused):
+        for attend in (attention.plain, attention.fused):
             torch.testing.assert_close(attend(query, key, value, 0.3), expected)
-    assert {kind: tuple(mask.shape) for kind, mask in base_model._masks.items()} == {
+    assert {kind: tuple(mask.shape) for kind, mask in attention._masks.items()} == {
         (torch.float32, None): (1024, 1024),
         (torch.bool, torch.device("cpu")): (1024, 1024),
     }
+
+
+def kernel(query, key, value, starts, known_starts, longest, longest_known):
+    """Attend as the kernel for GPUs does, segment by segment: (tokens, heads, size) each."""
+    outputs = []
+    for number in range(len(starts) - 1):
+        own, known = slice(starts[number], starts[number + 1]), slice(known_starts[number], known_starts[number + 1])
+        queries, keys, values = (states.transpose(0, 1) for states in (query[own], key[known], value[known]))
+        assert (queries.shape[1], keys.shape[1]) <= (longest, longest_known)
+        outputs.append(attention.plain(queries, keys, values, query.shape[-1] ** -0.5).transpose(0, 1))
+    return torch.cat(outputs)
+
+
+@pytest.mark.parametrize("prefixes", [(None, 0, 0, None), (None, None, None, None)])
+def test_one_kernel_for_all_segments_sees_what_one_by_one_sees(
+    prefixes: tuple[int | None, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "varlen_kernel", lambda: kernel)
+    chance = torch.Generator().manual_seed(0)
+    query = torch.randn(4, 17, 8, generator=chance)
+    key, value = (torch.randn(2, 17, 8, generator=chance) for _ in range(2))
+    given = (query, key, value, 8**-0.5, attention.Segments((6, 3, 2, 6), prefixes))
+    torch.testing.assert_close(attention.together(*given), attention.one_by_one(*given))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_both_ways_agree() -> None:
+    chance = torch.Generator().manual_seed(0)
+    query = torch.randn(9, 170, 64, generator=chance).to("cuda", torch.bfloat16).requires_grad_()
+    key, value = (torch.randn(3, 170, 64, generator=chance).to("cuda", torch.bfloat16) for _ in range(2))
+    given = (query, key, value, 64**-0.5, attention.Segments((60, 30, 20, 60), (None, 0, 0, None)))
+    found = [attend(*given) for attend in (attention.together, attention.one_by_one)]
+    torch.testing.assert_close(*found, rtol=0.02, atol=0.02)
+    gradients = [torch.autograd.grad(each.float().square().sum(), query)[0] for each in found]
+    torch.testing.assert_close(*gradients, rtol=0.05, atol=0.05)
