@@ -89,20 +89,22 @@ def draw_curves(stages: Sequence[StageCurves], names: Sequence[str], path: Path)
         names: Of the runs.
         path: Of the file.
     """
-    figure, canvas = empty_figure(9, 7)
-    upper, lower = figure.subplots(2, 1, sharex=True)
+    known = {name for stage in stages for name in stage.measured}
+    shown = _shown(known)
+    figure, canvas = empty_figure(9, 7 if shown else 3.5)
+    upper, *others = figure.subplots(2 if shown else 1, 1, sharex=True, squeeze=False)[:, 0]
     for number, stage in enumerate(stages):
         label = None if number else "training loss"
         tokens = [count / 1e6 for count in stage.loss.tokens]
         upper.plot(tokens, stage.loss.values, color=_COLOURS[4], linewidth=1, label=label)
-    known = {name for stage in stages for name in stage.measured}
     _measured(upper, stages, sorted(known & {"loss"}))
-    _measured(lower, stages, _shown(known))
     upper.set_ylabel("loss of reply tokens")
-    lower.set_ylabel("on validation, 0 to 1")
-    lower.set_ylim(0, 1)
-    lower.set_xlabel("tokens trained on, in millions")
-    for axes in (upper, lower):
+    for lower in others:
+        _measured(lower, stages, shown)
+        lower.set_ylabel("on validation, 0 to 1")
+        lower.set_ylim(0, 1)
+    for axes in (upper, *others):
+        axes.set_xlabel("" if axes is not (others or [upper])[-1] else "tokens trained on, in millions")
         for stage in stages[:-1]:
             axes.axvline(stage.end / 1e6, color="#999999", linewidth=0.8, linestyle=":")
         if axes.get_legend_handles_labels()[1]:
