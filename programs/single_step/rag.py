@@ -42,7 +42,7 @@ class RAG(dspy.Module):
             read like any other question. The paper does not.
     """
 
-    PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"k": 3}}
+    PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"k": 3, "compare": True}}
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ class Overrides:
     base: Annotated[str | None, fields_of(Method)["base"].field] = None
     device: Annotated[str | None, fields_of(Machine)["device"].field] = None
     threads: Annotated[int | None, fields_of(Machine)["threads"].field] = None
+    row_tokens: Annotated[int | None, fields_of(Machine)["row_tokens"].field] = None
 
     def given(self) -> dict[str, Any]:
         """Return what was stated."""

@@ -167,7 +167,7 @@ def embedded(source: str) -> Connection:
 def test_training_goes_on_from_the_weights_that_answer(tmp_path: Path) -> None:
     settings = of_connection(embedded(""), make_settings(epochs=2))
     assert (settings.base, settings.resume_adapter) == ("embedded", str(choice.DEFAULT_ADAPTER))
-    assert (settings.rank, settings.alpha, settings.first_layer, settings.epochs) == (16, 32, 14, 2)
+    assert (settings.rank, settings.alpha, settings.first_layer, settings.epochs) == (32, 64, 0, 2)
     assert of_connection(embedded(""), make_settings(base="embedded", first_layer=0)).first_layer == 0
     for source in ("base", "base-8bit"):
         settings = of_connection(embedded(source), make_settings(method="full"))
@@ -193,7 +193,7 @@ def test_training_goes_on_from_merged_weights_and_from_adapters_of_them(tmp_path
     [
         ({"base": "gguf:other.gguf"}, "answers with base = 'embedded'"),
         ({"resume_adapter": "other"}, "answers with resume_adapter = "),
-        ({"rank": 8}, "answers with rank = 16, so it is not to be trained with 8. Leave rank out"),
+        ({"rank": 8}, "answers with rank = 32, so it is not to be trained with 8. Leave rank out"),
         ({"method": "full"}, "can be continued with method 'lora' only"),
     ],
 )
