@@ -159,7 +159,10 @@ MISTAKES = {
     "too long": (["DATA", "--max-tokens", "5"], "are longer than 5 tokens"),
     "device": (["DATA", "--device", "abacus"], "Unknown device 'abacus'"),
     "adapter": (["DATA", "--resume-adapter", "missing"], "'missing' holds no LoRA adapter"),
-    "adapter of another": (["DATA", "--resume-adapter", "embedded"], "was trained on 'embedded', which is not the LM"),
+    "adapter of another": (
+        ["DATA", "--resume-adapter", "embedded", "--rank", "32", "--alpha", "64"],
+        "was trained on 'embedded', which is not the LM",
+    ),
     "nothing to resume": (["DATA", "--resume"], "holds no checkpoint to resume"),
     "best of one": (["DATA", "--keep-best", "f1"], "after how many steps"),
 }
