@@ -23,7 +23,7 @@ def test_a_named_preset_reranker_or_knob_stays(tmp_path):
         ProgramSpec(program="rag", rerank="none", knobs={"k": 7}, index=tmp_path), LMSpec()
     )
     assert (program.preset, program.rerank, program.knobs) == (SMALL, "none", {"k": 7})
-    assert note == "rag with preset small: k=7"
+    assert note == "rag with preset small: k=7, compare=True"
 
 
 def test_without_an_index_nothing_is_reranked():

@@ -42,6 +42,7 @@ NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
     'verihop trace runs/rag "chief': "names a question of another corpus: tests/experiments/cli/runs/test_trace.py",
     "verihop export runs/rag --to mlflow": "makes a store: tests/experiments/cli/runs/test_export.py",
     "verihop distill train": "trains: tests/experiments/cli/test_distill_train.py",
+    "verihop distill plan": "trains for hours on a CPU: tests/experiments/pipeline/training/test_plan.py",
     "verihop distill export": "exports what was trained: tests/experiments/cli/test_distill_train.py",
     "verihop keyfacts": "the simulated LM writes no key facts: tests/experiments/annotation",
     "verihop judge": "the simulated LM cannot compare answers: tests/experiments/cli/test_judge.py",
