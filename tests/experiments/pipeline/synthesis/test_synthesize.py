@@ -189,7 +189,7 @@ def test_nothing_learnt_is_an_error_that_says_why(request_for, world, tmp_path):
 def test_an_embedded_student_is_taught_on_the_prompts_it_is_asked_with(request_for, tmp_path):
     wanted = request_for(None, knobs={}, student="embedded", metric="f1[hotpot]", accept=0.3, limit=6)
     opened = open_synthesis(wanted)
-    assert opened.notes[0] == "rag with preset small: k=3, reranker own"
+    assert opened.notes[0] == "rag with preset small: k=3, compare=True, reranker own"
     made = opened.run(tmp_path / "out", progress=False)
     assert made.manifest["arguments"]["program"]["knobs"]["k"] == 3
     assert made.manifest["arguments"]["corpus"].startswith("rerank20")
