@@ -92,19 +92,20 @@ def draw_curves(stages: Sequence[StageCurves], names: Sequence[str], path: Path)
     known = {name for stage in stages for name in stage.measured}
     shown = _shown(known)
     figure, canvas = empty_figure(9, 7 if shown else 3.5)
-    upper, *others = figure.subplots(2 if shown else 1, 1, sharex=True, squeeze=False)[:, 0]
+    parts = figure.subplots(2 if shown else 1, 1, sharex=True, squeeze=False)[:, 0]
+    upper = parts[0]
     for number, stage in enumerate(stages):
         label = None if number else "training loss"
         tokens = [count / 1e6 for count in stage.loss.tokens]
         upper.plot(tokens, stage.loss.values, color=_COLOURS[4], linewidth=1, label=label)
     _measured(upper, stages, sorted(known & {"loss"}))
     upper.set_ylabel("loss of reply tokens")
-    for lower in others:
+    for lower in parts[1:]:
         _measured(lower, stages, shown)
         lower.set_ylabel("on validation, 0 to 1")
         lower.set_ylim(0, 1)
-    for axes in (upper, *others):
-        axes.set_xlabel("" if axes is not (others or [upper])[-1] else "tokens trained on, in millions")
+    parts[-1].set_xlabel("tokens trained on, in millions")
+    for axes in parts:
         for stage in stages[:-1]:
             axes.axvline(stage.end / 1e6, color="#999999", linewidth=0.8, linestyle=":")
         if axes.get_legend_handles_labels()[1]:

@@ -224,9 +224,9 @@ class Budget:
             return found
 
     def carry(self, *, calls: float = 0, tokens: float = 0, usd: float = 0) -> None:
-        """Count what was spent before this budget was made, by an earlier session of the same work.
+        """Count what was spent before this budget was made, by an earlier run of the same work.
 
-        Shares count it as this session takes it over: they limit what is spent inside their blocks.
+        Shares count it as this run takes it over: they limit what is spent inside their blocks.
         """
         added = {"calls": calls, "tokens": tokens, "usd": usd}
         with self._sums as sums:
@@ -236,11 +236,11 @@ class Budget:
 
     @property
     def resumed(self) -> bool:
-        """Whether an earlier session has spent what this one has not taken over yet."""
+        """Whether an earlier run has spent what this one has not taken over yet."""
         return any(self._earlier.values())
 
     def sent(self, key: str) -> None:
-        """Note that this session has sent a call, so that its reply is not one of an earlier session."""
+        """Note that this run has sent a call, so that its reply is not one of an earlier run."""
         with self._sums:
             self._known.add(key)
 

@@ -20,9 +20,9 @@ NAME = "verihop_segments"
 def supports_segments(model: Any) -> bool:
     """Tell whether a model's attention can be replaced: it must be plain softmax attention over all earlier tokens."""
     config = model.config.get_text_config()
-    special = ("attn_logit_softcapping", "sliding_window", "layer_types", "attention_chunk_size")
+    special = ("attn_logit_softcapping", "sliding_window", "attention_chunk_size")
     layer_types = getattr(config, "layer_types", None) or ()
-    plainly = not any(getattr(config, name, None) for name in special if name != "layer_types")
+    plainly = not any(getattr(config, name, None) for name in special)
     plainly = plainly and set(layer_types) <= {"full_attention"}
     return model.is_backend_compatible() and plainly and not _uses_alibi(config)
 
@@ -57,8 +57,8 @@ class Packed(NamedTuple):
     Args:
         known: Places of what each segment sees, its prefix first, one segment after the other; None if no segment has
             a prefix.
-        starts: Where each segment begins in the row, and its end; as `known_starts` a tensor of 32-bit integers.
-        known_starts: Where what each segment sees begins in `known`, and its end.
+        starts: Where each segment begins in the row, and where the last ends: 32-bit integers, (segments + 1).
+        known_starts: The same of what each segment sees, in `known`.
         longest: Tokens of the longest segment.
         longest_known: Tokens of the longest that is seen.
     """
@@ -97,9 +97,7 @@ class Segments:
     def _pack(self, device: Any) -> Packed:
         import torch
 
-        starts = [0]
-        for length in self.lengths:
-            starts.append(starts[-1] + length)
+        starts = [0, *itertools.accumulate(self.lengths)]
         places, known_starts = list[int](), [0]
         for number, prefix in enumerate(self.prefixes):
             for seen in (number,) if prefix is None else (prefix, number):

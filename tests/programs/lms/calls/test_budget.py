@@ -211,7 +211,7 @@ def test_replies_that_an_earlier_session_has_paid_for_count_once_when_they_are_u
         assert (share.spent["calls"], share.spent["tokens"]) == (1, 4)
         assert spend(budget, at_most=5, actual=5)
         budget.sent("b")
-        budget.take_over("b", one, calls=1, at_most=9)  # it is new in this session, so that it costs nothing again
+        budget.take_over("b", one, calls=1, at_most=9)  # it is new in this run, so that it costs nothing again
         with pytest.raises(BudgetExceeded, match=r"The share of 2 calls is used up \(2 calls"):
             budget.take_over("c", one, calls=1, at_most=9)
     assert budget.left(uninterrupted=True) == {"calls": 7}
