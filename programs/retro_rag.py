@@ -40,7 +40,7 @@ from programs.parts.evidence.candidate_records import (
 )
 from programs.parts.gates import Gate, decide, within
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.passages import deduplicate, is_no_item, new_items, passages_stating, titled_text, top
+from programs.parts.passages import deduplicate, is_no_item, new_items, passages_supporting, titled_text, top
 from programs.parts.prediction import (
     drop_from_trace,
     is_answer,
@@ -319,5 +319,9 @@ class RetroRAG(dspy.Module):
             "agreement": [answer.agreement for answer in answers],
             "probability_mode": state.scores.mode,
         }
-        told: dict[str, Any] = {"hops": hops, "passages": state.read, "citations": passages_stating(text, state.source)}
+        told: dict[str, Any] = {
+            "hops": hops,
+            "passages": state.read,
+            "citations": passages_supporting(state.question, text, state.source),
+        }
         return make_prediction(text, stop_reason=answers[-1].stop_reason, **told, details=details)

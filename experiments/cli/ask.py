@@ -137,7 +137,8 @@ def show_answer(prediction: "dspy.Prediction", lost: "Unreadable | None" = None,
         note(str(lost))
     if prediction.response and prediction.response != prediction.answer:
         say(f"Response: {prediction.response}")
-    cited = [passage for passage in prediction.passages if passage.id in set(prediction.citations)]
+    read = {passage.id: passage for passage in prediction.passages}
+    cited = [read[id] for id in prediction.citations if id in read]
     say(f"\nCited passages: {len(cited)} of {len(prediction.passages)} read")
     for passage in cited:
         say(f"  [{passage.id}] {passage.title}")

@@ -39,6 +39,7 @@ def _passage(value: Any) -> dict[str, Any]:
 def _prediction_fields(prediction: Any) -> Row:
     passages = [_passage(passage) for passage in prediction.passages]
     citations, stopped = list(prediction.citations), prediction.stop_reason
+    read = {passage["id"]: passage for passage in passages}
     return {
         "answer": str(prediction.answer),
         "response": str(prediction.response),
@@ -48,7 +49,7 @@ def _prediction_fields(prediction: Any) -> Row:
         "hops": [_as_dict(hop) for hop in prediction.hops],
         "details": dict(prediction.details),
         "passage_ids": [passage["id"] for passage in passages],
-        "cited_passages": [passage for passage in passages if passage["id"] in citations],
+        "cited_passages": [read[id] for id in citations if id in read],
     }
 
 

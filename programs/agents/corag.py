@@ -24,7 +24,7 @@ import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import answer_in, gives_answer
-from programs.parts.passages import deduplicate, is_no_item, passages_stating
+from programs.parts.passages import deduplicate, is_no_item, passages_supporting
 from programs.parts.prediction import (
     DONE,
     REPEATED,
@@ -145,7 +145,7 @@ class CoRAG(dspy.Module):
             stop_reason=chain.stop_reason,
             hops=hops,
             passages=read,
-            citations=passages_stating(answer, read),
+            citations=passages_supporting(question, answer, read),
             details={"scores": scores if self.chains > 1 else [], "chosen": chosen, "probability_mode": mode},
         )
 

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Final
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.parts.passages import passages_stating
+from programs.parts.passages import passages_supporting
 from programs.parts.prediction import (
     DONE,
     UNPARSEABLE,
@@ -135,5 +135,5 @@ class AdaptiveRAG(dspy.Module):
         step = read_or_recall(self.reading, question, found)
         answer, stop_reason = (step.answer, DONE) if step else ("", UNPARSEABLE)
         return make_prediction(
-            answer, stop_reason=stop_reason, passages=found, citations=passages_stating(answer, found)
+            answer, stop_reason=stop_reason, passages=found, citations=passages_supporting(question, answer, found)
         )

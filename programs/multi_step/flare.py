@@ -23,7 +23,7 @@ import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import answer_in
-from programs.parts.passages import deduplicate, passages_stating
+from programs.parts.passages import deduplicate, passages_supporting
 from programs.parts.prediction import (
     CAP,
     FINISHED,
@@ -134,7 +134,7 @@ class FLARE(dspy.Module):
             stop_reason=stop_reason,
             hops=hops,
             passages=read,
-            citations=passages_stating(answer, read),
+            citations=passages_supporting(question, answer, read),
             details={"thought": join_sentences(thought), "said": said, "confidences": confidences},
         )
 

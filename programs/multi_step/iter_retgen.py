@@ -18,7 +18,7 @@ import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import answer_in
-from programs.parts.passages import passages_stating
+from programs.parts.passages import passages_supporting
 from programs.parts.prediction import (
     DONE,
     UNPARSEABLE,
@@ -105,7 +105,7 @@ class IterRetGen(dspy.Module):
             stop_reason=stop_reason,
             hops=hops,
             passages=read,
-            citations=passages_stating(answer, found),
+            citations=passages_supporting(question, answer, found),
             details={"generations": generations},
         )
 

@@ -22,7 +22,7 @@ import dspy
 
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import gives_answer
-from programs.parts.passages import deduplicate, is_no_item, passages_stating, passes
+from programs.parts.passages import deduplicate, is_no_item, passages_supporting, passes
 from programs.parts.prediction import (
     CAP,
     FINISHED,
@@ -160,7 +160,7 @@ class MetaRAG(dspy.Module):
             stop_reason=FINISHED if agreed else CAP,
             hops=hops,
             passages=found,
-            citations=passages_stating(answer, found),
+            citations=passages_supporting(question, answer, found),
             details=details,
         )
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.parts.passages import deduplicate, is_no_item, passages_stating
+from programs.parts.passages import deduplicate, is_no_item, passages_supporting
 from programs.parts.prediction import (
     DONE,
     UNPARSEABLE,
@@ -78,7 +78,7 @@ class MultiHop(dspy.Module):
             found = deduplicate([*found, *fresh])
         final = try_predict(self.reading, question=question, passages=found)
         answer, stop_reason = (final.answer, DONE) if final else ("", UNPARSEABLE)
-        cited = passages_stating(answer, found)
+        cited = passages_supporting(question, answer, found)
         return make_prediction(answer, stop_reason=stop_reason, hops=hops, passages=found, citations=cited)
 
     def max_calls(self) -> int:

@@ -28,7 +28,7 @@ import dspy
 from programs.parts.agents.transcript import found_texts, transcript_lines
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import answer_in, cited_passages, short_answer
-from programs.parts.passages import deduplicate, passages_stating, passes
+from programs.parts.passages import deduplicate, passages_stating, passages_supporting, passes
 from programs.parts.prediction import (
     CAP,
     DONE,
@@ -171,7 +171,7 @@ class SearChain(dspy.Module):
             stop_reason=stop_reason,
             hops=[check.hop for check in checks],
             passages=read,
-            citations=cited_passages(response, read) or passages_stating(answer, read),
+            citations=cited_passages(response, read) or passages_supporting(question, answer, read),
             response=response or answer,
             details={
                 "chains": [[*map(str, each.steps), *([each.content] if each.content else [])] for each in branches],

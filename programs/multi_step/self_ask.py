@@ -21,7 +21,7 @@ import dspy
 
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import answer_in, gives_answer
-from programs.parts.passages import is_no_item, passages_stating
+from programs.parts.passages import is_no_item, passages_supporting
 from programs.parts.prediction import (
     CAP,
     FINISHED,
@@ -100,12 +100,12 @@ class SelfAsk(dspy.Module):
             hop, found = self._answer(asked, fixed)  # step 2
             hops.append(settled(hop))
             read += found
-            citations += passages_stating(hop.answer, found)
+            citations += passages_supporting(hop.question, hop.answer, found)
         if not gives_answer(answer):
             if stop_reason == FINISHED:
                 drop_from_trace(reply)
             answer = self._conclude(question, hops) if self.forced else ""  # step 3
-        citations += passages_stating(answer, read)
+        citations += passages_supporting(question, answer, read)
         return make_prediction(answer, stop_reason=stop_reason, hops=hops, passages=read, citations=citations)
 
     def max_calls(self) -> int:

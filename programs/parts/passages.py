@@ -13,7 +13,7 @@ from unicodedata import normalize
 from programs.parts.quotes import behind_title, is_paraphrase, verbatim_part
 from signatures.citation_marks import find_marks
 from signatures.common.words import FUNCTION_WORDS, strip_suffix
-from signatures.text import CJK
+from signatures.text import CJK, split_sentences
 from signatures.text_words import contains_words, same_words, text_words
 from signatures.types import Passage, QuoteMatch, Similarity
 from signatures.yes_no import parse_yes_no
@@ -121,11 +121,61 @@ def terms_of(text: str) -> set[str]:
 def passages_stating(answer: str, passages: Iterable[Passage]) -> list[str]:
     """Return the ids of the passages that contain `answer` as whole words after normalisation; in Chinese, as text.
 
-    These are the citations of programs whose reader does not quote. The list is empty for a yes/no answer.
+    The list is empty for a yes/no answer.
     """
     if not same_words(answer) or parse_yes_no(answer) is not None:
         return []
     return [passage.id for passage in passages if contains_words(f"{passage.title} {passage.text}", answer)]
+
+
+def passages_supporting(question: str, answer: str, passages: Iterable[Passage]) -> list[str]:
+    """Return the ids of the passages that an answer seems to rest on: the citations where the reader quotes none.
+
+    First come those that state the answer (`passages_stating`), the one whose stating sentence shares most words with
+    the question before the others. Then come those that lead there: whose title the question or the first of them
+    names, or that name the title of the first; of several passages of one title the nearest to the question. Of an
+    answer that no passage states, such as yes or no, these are what the question names.
+
+    Args:
+        question: That was answered.
+        passages: What was read, in reading order, which decides between equals.
+    """
+    read = deduplicate(passages)
+    asked = terms_of(question)
+    stating = set(passages_stating(answer, read))
+    shared = {each.id: _shared_terms(asked, each, answer if each.id in stating else "") for each in read}
+    nearest = sorted(read, key=lambda passage: -shared[passage.id])
+    cited = [passage for passage in nearest if passage.id in stating]
+    titles = {_bare_title(passage) for passage in cited}
+    for passage in nearest:
+        title = _bare_title(passage)
+        if title not in titles and _leads(title, passage, question, cited[0] if cited else None):
+            titles.add(title)
+            cited.append(passage)
+    return [passage.id for passage in cited]
+
+
+def _shared_terms(asked: set[str], passage: Passage, answer: str) -> int:
+    """Return the most terms that a sentence under its title, of those that state the answer, shares with a question."""
+    sentences = [text for text in split_sentences(passage.text) if contains_words(text, answer)] if answer else []
+    return max(len(asked & terms_of(f"{passage.title} {text}")) for text in sentences or [passage.text])
+
+
+def _leads(title: str, passage: Passage, question: str, first: Passage | None) -> bool:
+    """Return whether a passage is named by the question, or one of it and the first one cited names the other."""
+    return contains_words(question, title) or (
+        first is not None and (_names(first.text, title) or _names(passage.text, _bare_title(first)))
+    )
+
+
+def _names(text: str, title: str) -> bool:
+    """Return whether a text has a title as it is spelled: "home" is not the film "Home"."""
+    return bool(title) and title in text and contains_words(text, title)
+
+
+def _bare_title(passage: Passage) -> str:
+    """Return the title of a passage without what tells it from others of its name: "Home" of "Home (film)"."""
+    return re.sub(r"\s*[(（][^()（）]*[)）]\s*$", "", passage.title).strip()
 
 
 def deduplicate(passages: Iterable[Passage]) -> list[Passage]:

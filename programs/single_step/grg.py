@@ -20,7 +20,7 @@ from typing import Annotated, Any, NamedTuple
 import dspy
 
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.passages import deduplicate, passages_stating, titled_text
+from programs.parts.passages import deduplicate, passages_supporting, titled_text
 from programs.parts.prediction import DONE, UNPARSEABLE, make_prediction, retrieve_passages
 from programs.parts.steps.decomposition import answer_by_sub_questions
 from programs.parts.steps.generated import read_all, write_documents
@@ -53,8 +53,8 @@ class GRG(dspy.Module):
 
     Without decomposition there are no hops; with it, a hop is a sub-question, its answer and the passages read. Its
     verdict: "read", "recalled" (there was nothing to read; the answer is from memory) or "unparseable" (no answer).
-    Documents are in no corpus, so only retrieved passages are `passages`, and those that state the answer (of a hop)
-    are the citations. `details`: `documents` and `dropped` (for the question, or for the sub-question of each hop, the
+    Documents are in no corpus, so only retrieved passages are `passages`, and the citations are those that support the
+    answer (of a hop). `details`: `documents` and `dropped` (for the question, or for the sub-question of each hop, the
     list of documents written, and that of the ids of passages below the cut-off).
 
     Args:
@@ -106,7 +106,7 @@ class GRG(dspy.Module):
         if not self.decompose:
             answered = self._answer(question, passages)
             stop_reason = UNPARSEABLE if answered.verdict == UNPARSEABLE else DONE
-            return _prediction(answered.answer, stop_reason, [], [answered])
+            return _prediction(question, answered.answer, stop_reason, [], [answered])
 
         path: list[Answered] = []
 
@@ -120,7 +120,7 @@ class GRG(dspy.Module):
         end = answer_by_sub_questions(
             question, asking=self.asking, concluding=self.conclusion, solve=solve, most=self.max_hops
         )
-        return _prediction(end.answer, end.stop_reason, end.hops, path)
+        return _prediction(question, end.answer, end.stop_reason, end.hops, path)
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: the documents and the reading, for each hop."""
@@ -152,12 +152,15 @@ class GRG(dspy.Module):
         return [passage for passage, cosine in zip(passages, cosines, strict=True) if float(cosine) >= self.cutoff]
 
 
-def _prediction(answer: str, stop_reason: str, hops: list[Hop], path: list[Answered]) -> dspy.Prediction:
+def _prediction(question: str, answer: str, stop_reason: str, hops: list[Hop], path: list[Answered]) -> dspy.Prediction:
+    asked = [hop.question for hop in hops] or [question]
     return make_prediction(
         answer,
         stop_reason=stop_reason,
         hops=hops,
         passages=[passage for each in path for passage in each.kept],
-        citations=[id for each in path for id in passages_stating(each.answer, each.kept)],
+        citations=[
+            id for q, each in zip(asked, path, strict=True) for id in passages_supporting(q, each.answer, each.kept)
+        ],
         details={"documents": [each.documents for each in path], "dropped": [each.dropped for each in path]},
     )

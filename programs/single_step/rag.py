@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.parts.passages import deduplicate, passages_stating
+from programs.parts.passages import deduplicate, passages_supporting
 from programs.parts.prediction import (
     DONE,
     UNPARSEABLE,
@@ -31,8 +31,9 @@ DIRECT, COT = "direct", "cot"
 class RAG(dspy.Module):
     """Retrieve k passages for the question and read the answer from them.
 
-    The citations are the passages that state the answer; an unparseable reply is an abstention. With nothing to read
-    (`passages=[]`, or a search that finds nothing) it answers as the program `standard`, from memory.
+    The citations are the passages that state the answer, then those that lead to it (`passages_supporting`); an
+    unparseable reply is an abstention. With nothing to read (`passages=[]`, or a search that finds nothing) it answers
+    as the program `standard`, from memory.
 
     Args:
         retrieve: Ranks passages for the question; None if every question has fixed contexts.
@@ -69,7 +70,7 @@ class RAG(dspy.Module):
         if not answer:
             step = read_or_recall(self.reading, question, found)
             answer, stop_reason = (step.answer, DONE) if step else ("", UNPARSEABLE)
-        cited = passages_stating(answer, found)
+        cited = passages_supporting(question, answer, found)
         return make_prediction(answer, stop_reason=stop_reason, passages=found, citations=cited)
 
     def _compare(self, question: str, passages: list[Passage], *, search: bool) -> tuple[str, list[Passage]]:

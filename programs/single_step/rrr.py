@@ -17,7 +17,7 @@ import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer, short_answer
-from programs.parts.passages import deduplicate, new_items, passages_stating
+from programs.parts.passages import deduplicate, new_items, passages_supporting
 from programs.parts.prediction import (
     DONE,
     UNPARSEABLE,
@@ -37,7 +37,7 @@ class RRR(dspy.Module):
     """Rewrite the question into search queries, retrieve k passages for each, and read the answer from all.
 
     There are no hops: the queries are written at once, before anything is read. The citations are the passages that
-    state the answer. With fixed contexts nothing is searched for, so no query is written; where there is nothing to
+    support the answer. With fixed contexts nothing is searched for, so no query is written; where there is nothing to
     read, the answer is from memory, as that of `rag` is. `details` of a prediction: `queries` (those searched for).
 
     Args:
@@ -92,7 +92,7 @@ class RRR(dspy.Module):
             answer,
             stop_reason=stop_reason,
             passages=found,
-            citations=passages_stating(answer, found),
+            citations=passages_supporting(question, answer, found),
             response=response,
             details={"queries": queries},
         )

@@ -20,7 +20,7 @@ import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
-from programs.parts.passages import closest, deduplicate, is_no_item, passages_stating, titled_text
+from programs.parts.passages import closest, deduplicate, is_no_item, passages_supporting, titled_text
 from programs.parts.prediction import (
     DONE,
     FINISHED,
@@ -131,7 +131,7 @@ class VerifyAndEdit(dspy.Module):
             stop_reason=DONE if hops else NOTHING_FOUND,
             hops=hops,
             passages=read,
-            citations=passages_stating(answer, read),
+            citations=passages_supporting(question, answer, read),
             response=f"{rationale}\n{answer}" if answer else "",
             details=details,
         )

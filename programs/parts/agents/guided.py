@@ -13,7 +13,7 @@ import dspy
 
 from programs.parts.agents.transcript import PASSAGES, Turn
 from programs.parts.longform import answer_in, gives_answer
-from programs.parts.passages import deduplicate, is_no_item, passages_stating
+from programs.parts.passages import deduplicate, is_no_item, passages_supporting
 from programs.parts.prediction import (
     CAP,
     FINISHED,
@@ -118,7 +118,7 @@ class GuidedLoop:
             stop_reason=stop_reason,
             hops=self.hops,
             passages=self.found,
-            citations=passages_stating(answer, self.found),
+            citations=passages_supporting(self.question, answer, self.found),
             details=details,
         )
 

@@ -31,7 +31,7 @@ import dspy
 from pydantic import ValidationError
 
 from programs.parts.longform import answer_in
-from programs.parts.passages import deduplicate, passages_stating, titled_text
+from programs.parts.passages import deduplicate, passages_supporting, titled_text
 from programs.parts.prediction import FINISHED, drop_from_trace, make_prediction, try_predict
 from signatures.agents.transcript import ExtractAnswer
 from signatures.reading import ReadAnswer
@@ -211,7 +211,7 @@ def ended(
         stop_reason=stop_reason,
         hops=hops,
         passages=read,
-        citations=passages_stating(answer, read),
+        citations=passages_supporting(question, answer, read),
         details=details,
     )
 

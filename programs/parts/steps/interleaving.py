@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import dspy
 
 from programs.parts.longform import answer_in
-from programs.parts.passages import deduplicate, passages_stating
+from programs.parts.passages import deduplicate, passages_supporting
 from programs.parts.prediction import (
     CAP,
     FINISHED,
@@ -126,6 +126,6 @@ def conclude_thought(reading: dspy.Module | None, question: str, done: Interleav
         stop_reason=done.stop_reason,
         hops=done.hops,
         passages=done.found,
-        citations=passages_stating(answer, done.found),
+        citations=passages_supporting(question, answer, done.found),
         details={"thought": thought, "said": done.said},
     )

@@ -106,7 +106,7 @@ def test_after_the_last_turn_the_answer_is_demanded(replies, knobs, calls):
     result = program("Question?")
     assert len(engine.requests) == program.max_calls() == calls
     assert (result.answer, result.stop_reason, result.details["forced"]) == ("Tren", "cap", True)
-    assert result.citations == ["m"]
+    assert result.citations == ["m", "q"]
 
 
 def test_an_unparseable_demanded_answer_is_none(replies):

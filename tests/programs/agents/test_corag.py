@@ -44,7 +44,7 @@ def test_a_chain_of_pairs_is_asked_answered_and_concluded(replies, shelves):
     assert field(ask_again, "hops") == pairs[:1]
     assert field(conclude, "hops") == pairs
     assert field(conclude, "passages") == ["[1] Ansa Merrow: Ansa Merrow was born on Tren.", "[2] Fog: Fog is wet."]
-    assert (result.answer, result.stop_reason, result.citations) == ("Tren", "done", ["m"])
+    assert (result.answer, result.stop_reason, result.citations) == ("Tren", "done", ["m", "q"])
     assert [(hop.question, hop.answer, hop.passage_ids) for hop in result.hops] == [
         ("Who is the harbour master?", "Ansa Merrow", ["q"]),
         ("Where was Merrow born?", "Tren", ["m"]),

@@ -22,7 +22,7 @@ def test_passages_join_the_transcript_until_the_answer(replies, library):
         "- Action 2: search: Ansa Merrow",
         "- Result 2: Ansa Merrow: Ansa Merrow was born on Tren.",
     ]
-    assert (result.answer, result.stop_reason, result.citations) == ("Tren", "finished", ["m"])
+    assert (result.answer, result.stop_reason, result.citations) == ("Tren", "finished", ["m", "q"])
     assert [(hop.question, hop.answer, hop.passage_ids) for hop in result.hops] == [
         ("Quillon", "", ["q", "m"]),
         ("Ansa Merrow", "", ["m"]),

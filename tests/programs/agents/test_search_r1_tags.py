@@ -44,7 +44,7 @@ def test_the_text_grows_by_replies_and_information(replies, library, adapter):
     assert all(request.system is None for request in engine.requests)
     assert all(request.config.response_format is None for request in engine.requests)
     assert all(tuple(request.config.stop) == ("</search>", "</answer>") for request in engine.requests)
-    assert (result.answer, result.stop_reason, result.citations) == ("Tren", "finished", ["m"])
+    assert (result.answer, result.stop_reason, result.citations) == ("Tren", "finished", ["m", "q"])
     assert [(hop.question, hop.passage_ids) for hop in result.hops] == [("Quillon", ["q", "m"]), ("Ansa Merrow", ["m"])]
     assert result.details == {"turns": 3, "invalid": 0}
 

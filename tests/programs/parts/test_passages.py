@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from programs.parts.passages import deduplicate, find_quote, passages_stating
+from programs.parts.passages import deduplicate, find_quote, passages_stating, passages_supporting
 from signatures.types import Passage
 
 
@@ -233,6 +233,44 @@ def test_words_are_whole():
 
 def test_yes_and_no_stand_in_no_passage(passages):
     assert passages_stating("No.", [Passage(id="a", text="no")]) == []
+
+
+ROVERS = Passage(id="club", title="Vell Rovers (football)", text="Vell Rovers play in grey. Dana Orr manages the club.")
+MANAGER = Passage(id="manager", title="Dana Orr", text="Dana Orr was born in Quill. She once kept goal.")
+TOWN = Passage(id="town", title="Quill", text="Quill is a town. A club plays there, and a manager lives there.")
+HOME = Passage(id="home", title="Home", text="Home is a film.")
+BORN = "Where was the manager of the club Vell Rovers born?"
+
+
+def test_citations_begin_with_what_states_the_answer_and_go_on_with_what_leads_there():
+    assert passages_supporting(BORN, "Quill", [TOWN, ROVERS, HOME, MANAGER]) == ["manager", "town", "club"]
+
+
+def test_the_passage_whose_stating_sentence_is_nearest_to_the_question_is_cited_first():
+    beside = Passage(id="beside", title="Fair", text="The club Vell Rovers lost its manager. A fair is held at Quill.")
+    assert passages_supporting(BORN, "Quill", [beside, MANAGER])[0] == "manager"
+
+
+def test_of_an_answer_that_no_passage_states_what_the_question_names_is_cited():
+    films = [Passage(id=name, title=f"{name} (film)", text=f"{name} opened in 19{n}.") for n, name in enumerate("XYZ")]
+    assert passages_supporting("Did X and Z open in the same year?", "no", films) == ["X", "Z"]
+    assert passages_supporting("Who wrote the play?", "unknown", films) == []
+
+
+def test_a_title_is_found_as_it_is_spelled_and_one_passage_of_a_title_leads_to_the_answer():
+    goes = Passage(id="goes", title="Dana Orr", text="Dana Orr went home to Quill.")
+    assert passages_supporting("Where did she go?", "Quill", [HOME, goes]) == ["goes"]
+    again = Passage(id="again", title="Vell Rovers", text="It has a hall.")
+    assert passages_supporting(BORN, "Quill", [again, ROVERS, MANAGER]) == ["manager", "club"]
+
+
+@given(st.text(), st.text(), st.lists(st.tuples(st.text(), st.text()), max_size=4))
+def test_citations_are_of_the_passages_read_and_hold_all_that_state_the_answer(question, answer, texts):
+    read = [Passage(id=str(n), title=title, text=text) for n, (title, text) in enumerate(texts)]
+    cited = passages_supporting(question, answer, read)
+    stating = passages_stating(answer, read)
+    assert len(set(cited)) == len(cited)
+    assert set(stating) == set(cited[: len(stating)]) <= {passage.id for passage in read}
 
 
 def test_repeats_go_and_the_first_order_stays(passages):
