@@ -6,7 +6,7 @@ looked up among what is imported already (`imported_program`): a file never deci
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dspy
@@ -70,31 +70,40 @@ def imported_program(name: str) -> type[dspy.Module] | None:
 
 
 def why_no_program(value: Any) -> str | None:
-    """Return why a value is not the class of a program, as the end of a sentence; None if it is."""
+    """Return all that keeps a value from being the class of a program, as the end of a sentence; None if it is one."""
     if not isinstance(value, type) or not issubclass(value, dspy.Module):
         return f"is of type {type(value).__name__}, not a subclass of dspy.Module"
-    cls: Any = value
+    return "; ".join(_faults_of(value)) or None
+
+
+def _faults_of(cls: type[dspy.Module]) -> Iterator[str]:
+    of_constructor = list(_faults_of_constructor(cls))
+    yield from of_constructor
+    if not of_constructor:
+        try:
+            knobs_of(cls)
+        except Exception as error:  # noqa: BLE001 - a type that cannot be resolved may raise anything
+            yield f"has a constructor whose types cannot be read ({one_line(error)})"
+    if reason := _why_unasked(cls):
+        yield reason
+    if not callable(getattr(cls, "max_calls", None)):
+        yield "has no method max_calls"
+    presets = getattr(cls, "PRESETS", {})
+    if not isinstance(presets, dict) or not all(isinstance(knobs, dict) for knobs in presets.values()):
+        yield "has PRESETS that are not a dictionary of knobs for each name"
+
+
+def _faults_of_constructor(cls: Any) -> Iterator[str]:
     _, *parameters = inspect.signature(cls.__init__).parameters.values()
     if not parameters or parameters[0].name != "retrieve" or parameters[0].default is not None:
-        return "has a constructor whose first argument is not retrieve=None"
-    for parameter in parameters[1:]:
+        yield "has a constructor whose first argument is not retrieve=None"
+    for parameter in parameters:
+        if parameter.name == "retrieve":
+            continue
         if parameter.kind is not parameter.KEYWORD_ONLY or parameter.default is parameter.empty:
-            return f"has a constructor whose argument {parameter.name} is not keyword-only with a default"
+            yield f"has a constructor whose argument {parameter.name} is not keyword-only with a default"
         if parameter.annotation is parameter.empty and parameter.name not in COLLABORATORS:
-            return f"has a constructor whose argument {parameter.name} has no type"
-    try:
-        knobs_of(value)
-    except Exception as error:  # noqa: BLE001 - a type that cannot be resolved may raise anything
-        return f"has a constructor whose types cannot be read ({one_line(error)})"
-    if reason := _why_unasked(value):
-        return reason
-    if not callable(getattr(value, "max_calls", None)):
-        return "has no method max_calls"
-    if not isinstance(presets := getattr(value, "PRESETS", {}), dict) or not all(
-        isinstance(knobs, dict) for knobs in presets.values()
-    ):
-        return "has PRESETS that are not a dictionary of knobs for each name"
-    return None
+            yield f"has a constructor whose argument {parameter.name} has no type"
 
 
 def _why_unasked(cls: type[dspy.Module]) -> str | None:

@@ -26,6 +26,9 @@ def load_model(name: str, folder: Path | None, device: str | None) -> "SentenceT
     Raises:
         OSError, ValueError: The model cannot be loaded.
     """
+    offline = folder is None and not hub_answers()
+    if offline and not _is_kept(name):  # said before torch is imported, which takes seconds
+        raise OSError("the model hub does not answer, and no copy of the model is on this machine")
     with needing("torch", "An embedder that OpenVINO does not serve"):
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
@@ -35,8 +38,16 @@ def load_model(name: str, folder: Path | None, device: str | None) -> "SentenceT
     return SentenceTransformer(
         name if folder is None else str(folder),
         device=device,
-        local_files_only=folder is not None or not hub_answers(),
+        local_files_only=folder is not None or offline,
     )
+
+
+def _is_kept(name: str) -> bool:
+    """Return whether the hub's client has kept files of a model, by its name or as one of sentence-transformers."""
+    from huggingface_hub import constants
+
+    names = (name, f"sentence-transformers/{name}")
+    return any(Path(constants.HF_HUB_CACHE, f"models--{each.replace('/', '--')}").is_dir() for each in names)
 
 
 def hash_weights(model: Any) -> str:

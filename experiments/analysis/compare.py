@@ -344,7 +344,12 @@ def _table(title: str, headings: Sequence[str], *, caption: str | None = None) -
     )
     for position, heading in enumerate(headings):
         left = heading in ("metric", "run") or not position
-        table.add_column(escape(heading), justify="left" if left else "right", overflow="fold" if left else "ellipsis")
+        table.add_column(
+            escape(heading),
+            justify="left" if left else "right",
+            overflow="fold" if left else "ellipsis",
+            no_wrap=not left,
+        )
     return table
 
 
@@ -378,7 +383,7 @@ def score_table(title: str, metrics: dict[str, list[Line]], questions: int, *, c
 
 
 def _brackets(spread: str) -> str:
-    return f"[{spread}]".replace("[", r"\[") if spread else ""
+    return rf"\[{spread.replace(' to ', ', ')}]" if spread else ""
 
 
 def p_text(line: Line) -> str:
@@ -397,7 +402,7 @@ def _difference(line: Line) -> tuple[str, str]:
     signed = f"{100 * result.difference:+.1f}"
     if result.low is None or result.high is None:
         return signed, p_text(line)
-    return f"{signed} {_brackets(f'{100 * result.low:+.1f} to {100 * result.high:+.1f}')}", p_text(line)
+    return f"{signed} {_brackets(f'{100 * result.low:.1f} to {100 * result.high:.1f}')}", p_text(line)
 
 
 def about_runs(runs: Sequence[Run], differing: Sequence[Difference]) -> list[str]:

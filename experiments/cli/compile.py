@@ -71,7 +71,7 @@ def compile_(
     if output.as_json:
         emit({"artifact": str(output.out), **artifact.model_dump(mode="json"), "notes": notes})
     else:
-        _print(artifact, program.program, output.out)
+        _print(artifact, program.program, output)
     if stopped := stopped_text(artifact.optimizer, cure="Resume with the same command, --resume and a larger budget."):
         note(stopped)
         raise typer.Exit(3)
@@ -88,17 +88,18 @@ def compile_(
     next_step(*after_freezing(output.out, output.out, words, held_out))
 
 
-def _print(artifact: "Artifact", program: str, out: Path) -> None:
+def _print(artifact: "Artifact", program: str, output: CompileOutput) -> None:
     from experiments.pipeline.corpus_notes import no_gain_note
 
     optimizer, metric = artifact.optimizer, artifact.metric
     demos = ", ".join(f"{count} for {name.removesuffix('.predict')}" for name, count in optimizer["accepted"].items())
     say(f"Compiled {program} with {optimizer['name']}: {optimizer['tried']} questions tried, demonstrations: {demos}.")
     if race := optimizer["details"].get("race"):
-        show(race_table(race, metric["name"]))
+        if not output.quiet:
+            show(race_table(race, metric["name"]))
         for line in race_outcomes(race):
             say(line)
-    elif optimizer["candidates"]:
+    elif optimizer["candidates"] and not output.quiet:
         show(_candidates_table(optimizer, metric["name"]))
     cost = optimizer["cost"]
     cached = f", {cost['cached_calls']:.0f} of them from the cache" if cost.get("cached_calls") else ""
@@ -109,7 +110,7 @@ def _print(artifact: "Artifact", program: str, out: Path) -> None:
         mean, low, high = (None if metric[name] is None else 100 * metric[name] for name in ("mean", "low", "high"))
         interval = "" if low is None else f" (95 % interval {low:.1f} to {high:.1f})"
         say(f"{metric['name']} on {metric['n']} validation questions: {mean:.1f} %{interval}")
-    say(f"Frozen: {out}")
+    say(f"Frozen: {output.out}")
 
 
 def _candidates_table(optimizer: dict[str, Any], metric: str) -> Any:

@@ -46,7 +46,8 @@ def demo(lm: LMSpec, limits: options.Limits, output: DemoOutput, threads: option
         files = {"artifact": str(done.artifact), "report": str(done.report)}
         emit({**answered, **files, "comparison": done.comparison.as_dict()})
         return
-    show(done.comparison.as_table())
+    if not output.quiet:
+        show(done.comparison.as_table())
     say(f"\nQuestion: {done.question}")
     show_answer(done.prediction)
     say(f"\nArtifact: {done.artifact}")

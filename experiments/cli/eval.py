@@ -85,7 +85,8 @@ def _print(summary: "RunSummary", output: EvalOutput, oracle: str | None, absten
     if output.as_json:
         emit({**summary.as_dict(), **({"reflection": abstention} if abstention else {})})
         return
-    show(summary.as_table())
+    if not output.quiet:
+        show(summary.as_table())
     if abstention:
         from experiments.runs.fixed_contexts import abstention_text
 

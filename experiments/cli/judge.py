@@ -62,15 +62,16 @@ def judge(
     if output.as_json:
         emit(judgement.as_dict())
     else:
-        _print(judgement, out)
+        _print(judgement, out, quiet=output.quiet)
     if judgement.all_unparsed:
         raise UserError(f"{connection.id} returned no verdict that could be parsed: name another LM with --lm.")
     if not output.as_json:
         next_step(command("verihop", "compare", *runs))
 
 
-def _print(judgement: "Judgement", out: Path) -> None:
-    show(_table(judgement))
+def _print(judgement: "Judgement", out: Path, *, quiet: bool) -> None:
+    if not quiet:
+        show(_table(judgement))
     _print_reasons(judgement, out)
     for run, mean in judgement.revisions.items():
         say(f"Revised questions of {run}: {_cell(mean)}")

@@ -106,7 +106,8 @@ def _print(report: "ScoreReport", output: ScoreOutput, oracle: str | None) -> No
     if output.as_json:
         emit(report.as_dict())
         return
-    show(report.summary.as_table())
+    if not output.quiet:
+        show(report.summary.as_table())
     for name, coverage in report.coverage.items():
         say(f"{name}: {coverage}")
     run = Path(report.summary.folder)

@@ -308,7 +308,7 @@ def _panel(group: Any, name: str) -> str | None:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no table.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
 Limit = Annotated[
     int | None, typer.Option(min=1, help="Use only N questions, drawn by a hash of their ids.", show_default=False)

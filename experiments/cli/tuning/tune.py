@@ -83,7 +83,8 @@ def _print(found: "Found", config: "TuneConfig", output: TuneOutput, notes: list
         emit({**written, **found.record, "notes": [*notes, *([found.unbought] if found.unbought else [])]})
         return
     number = found.chosen.number if found.chosen else None
-    show(trials_table(found.findings, found.present, metric=config.metric.name, chosen=number))
+    if not output.quiet:
+        show(trials_table(found.findings, found.present, metric=config.metric.name, chosen=number))
     counts = ", ".join(f"{count} {state}" for state, count in found.record["counts"].items())
     spent = found.record["spent"]
     say(f"Trials: {counts}. LM calls sent: {spent.get('calls', 0):,.0f}, tokens: {spent.get('tokens', 0):,.0f}.")

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     import optuna
 
     from corpora.questions import Question
+    from programs.lms.calls.budget import Budget
     from programs.lms.connect import Connection
 
 
@@ -202,6 +203,9 @@ def tune_program(
             check_choice(config.chosen, opened.study.get_trials(deepcopy=False), trials_of(space, config))
             bar.update(total=trials_of(space, config))
             bar.say(f"Study of {trials_of(space, config)} trials. {whole}")
+            most = len(questions) * most_calls(student, knobs)
+            if (record is None or config.buy) and (short := _short(connection.lm.budget, most)):
+                bar.say(f"Note: {short}")
             if record is None or config.buy:
                 warm_up(student, connection)
             stopped, interrupted = _run(opened, space, record or live, questions, config, connection, bar)
@@ -220,6 +224,19 @@ def tune_program(
     if interrupted:
         raise KeyboardInterrupt
     return found if record is None or record.buyer is None else replace(found, unbought=record.buyer.note())
+
+
+def _short(budget: "Budget | None", calls: int) -> str:
+    """Return which limits of a budget may not pay for one whole trial of so many LM calls; empty if all do."""
+    limits = budget.limits if budget is not None else {}
+    needed = {"calls": calls, "tokens": calls * TYPICAL_TOKENS}
+    short = [
+        f"it has {limit:,} {name}, and a trial takes up to {most:,}"
+        for name, most in needed.items()
+        if (limit := limits.get(name)) is not None and limit < most
+    ]
+    cure = "Raise it, or give fewer questions; replies from the cache are free."
+    return f"The budget may not pay for one whole trial: {', '.join(short)}. {cure}" if short else ""
 
 
 def whole_space(knobs: Space, prepared: Prepared) -> Space:

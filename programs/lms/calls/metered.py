@@ -342,7 +342,9 @@ class MeteredLM(dspy.LM):
             except LMError as error:
                 hide_keys_in(error)
                 if not attempts.wait_after(error):
-                    raise self._explained(error) from error
+                    told = self._explained(error)
+                    # What the user can mend needs no tracebacks of what it came from; it stays the context.
+                    raise told from (error if told is error or not isinstance(told, UserError) else None)
 
     def _complete(self, call: PreparedCall, booking: Reservation) -> CallResult:
         """Call the engine once, within the time limit."""
@@ -378,7 +380,7 @@ class MeteredLM(dspy.LM):
         ours = not self.remote and isinstance(error, LMUnexpectedError)
         if isinstance(error, ContextWindowExceededError) or refused or ours:
             return error
-        reason = one_line(error)
+        reason = one_line(error).removeprefix(f"[{self.model}] ")  # our name for the server, which nobody gave
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
         busy = isinstance(error, LMRateLimitError) or getattr(error, "status", None) == 503
         cure = "Use fewer threads, or raise retry_timeout" if busy else "Check its id, URL and key, then try again"

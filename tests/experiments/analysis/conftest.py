@@ -21,8 +21,8 @@ def unpack() -> Callable[[str, str], Any]:
     return of
 
 
-def shown(table: Any) -> str:
-    """Return what a terminal of 200 columns shows."""
-    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+def shown(table: Any, width: int = 200) -> str:
+    """Return what a terminal shows."""
+    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(table)
     return console.export_text()

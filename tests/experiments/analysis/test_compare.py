@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,6 +35,14 @@ def test_a_worse_run_is_paired_with_the_first_and_tested(toy: ModuleType, tmp_pa
     assert against.p == pytest.approx(2 * 0.5**10)
     assert comparison.faults["bad"] == {"errors": 10, "abstentions": 0, "parse_failures": 0, "truncated": 0}
     assert all("Closed book could explain" in text for text in comparison.notices)
+
+
+def test_no_interval_of_the_table_is_broken_at_80_columns(toy: ModuleType, tmp_path: Path) -> None:
+    name = "a-run-with-a-rather-long-name"
+    good, bad = run(toy, tmp_path / "good"), run(toy, tmp_path / name, fail=tuple(f"q{n}" for n in range(0, 20, 2)))
+    lines = shown(compare_runs([good, bad]).as_table(), width=80).splitlines()
+    assert all(line.count("[") == line.count("]") for line in lines)
+    assert any(re.search(r"25\.0 \[\d+\.\d, \d+\.\d\] +-25\.0 \[-\d+\.\d, -\d+\.\d\] +\.\d{3}", line) for line in lines)
 
 
 def test_the_same_run_twice_under_two_names_is_identical(toy: ModuleType, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import threading
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 
 import dspy
@@ -209,6 +210,8 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
     with pytest.raises(LMUnavailable, match="does not answer") as caught:
         connect("m", api_base=f"http://127.0.0.1:{port}/v1")
     assert "\n" not in str(caught.value)
+    assert "server-" not in str(caught.value)  # what the library is told to call it
+    assert "".join(traceback.format_exception(caught.value)).count("Traceback") == 1
 
 
 def test_garbage_is_one_line(server) -> None:

@@ -254,3 +254,13 @@ def test_arguments_that_are_no_knobs():
     assert "PRESETS" in reasons[3]
     assert "max_calls" in reasons[4]
     assert "Nowhere" in reasons[5]
+
+    class Several(Reads):
+        def __init__(self, retriever=None, *, k=3): ...
+
+        async def forward(self, question, passages=None): ...
+
+        max_calls = None
+
+    said = why_no_program(Several)
+    assert all(fault in said for fault in ("first argument", "k has no type", "asynchronous", "max_calls")), said

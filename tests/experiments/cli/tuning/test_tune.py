@@ -18,6 +18,17 @@ def tune(verihop, world, tmp_path):
     return run
 
 
+def test_a_budget_below_one_trial_is_said_before_anything_is_asked(tune):
+    code, out, err = tune("--budget", "calls=3")
+    assert code == 3
+    assert "may not pay for one whole trial: it has 3 calls, and a trial takes up to 8." in err
+    assert err.index("may not pay") < err.index("Stopped:")
+    assert "Best trials" in out
+    code, out, err = tune("--budget", "calls=8", "--overwrite", "--quiet")
+    assert "may not pay" not in err
+    assert "Best trials" not in out
+
+
 @pytest.mark.slow
 def test_a_study_is_printed_and_names_what_to_do_next(tune, verihop, tmp_path, world):
     code, out, err = tune("--folds", "2")
