@@ -17,8 +17,9 @@ MOST_PARAMETERS = 10
 
 
 TOP = {
-    ".ci", ".gitignore", "LICENSE", "Makefile", "README.md", "constraints.txt", "pyproject.toml", "tests", "verihop.py",
-    *PACKAGES,
+    ".ci", ".dockerignore", ".github", ".gitignore", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "Dockerfile",
+    "LICENSE", "Makefile", "README.md", "SECURITY.md", "compose.yaml", "constraints.txt", "docs", "pyproject.toml",
+    "tests", "verihop.py", *PACKAGES,
 }  # fmt: skip
 
 

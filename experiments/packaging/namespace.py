@@ -40,11 +40,21 @@ def stage(project: Path, folder: Path) -> None:
     (package / "__init__.py").write_text(rewritten(door, project), encoding="utf-8")
     (package / "__main__.py").write_text(_MAIN, encoding="utf-8")
     (package / "py.typed").touch()
-    for name in ("README.md", "LICENSE"):
-        shutil.copy(project / name, folder / name)
+    shutil.copy(project / "LICENSE", folder / "LICENSE")
+    page = (project / "README.md").read_text(encoding="utf-8")
+    (folder / "README.md").write_text(without_files(page), encoding="utf-8")
     shutil.copy(project / "constraints.txt", package / "constraints.txt")
     settings = (project / "pyproject.toml").read_text(encoding="utf-8")
     (folder / "pyproject.toml").write_text(settings_of_wheel(settings), encoding="utf-8")
+
+
+_PICTURE = re.compile(r"^!\[.*\n\n?", re.MULTILINE)
+_LINK = re.compile(r"\[([^\]\n]*)\]\((?!https?://|#)[^()\s]+\)")
+
+
+def without_files(page: str) -> str:
+    """Return a page of Markdown without pictures and links of the repository, which an index of packages lacks."""
+    return _LINK.sub(r"\1", _PICTURE.sub("", page))
 
 
 _MAIN = f'''"""`python -m {PACKAGE}` is the command line."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.packaging.namespace import PARTS, names_module, rewritten, settings_of_wheel
+from experiments.packaging.namespace import PARTS, names_module, rewritten, settings_of_wheel, without_files
 from signatures.common import checkout
 
 PROJECT = Path(__file__).parents[3]
@@ -80,3 +80,11 @@ def test_pyproject_is_that_of_the_wheel_and_what_it_lacks_is_named():
 
 def test_the_parts_are_named_alike_everywhere():
     assert set(PARTS) == checkout.PARTS
+
+
+def test_the_page_of_the_wheel_has_no_link_to_a_file():
+    page = (
+        "# A\n\n![An answer](a.svg)\n\nSee [the page](b/README.md#part), [web](https://example.org) and [below](#c).\n"
+    )
+    assert without_files(page) == "# A\n\nSee the page, [web](https://example.org) and [below](#c).\n"
+    assert "](experiments" not in without_files((PROJECT / "README.md").read_text(encoding="utf-8"))

@@ -255,6 +255,7 @@ def test_of_an_answer_that_no_passage_states_what_the_question_names_is_cited():
     films = [Passage(id=name, title=f"{name} (film)", text=f"{name} opened in 19{n}.") for n, name in enumerate("XYZ")]
     assert passages_supporting("Did X and Z open in the same year?", "no", films) == ["X", "Z"]
     assert passages_supporting("Who wrote the play?", "unknown", films) == []
+    assert passages_supporting("Did X and Z open in the same year?", " ", films) == []  # nothing is answered
 
 
 def test_a_title_is_found_as_it_is_spelled_and_one_passage_of_a_title_leads_to_the_answer():

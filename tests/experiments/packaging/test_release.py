@@ -1,0 +1,72 @@
+"""The files around the packages: what they name exists, and the commands in them are commands."""
+
+import json
+import re
+import shlex
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[3]
+PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+
+
+def options_exist(verihop, words: list[str]) -> None:
+    """Fail unless `verihop` has a command with each option among the words."""
+    code, out, err = verihop(words[0], "--help")
+    assert code == 0, err
+    for option in words:
+        assert not option.startswith("--") or option in out, f"{words[0]} has no {option}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files(page):
+    links = re.findall(r"\]\((?!https?://|#)([^()#\s]+)", (ROOT / page).read_text())
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_commands_of_the_guide_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = re.findall(r"make ([a-z-]+)", (ROOT / "CONTRIBUTING.md").read_text())
+    assert named
+    assert set(named) <= targets
+
+
+def test_the_citation_is_of_this_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (citation["version"], citation["license"]) == (project["version"], project["license"])
+    assert f"## {project['version']}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_image_serves_by_a_command_that_exists(verihop):
+    lines = (ROOT / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
+    last = {line.split()[0]: line.partition(" ")[2] for line in lines if line[:1].isalpha()}
+    assert json.loads(last["ENTRYPOINT"]) == ["verihop"]
+    options_exist(verihop, json.loads(last["CMD"]))
+    copied = [line.split()[1] for line in lines if line.startswith("COPY constraints")]
+    assert copied == ["constraints.txt"]
+    assert (ROOT / copied[0]).is_file()
+
+
+def test_the_services_run_commands_that_exist_and_need_a_token(verihop):
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    for service in services.values():
+        options_exist(verihop, [str(word) for word in service["command"]])
+    assert services["service"]["environment"]["VERIHOP_TOKEN"].startswith("${VERIHOP_TOKEN:?")
+    assert all(port.startswith("127.0.0.1:") for port in services["service"]["ports"])
+
+
+def test_steps_of_the_workflow_are_commands(verihop):
+    jobs = yaml.safe_load((ROOT / ".github/workflows/checks.yml").read_text())["jobs"]
+    scripts = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    assert (ROOT / ".ci/run").is_file()
+    assert ".ci/run" in scripts
+    for script in scripts:
+        assert subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False).stderr == ""
+        for line in script.splitlines():
+            if line.strip().startswith("verihop "):
+                options_exist(verihop, shlex.split(line)[1:])
