@@ -61,13 +61,12 @@ def recent(turns: Sequence[Turn]) -> list[Turn]:
     """Return the last turns, at most `MOST_TURNS` of `MOST_CHARACTERS` together, each text cut and without marks."""
     kept: list[Turn] = []
     room = MOST_CHARACTERS
-    for turn in reversed(turns[-MOST_TURNS:]):
+    for turn in reversed([turn for turn in turns if turn.question.strip()][-MOST_TURNS:]):
         question, answer = one_line(turn.question, LONGEST_TURN), _plain(turn.answer)
         room -= len(question) + len(answer)
-        if room < 0 and kept:
+        if room < 0:
             break
-        if question:
-            kept.append(Turn(question=question, answer=answer))
+        kept.append(Turn(question=question, answer=answer))
     return kept[::-1]
 
 

@@ -120,7 +120,8 @@ def test_turns_have_a_limit(turns):
     assert len(kept) <= MOST_TURNS
     texts = [text for turn in kept for text in (turn.question, turn.answer)]
     assert all(len(text) <= LONGEST_TURN + len("...") for text in texts)
-    assert sum(map(len, texts)) <= max(MOST_CHARACTERS, 2 * (LONGEST_TURN + 3))
+    assert sum(map(len, texts)) <= MOST_CHARACTERS
+    assert bool(kept) == any(turn.question.strip() for turn in turns)
 
 
 WORDS = st.sampled_from("where was Edrin Tollavar Eiffel born in 1811 1889 he the bridge ? who".split())
