@@ -128,8 +128,8 @@ def test_what_nobody_can_read_is_left_out(page, server, kept):
 def test_where_there_is_no_room_the_oldest_go(page, server):
     answered(page, server)
     page.run(
-        "(({setItem}, most) => { Storage.prototype.setItem = function (name, value) { if (value.length > most) throw new "
-        "DOMException('full', 'QuotaExceededError'); setItem.call(this, name, value); }; })"
+        "(({setItem}, most) => { Storage.prototype.setItem = function (name, value) { if (value.length > most) throw "
+        "new DOMException('full', 'QuotaExceededError'); setItem.call(this, name, value); }; })"
         "(Storage.prototype, sessionStorage.conversation.length + 1000)"
     )
     follow_up(page, server)
