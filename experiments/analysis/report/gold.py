@@ -30,19 +30,23 @@ def _read(row: Row) -> set[str]:
 def first_wrong_hop(row: Row) -> tuple[int, str] | None:
     """Return the place of the first hop that went wrong, from 0, and why; None if none is known to be wrong.
 
-    With gold sub-answers that is the first hop whose answer states none of them and no gold answer, in any order, since
-    programs cut a question differently. Hops without an answer, such as searches, are passed over. Without gold
-    sub-answers it is the first hop that read passages none of which is gold.
+    With gold sub-answers that is the first hop whose answer neither states one of them, or a gold answer, nor is a part
+    of it; in any order, since programs cut a question differently. Hops without an answer, such as searches, are passed
+    over. Without gold sub-answers it is the first hop that read passages none of which is gold.
     """
     steps = row.get("sub_answers") or []
     stated = [*steps, *row["answers"]] if steps else []
     gold = set(row.get("gold_ids") or [])
     for place, hop in enumerate(row["hops"]):
-        if stated and hop["answer"] and not any(contains_words(hop["answer"], answer) for answer in stated):
+        if stated and hop["answer"] and not any(_agree(hop["answer"], answer) for answer in stated):
             return place, "no gold sub-answer"
         if not stated and gold and _lacks(hop, gold):
             return place, "no gold passage read"
     return None
+
+
+def _agree(answer: str, gold: str) -> bool:
+    return contains_words(answer, gold) or contains_words(gold, answer)
 
 
 def _lacks(hop: dict[str, Any], gold: set[str]) -> bool:
