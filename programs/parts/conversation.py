@@ -2,8 +2,8 @@
 
 Retrieval and programs know one question at a time: "Where was he born?" finds nothing. One LM call rewrites it, and
 what it writes is used only if it is a question, with the words of the follow-up, whose names and numbers were all said
-before. Weak LMs answer instead, or repeat an earlier question; then the last turn is put in front of the follow-up, if
-that names nothing or points back.
+before. Weak LMs answer instead, or repeat an earlier question; then the last turn is put in brackets behind the
+follow-up, if that names nothing or points back.
 
 Measured on invented follow-ups: `experiments/benchmarks/follow_ups.py`.
 """
@@ -30,7 +30,7 @@ LONGEST_TURN = 600  # characters of a question, and of an answer
 MOST_CHARACTERS = 3000  # of all turns together, some 750 tokens
 _LONGER = 300  # characters by which a rewritten question may be longer than the follow-up
 
-How: TypeAlias = Literal["rewritten", "unchanged", "after the last turn", "as asked"]
+How: TypeAlias = Literal["rewritten", "unchanged", "with the last turn", "as asked"]
 
 _POINTS_BACK = re.compile(
     r"\b(?:he|him|his|she|hers?|it|its|they|them|theirs?|this|these|those|there|then|former|latter|same|others?|another"
@@ -46,8 +46,8 @@ class Understood:
 
     Args:
         question: What a program is asked.
-        how: "rewritten" by the LM; "unchanged", since the LM finds nothing to add; "after the last turn", which stands
-            in front because what the LM wrote cannot be used; or "as asked" for the same reason, where the question
+        how: "rewritten" by the LM; "unchanged", since the LM finds nothing to add; "with the last turn" in brackets,
+            because what the LM wrote cannot be used; or "as asked" for the same reason, where the question
             seems to need no turn.
         turns: Earlier turns that were shown to the LM.
     """
@@ -94,15 +94,13 @@ def understand(question: str, turns: Sequence[Turn]) -> Understood:
         same = text_words(rewritten) == text_words(question)
         return Understood(question if same else rewritten, "unchanged" if same else "rewritten", len(turns))
     if points_back(question) or not _named(question):
-        return Understood(after_last_turn(question, turns), "after the last turn", len(turns))
+        return Understood(with_last_turn(question, turns), "with the last turn", len(turns))
     return Understood(question, "as asked", len(turns))
 
 
-def after_last_turn(question: str, turns: Sequence[Turn]) -> str:
-    """Return the question behind the last turn."""
-    last = turns[-1]
-    ended = last.answer if not last.answer or last.answer.endswith((".", "!", "?", "。")) else f"{last.answer}."
-    return " ".join(filter(None, (last.question, ended, question)))
+def with_last_turn(question: str, turns: Sequence[Turn]) -> str:
+    """Return the question with the last turn in brackets; in front of it, programs would answer that instead."""
+    return f"{question} ({f'{turns[-1].question} {turns[-1].answer}'.strip()})"
 
 
 def points_back(question: str) -> bool:

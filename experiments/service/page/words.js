@@ -40,7 +40,7 @@ export function verdictWords({ verdict, draft, answer }) {
 // How a follow-up question was understood; nothing if as it was asked.
 const UNDERSTOOD = {
   rewritten: "Understood as:",
-  "after the last turn": "Its rewriting could not be used, so it was asked together with the last question:",
+  "with the last turn": "Its rewriting could not be used, so it was asked together with the last question:",
   "as asked": "Asked as it is: its rewriting could not be used.",
 };
 export const understoodWords = ({ how }) => (Object.hasOwn(UNDERSTOOD, how) ? UNDERSTOOD[how] : "");

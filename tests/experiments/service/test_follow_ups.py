@@ -65,8 +65,10 @@ def test_the_stream_tells_first_what_is_asked(serving, rewriting):
 def test_what_cannot_be_used_is_said_not_to_be_used(serving, lm, reply):
     lm.reply = lambda prompt: reply if "turns" in prompt else json.dumps({"answer": "Veld"})
     answer = serving().client.post("/v1/answers", json=FOLLOW_UP).json()
-    assert answer["understood"]["how"] == "after the last turn"
-    assert answer["understood"]["question"].endswith("The Ossa ends in Lake Marn. How deep is it?")
+    assert answer["understood"]["how"] == "with the last turn"
+    assert answer["understood"]["question"] == (
+        "How deep is it? (Where does the Ossa end? The Ossa ends in Lake Marn.)"
+    )
     assert (answer["answer"], answer["unreadable"]) == ("Veld", None)
     assert answer["cost"]["parse_failures"] == (reply == "not JSON")
 
@@ -124,4 +126,4 @@ def test_a_chat_whose_answers_were_none_keeps_its_questions(serving, rewriting):
     messages = [CHAT[1], {"role": "assistant", "content": "No answer was found in the passages."}, CHAT[-1]]
     rewriting.reply = _reply("unusable")
     found = serving().client.post("/v1/chat/completions", json={"messages": messages}).json()
-    assert found["verihop"]["understood"]["question"] == "Where does the Ossa end? How deep is it?"
+    assert found["verihop"]["understood"]["question"] == "How deep is it? (Where does the Ossa end?)"

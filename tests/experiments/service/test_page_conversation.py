@@ -59,7 +59,7 @@ def test_a_follow_up_is_sent_with_its_turns_and_says_what_it_means(page, server)
     ("how", "said"),
     [
         (
-            "after the last turn",
+            "with the last turn",
             "Its rewriting could not be used, so it was asked together with the last question: When",
         ),
         ("as asked", "Asked as it is: its rewriting could not be used."),

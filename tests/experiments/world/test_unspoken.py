@@ -119,11 +119,11 @@ def test_rewriting_a_bridge_question_names_only_its_first_fact(ask, bench):
     assert {len(prediction.details["queries"]) for prediction in predictions} == {1}
 
 
-def test_a_follow_up_is_not_rewritten_and_is_asked_after_the_last_turn(running, faultless, films):
+def test_a_follow_up_is_not_rewritten_and_is_asked_with_the_last_turn(running, faultless, films):
     before = Turn(question=f"Who directed {films[0]}?", answer="Ada Finch")
     with running(faultless(), claims.PROBABILITIES):
         understood = understand("Where was she born?", [before])
         alone = understand(f"Who directed {films[1]}?", [before])
-    assert understood.question == f"Who directed {films[0]}? Ada Finch. Where was she born?"
-    assert understood.how == "after the last turn"
+    assert understood.question == f"Where was she born? (Who directed {films[0]}? Ada Finch)"
+    assert understood.how == "with the last turn"
     assert alone.question == f"Who was the director of {films[1]}?"  # the world's wording of a question of its own

@@ -60,15 +60,15 @@ def test_without_turns_no_lm_is_asked(scripted):
 def test_what_is_no_rewriting_of_the_follow_up_is_not_used(scripted, reply):
     scripted(rewriting(reply))
     found = understand("Where was he born?", BRIDGE)
-    assert found.how == "after the last turn"
-    assert found.question == "Who designed the New Chandler Bridge? Edrin Tollavar. Where was he born?"
+    assert found.how == "with the last turn"
+    assert found.question == "Where was he born? (Who designed the New Chandler Bridge? Edrin Tollavar)"
 
 
 def test_a_reply_that_cannot_be_read_is_counted_and_is_not_why_there_is_no_answer(scripted):
     scripted(lambda system, user: "{{{")
     with metered() as meter:
         found = understand("Where was he born?", BRIDGE)
-    assert (found.how, meter.calls, meter.parse_failures, meter.unreadable) == ("after the last turn", 1, 1, None)
+    assert (found.how, meter.calls, meter.parse_failures, meter.unreadable) == ("with the last turn", 1, 1, None)
 
 
 def test_a_question_of_its_own_stays_as_it_is(scripted):
