@@ -3,10 +3,10 @@
     python -m experiments.benchmarks.follow_ups
 
 The 20 dialogues (`follow_ups.jsonl`) are invented: 17 follow-ups that need the turns before, and 3 questions that need
-nothing. Forms: the follow-up alone; the with the last turn in brackets; the LM's rewriting as it is (the follow-up where its
-reply cannot be read); the service's, which checks the rewriting (`programs.parts.conversation`); the form written by
-hand. `experiments/results/follow_ups.json` has the share of gold passages among the first k, exact match, and what was
-asked.
+nothing. Forms: the follow-up alone; with the last turn in brackets; the LM's rewriting as it is (the follow-up where
+its reply cannot be read); the service's, which checks the rewriting (`programs.parts.conversation`); the form written
+by hand. `experiments/results/follow_ups.json` has the share of gold passages among the first k, exact match, and what
+was asked.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from experiments.runs.files import write_json
 from optimizers.metrics.answer import exact_match
 from programs.inference import Answerer
 from programs.lms.connect import Connection, connect
-from programs.parts.conversation import with_last_turn, recent, understand
+from programs.parts.conversation import recent, understand, with_last_turn
 from programs.parts.prediction import try_predict
 from programs.single_step.rag import RAG
 from signatures.conversation import RewriteFollowUp
