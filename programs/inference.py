@@ -22,12 +22,13 @@ import dspy
 
 from programs.lms.calls.budget import BudgetExceeded
 from programs.lms.calls.control import Control, controlled, current_control, under
+from programs.parts.conversation import Understood, understand
 from programs.parts.meter import Meter, beside, counts_so_far, metered, metered_beside, record_parallel
 from programs.parts.prediction import Answer, Listener, completed, hops_heard_by
 from programs.parts.threads import Threads, caught, run_all
 from signatures.common.costs import Costs
 from signatures.common.errors import UserError, one_line
-from signatures.types import Hop, Passage, Retriever, Similarity
+from signatures.types import Hop, Passage, Retriever, Similarity, Turn
 
 if TYPE_CHECKING:
     import dspy
@@ -85,6 +86,17 @@ class Work:
     def _stop(self) -> None:
         self.future.cancel()  # if it waits for a thread
         self._control.stop(grace=0)
+
+
+async def _awaited(work: Work) -> Any:
+    """Return the result of work without blocking the event loop; whoever is cancelled meanwhile ends it."""
+    try:
+        return await asyncio.wrap_future(work.future)
+    except asyncio.CancelledError:
+        await work.aend()
+        raise
+    finally:
+        work.meter.join()
 
 
 class Stream:
@@ -247,14 +259,22 @@ class Answerer:
             async with self._threads.place():
                 with controlled(), self._settings(), metered_beside():
                     return completed(await self.program.acall(question=_checked(question), **_fixed(passages)))
-        work = self._begin(question, passages, None)
-        try:
-            return await asyncio.wrap_future(work.future)
-        except asyncio.CancelledError:
-            await work.aend()
-            raise
-        finally:
-            work.meter.join()
+        return await _awaited(self._begin(question, passages, None))
+
+    async def understand(self, question: str, turns: Sequence[Turn]) -> Understood:
+        """Return what is asked instead of a follow-up to earlier turns; its LM call is counted and stopped as others.
+
+        Raises:
+            BudgetExceeded: The budget of the connection is used up.
+            UserError: The question is blank or no text, or the LM does not answer.
+        """
+
+        def work() -> Understood:
+            with self._settings():
+                return understand(_checked(question), turns)
+
+        found: Understood = await _awaited(Work(work, None, self._threads))
+        return found
 
     def batch(
         self,

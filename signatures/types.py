@@ -1,4 +1,4 @@
-"""Data types that all folders share: passage, hop, and the protocols of a retriever and a similarity.
+"""Data types that all folders share: passage, hop, turn, and the protocols of a retriever and a similarity.
 
 This module imports nothing of the project.
 """
@@ -109,6 +109,13 @@ class Hop(_Value):
     passage_ids: list[str] = []
     verdict: str | None = None
     candidates: list[Candidate] = []
+
+
+class Turn(_Value):
+    """One question of a conversation and what it was answered; both may be any text."""
+
+    question: str
+    answer: str = ""
 
 
 @runtime_checkable

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.runs.config import RunConfig
 from experiments.runs.files import Row
+from optimizers.metrics.fields import gold_ids_of
 from optimizers.metrics.metric import Metric
 from programs.lms.calls.metered import LMUnavailable, fresh_samples
 from programs.lms.tracing.calls import LMCall, asked_by, calls_heard_by
@@ -105,6 +106,14 @@ def other_fields(example: Any) -> Row:
     return {name: value for name, value in plain.items() if isinstance(value, str | int | float | bool)}
 
 
+def gold_fields(example: Any) -> Row:
+    """Return the ids of the gold passages and the answers of the gold sub-questions; what it lacks has no key."""
+    steps = [dict(step) for step in getattr(example, "sub_questions", None) or []]
+    answers = [step["answer"] for step in steps if step.get("answer")]
+    fields = {"gold_ids": list(gold_ids_of(example)), "sub_answers": answers}
+    return {name: value for name, value in fields.items() if value}
+
+
 def run_question(
     program: "dspy.Module",
     example: Any,
@@ -158,6 +167,7 @@ def run_question(
         "answers": list(getattr(example, "answers", None) or []),
         "type": getattr(example, "type", None),
         "about": other_fields(example),
+        **gold_fields(example),
         **({"repeat": repeat} if config.repeats > 1 else {}),
         **_prediction_fields(prediction),
         **added,

@@ -10,6 +10,7 @@ A row contains:
   `cited_passages` with their text and other keys (source, url ...), so that a report needs no corpus; `details`, which
   differ between strategies;
   `stop_reason`, one of `programs.parts.prediction`, None if the question failed;
+- `gold_ids`, `sub_answers`: its gold passages, and the answers of its gold sub-questions, if it has any;
 - `about`: the question's other fields (level, split ...), lists by their length;
 - `scores`: metric name -> score, None if undefined; `unparsed`: metric name -> number of unparseable texts or verdicts;
   `judging`: cost of the judge LM, which is separate from the program's;

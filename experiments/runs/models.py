@@ -17,7 +17,7 @@ _Number = Annotated[float, Field(allow_inf_nan=False)]
 _Count = Annotated[float, Field(allow_inf_nan=False, ge=0)]
 _MOST_REPEATS = 10_000
 _LEFT_OUT = frozenset(
-    {"repeat", "details", "unreadable", "unknown", "read_passages", "supporting_facts"}
+    {"repeat", "details", "unreadable", "unknown", "read_passages", "supporting_facts", "gold_ids", "sub_answers"}
 )  # keys that many rows lack, without a default in the row
 
 
@@ -111,6 +111,8 @@ class AnswerRow(AnyRow, Spent):
     unknown: list[str] = _none()
     read_passages: list[_Cited] = _none()
     supporting_facts: list[tuple[str, int]] = _none()
+    gold_ids: list[str] = _none()
+    sub_answers: list[str] = _none()
 
 
 class JudgementRow(AnyRow):

@@ -6,6 +6,7 @@ sent, and its place is free.
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import math
 import secrets
@@ -19,12 +20,13 @@ from experiments.service.leaving import in_thread
 from signatures.common.costs import Costs
 from signatures.common.errors import UserError, user_error_within
 from signatures.common.logs import event, with_texts
-from signatures.types import Passage, Retriever
+from signatures.types import Passage, Retriever, Turn
 
 if TYPE_CHECKING:
     import dspy
 
     from programs.inference import Answerer
+    from programs.parts.meter import Meter
     from signatures.types import Hop
 
 
@@ -140,7 +142,10 @@ _COSTS = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "usd")
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a question: "started", "hop", "answer" or "error", and what clients are told."""
+    """Something that happened to a question, and what clients are told.
+
+    Its kind is "started", "understood" (of a follow-up), "hop", "answer" or "error".
+    """
 
     kind: str
     data: dict[str, Any]
@@ -174,8 +179,12 @@ class Answering:
         self._places = asyncio.Semaphore(self.limits.width)
         self._accepted = 0
 
-    async def events(self, question: str) -> AsyncIterator[Event]:
+    async def events(self, question: str, turns: Sequence[Turn] = ()) -> AsyncIterator[Event]:
         """Yield what happens to a question, at last an answer or an error; to stop the iteration abandons the question.
+
+        Args:
+            question: The question.
+            turns: Of the conversation before it, oldest first; with any, a question that stands alone is answered.
 
         Raises:
             Refused: The queue is full; nothing was yielded.
@@ -185,7 +194,7 @@ class Answering:
         self._accepted += 1
         try:
             told: asyncio.Queue[Event | None] = asyncio.Queue()
-            task = asyncio.create_task(self._answer(question, told))
+            task = asyncio.create_task(self._answer(question, turns, told))
             try:
                 while (event := await told.get()) is not None:
                     yield event
@@ -196,14 +205,14 @@ class Answering:
         finally:
             self._accepted -= 1
 
-    async def _answer(self, question: str, told: "asyncio.Queue[Event | None]") -> None:
+    async def _answer(self, question: str, turns: Sequence[Turn], told: "asyncio.Queue[Event | None]") -> None:
         """Put what happens into `told`, then None."""
         id = f"ans-{secrets.token_hex(6)}"
         ended = False
         try:
             async with self._place(id, told):
                 try:
-                    answer = await self._hop_by_hop(id, question, told)
+                    answer = await self._hop_by_hop(id, question, turns, told)
                     told.put_nowait(Event("answer", answer))
                     self.counts.answered += 1
                     _log_answer(answer)
@@ -238,8 +247,10 @@ class Answering:
             self.counts.answering -= 1
             self._places.release()
 
-    async def _hop_by_hop(self, id: str, question: str, told: "asyncio.Queue[Event | None]") -> dict[str, Any]:
-        """Put each hop into `told`, and return the answer as clients see it."""
+    async def _hop_by_hop(
+        self, id: str, question: str, turns: Sequence[Turn], told: "asyncio.Queue[Event | None]"
+    ) -> dict[str, Any]:
+        """Put what a follow-up means and each hop into `told`, and return the answer as clients see it."""
         import dspy
 
         from programs.lms.calls.budget import Budget, limited_by
@@ -251,19 +262,21 @@ class Answering:
         try:
             traced = question_span(self.answerer.program, question, id=id)
             with traced as span, metered() as meter, limited_by(Budget(**limits)):
-                stream = self.answerer.stream(question)
-                async with scope, _closing(stream) as items:
-                    async for item in items:
-                        if isinstance(item, dspy.Prediction):
-                            answer = as_answer(item)
-                            break
-                        cost = costs.since_last(stream.costs[number])
-                        number += 1
-                        told.put_nowait(Event("hop", {"number": number, "hop": _plain(item), "cost": cost}))
+                async with scope:
+                    asked, understood = await self._understood(question, turns, meter, costs, told)
+                    before, stream = meter.counts(), self.answerer.stream(asked)
+                    async with _closing(stream) as items:
+                        async for item in items:
+                            if isinstance(item, dspy.Prediction):
+                                answer = as_answer(item)
+                                break
+                            cost = costs.since_last(before + stream.costs[number])
+                            number += 1
+                            told.put_nowait(Event("hop", {"number": number, "hop": _plain(item), "cost": cost}))
                 span.ended(answer=answer["answer"], facts={"stop_reason": answer["stop_reason"]})
                 # Rounds are counted when the stream is closed.
                 traced_as = {} if span.trace_id is None else {"trace_id": span.trace_id}
-                found = {"id": id, "question": question, **answer, "unreadable": meter.unreadable}
+                found = {"id": id, "question": question, **understood, **answer, "unreadable": meter.unreadable}
                 return {**found, **costs.at_end(meter.counts()), **traced_as}
         except BaseException as error:  # a spent budget is no Exception
             task = asyncio.current_task()
@@ -271,6 +284,22 @@ class Answering:
             if left or isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
             raise _Ended(failure_of(error, timed_out=scope.expired())) from error
+
+    async def _understood(
+        self,
+        question: str,
+        turns: Sequence[Turn],
+        meter: "Meter",
+        costs: "_Steps",
+        told: "asyncio.Queue[Event | None]",
+    ) -> tuple[str, dict[str, Any]]:
+        """Return what is asked, and, with turns, that as clients see it, after telling it."""
+        if not turns:
+            return question, {}
+        found = await self.answerer.understand(question, turns)
+        understood = {**dataclasses.asdict(found), "cost": costs.since_last(meter.counts())}
+        told.put_nowait(Event("understood", understood))
+        return found.question, {"understood": understood}
 
 
 def _log_answer(answer: dict[str, Any]) -> None:

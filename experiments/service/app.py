@@ -2,13 +2,14 @@
 
 The content of its message is the long answer with its marks, if the program writes one, else the short answer; hops are
 sent as reasoning (`reasoning_content`, as vLLM and others call it); cited passages with a URL are annotations of the
-kind `url_citation`; and `verihop` has everything that `/v1/answers` returns.
+kind `url_citation`; and `verihop` has everything that `/v1/answers` returns. Earlier messages are the turns that the
+last one follows up; what it is taken to mean is the first line of the reasoning.
 """
 
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from html import escape
@@ -22,13 +23,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 
-from experiments.analysis.summary import unread
 from experiments.service.answering import Answering, Event, Failure, Refused, Searching, failure_of
 from experiments.service.guards import Guards
 from experiments.service.leaving import unless_left
-from signatures.types import Retriever
+from programs.parts.conversation import MOST_TURNS
+from signatures.types import Retriever, Turn
 
 DONE = "data: [DONE]\n\n"
+_NONE = ("No answer was found in the passages.", "No answer: a reply of the language model could not be read.")
 
 
 def completion(answer: dict[str, Any], model: str) -> dict[str, Any]:
@@ -36,7 +38,8 @@ def completion(answer: dict[str, Any], model: str) -> dict[str, Any]:
     message = {
         "role": "assistant",
         "content": _content(answer),
-        "reasoning_content": "".join(_reasoning(number, hop) for number, hop in enumerate(answer["hops"], start=1)),
+        "reasoning_content": _understood(answer.get("understood"))
+        + "".join(_reasoning(number, hop) for number, hop in enumerate(answer["hops"], start=1)),
         "annotations": _annotations(answer),
     }
     choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
@@ -52,6 +55,8 @@ async def chunks(events: AsyncIterator[Event], model: str, *, usage: bool) -> As
             if not id:
                 id = event.data["id"]
                 yield _chunk(id, model, {"role": "assistant", "content": ""})
+        elif event.kind == "understood":
+            yield _chunk(id, model, {"reasoning_content": _understood(event.data)})
         elif event.kind == "hop":
             yield _chunk(id, model, {"reasoning_content": _reasoning(event.data["number"], event.data["hop"])})
         elif event.kind == "answer":
@@ -79,10 +84,13 @@ def _data(value: dict[str, Any]) -> str:
 
 
 def _content(answer: dict[str, Any]) -> str:
-    none = "No answer was found in the passages."
-    if unread(answer["answer"], answer["cost"]):
-        none = "No answer: a reply of the language model could not be read."
+    # Only the program's replies are meant, not that about a follow-up.
+    none = _NONE[answer.get("unreadable") is not None]
     return answer["response"] or answer["answer"] or none
+
+
+def _understood(understood: dict[str, Any] | None) -> str:
+    return f"Understood as: {understood['question']}\n" if understood else ""
 
 
 def _reasoning(number: int, hop: dict[str, Any]) -> str:
@@ -174,6 +182,15 @@ def is_unicode(text: str) -> bool:
     return True
 
 
+class Before(BaseModel):
+    """An earlier question of the conversation and its answer."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    question: str = Field(description="As it was asked, or better as it was understood.")
+    answer: str = Field("", description="Its answer; [n] marks are left out.")
+
+
 class Asked(BaseModel):
     """A question."""
 
@@ -184,8 +201,15 @@ class Asked(BaseModel):
     )
 
     question: str = Field(description="The question; not blank.")
+    turns: list[Before] = Field(
+        [],
+        description=f"The conversation before, oldest first; the last {MOST_TURNS} are used. With any, one LM call "
+        "makes the question self-contained; `understood` of the answer says what was asked instead, and how.",
+    )
     stream: bool = Field(
-        False, description="Send server-sent events: started, hop (each as it settles), answer or error."
+        False,
+        description="Send server-sent events: started, understood (with turns), hop (each as it settles), answer or "
+        "error.",
     )
 
 
@@ -231,7 +255,10 @@ class Chat(BaseModel):
         json_schema_extra={"examples": [{"messages": [{"role": "user", "content": "Where does the Ossa end?"}]}]},
     )
 
-    messages: list[Message] = Field(min_length=1, description="The last message of the user is the question.")
+    messages: list[Message] = Field(
+        min_length=1,
+        description="The last message of the user is the question; those before are the turns that it follows up.",
+    )
     model: str | None = Field(None, description="Returned as it is.")
     stream: bool = False
     stream_options: dict[str, Any] | None = None
@@ -240,6 +267,17 @@ class Chat(BaseModel):
     def question(self) -> str:
         """Return the last message of the user; "" if there is none."""
         return next((message.text() for message in reversed(self.messages) if message.role == "user"), "")
+
+    def turns(self) -> list[Turn]:
+        """Return the user's messages before the last one, each with what the assistant said until the next."""
+        turns: list[Turn] = []
+        for message in self.messages:
+            if message.role == "user":
+                turns.append(Turn(question=message.text()))
+            elif message.role == "assistant" and turns and message.text() not in _NONE:
+                answer = "\n".join(filter(None, (turns[-1].answer, message.text())))
+                turns[-1] = Turn(question=turns[-1].question, answer=answer)
+        return turns[:-1]
 
 
 _PAGE = Path(__file__).parent / "page"
@@ -351,7 +389,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         description=f"`unreadable`: {UNREADABLE[0].lower()}{UNREADABLE[1:]}",
     )
     async def answers(asked: Asked, request: Request) -> Response:
-        events = await _begun(service, asked.question)
+        events = await _begun(service, asked.question, [Turn(**dict(turn)) for turn in asked.turns])
         if asked.stream:
             return _stream(_as_sse(events))
         return await _unless_left(request, _last(events))
@@ -361,7 +399,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         if not asked.question().strip():
             said = "messages: none with the role user has text; the last such message is the question."
             raise Refused(Failure(422, "invalid_request", said))
-        events = await _begun(service, asked.question())
+        events = await _begun(service, asked.question(), asked.turns())
         model = asked.model or str(service.about.get("program", "verihop"))
         if asked.stream:
             usage = bool((asked.stream_options or {}).get("include_usage"))
@@ -369,7 +407,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         return await _unless_left(request, _last(events, lambda answer: completion(answer, model)))
 
 
-async def _begun(service: Service, question: str) -> AsyncIterator[Event]:
+async def _begun(service: Service, question: str, turns: Sequence[Turn]) -> AsyncIterator[Event]:
     """Return the events of a question of which the first has happened."""
     most = service.answering.limits.question_characters
     if not is_unicode(question):
@@ -378,7 +416,9 @@ async def _begun(service: Service, question: str) -> AsyncIterator[Event]:
         raise Refused(Failure(422, "invalid_request", "question: it is empty."))
     if len(question) > most:
         raise Refused(Failure(413, "too_large", f"A question may have at most {most:,} characters."))
-    events = service.answering.events(question.strip())
+    if not all(is_unicode(turn.question + turn.answer) for turn in turns):
+        raise Refused(Failure(422, "invalid_request", "An earlier turn is not valid Unicode."))
+    events = service.answering.events(question.strip(), turns)
     first = await anext(events)
 
     async def all_of_them() -> AsyncIterator[Event]:

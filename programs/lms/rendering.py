@@ -1,4 +1,4 @@
-"""Render values in a prompt: passages are numbered; passages, hops and texts take one line each.
+"""Render values in a prompt: passages are numbered; passages, hops, turns and texts take one line each.
 
 Passages and model output are untrusted. What could imitate the structure of the prompt is escaped here: field markers,
 the markers between which DSPy's adapters expect message blocks, the special tokens of widespread chat templates (ChatML
@@ -15,7 +15,7 @@ from dspy.adapters.utils import format_field_value, serialize_for_json
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
-from signatures.types import Hop, Passage
+from signatures.types import Hop, Passage, Turn
 
 # Each half of a field marker with all brackets, signs and spaces beside it, so that what remains cannot be put together
 # to a new one. A match starts at the beginning of a run only: the time is linear in the length of the text.
@@ -30,6 +30,7 @@ _THOUGHT = re.compile(r"<(?=/?think(?:ing)?>)", re.IGNORECASE)
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")  # no server takes lone surrogates, and C strings end at NUL
 _PASSAGES = TypeAdapter(list[Passage])
 _HOPS = TypeAdapter(list[Hop])
+_TURNS = TypeAdapter(list[Turn])
 
 
 def escape(text: str, *, thoughts: bool = False) -> str:
@@ -87,6 +88,11 @@ def render_hops(hops: Sequence[Hop]) -> str:
     return "\n".join(lines)
 
 
+def render_turns(turns: Sequence[Turn]) -> str:
+    """Return one line `n. question -> answer` for each turn, n counted from 1, as for a hop."""
+    return render_hops([Hop(question=turn.question, answer=turn.answer) for turn in turns])
+
+
 def render_texts(texts: Sequence[str]) -> str:
     """Return one line `- text` for each text, without numbers, which would look like those of passages."""
     if not texts:
@@ -107,6 +113,8 @@ def render(field: FieldInfo, value: Any) -> str:
         return render_passages(_PASSAGES.validate_python(value))
     if field.annotation == list[Hop] and not isinstance(value, str):
         return render_hops(_HOPS.validate_python(value))
+    if field.annotation == list[Turn] and not isinstance(value, str):
+        return render_turns(_TURNS.validate_python(value))
     if field.annotation == list[str] and not isinstance(value, str):
         return render_texts(value)
     return escape(str(format_field_value(field_info=field, value=value)))

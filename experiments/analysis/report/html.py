@@ -24,6 +24,7 @@ from pydantic_core import to_json
 
 from experiments.analysis.by_group import Groups
 from experiments.analysis.compare import Line, RunComparison, compare_runs, p_text
+from experiments.analysis.report.gold import first_wrong_hop, missed_gold
 from experiments.analysis.summary import FAULTS, RunSummary, interval, number, of_kinds, percent, summarise
 from experiments.runs.files import Json, Row, collector_paused, read_rows, read_run, repeat_of
 from experiments.runs.sources import evidence_line, source_and_link
@@ -38,7 +39,7 @@ BLOCK = 16  # questions; with five runs about 300 kB of JSON, which a browser un
 _LEVEL = 1  # of zlib; 4 saves a seventh of the page and takes half as long again
 _AHEAD = 16  # blocks compressed or waiting to be written: bounds memory
 _LONGEST = 200  # characters of an answer in the table and its search; the trace has all of it
-_FAILED, _ABSTAINED = 1, 2
+_FAILED, _ABSTAINED, _MISSED = 1, 2, 4
 
 
 @dataclass
@@ -99,7 +100,7 @@ def _index_rows(entry: Entry, metrics: Sequence[str]) -> list[list[Any]]:
             repeat_of(row) if "repeat" in row else 0,
             row["answer"][:_LONGEST],
             [row["scores"].get(name) for name in metrics],
-            _FAILED * (row["error"] is not None) + _ABSTAINED * row["abstained"],
+            _FAILED * (row["error"] is not None) + _ABSTAINED * row["abstained"] + _MISSED * bool(missed_gold(row)),
         ]
         for place, row in entry.rows
     ]
@@ -132,7 +133,8 @@ def _trace(entry: Entry) -> Json:
     for _, row in entry.rows:
         texts = map(_cited, row["cited_passages"])
         cited = [passages.setdefault(text, len(passages)) for text in texts]
-        rows.append({**_answer(row), "cited": cited, "hops": [_hop(hop) for hop in row["hops"]]})
+        marks = {"missed": missed_gold(row), "wrong": first_wrong_hop(row)}
+        rows.append({**_answer(row), **marks, "cited": cited, "hops": [_hop(hop) for hop in row["hops"]]})
     return {"passages": list(passages), "rows": rows}
 
 

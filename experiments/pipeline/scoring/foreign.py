@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from experiments.analysis.summary import write_summary
-from experiments.pipeline.run_question import other_fields
+from experiments.pipeline.run_question import gold_fields, other_fields
 from experiments.pipeline.scoring.passage_texts import FACT_METRICS, sentence_source
 from experiments.pipeline.scoring.rebuild import IDS, UNKNOWN
 from experiments.pipeline.scoring.score import ScoreReport, hints, judge_notes, score_rows, why_nothing
@@ -226,6 +226,7 @@ def _row(example: Any, given: Given | None, title_of: Mapping[str, str]) -> Row:
         "answers": list(getattr(example, "answers", None) or []),
         "type": getattr(example, "type", None),
         "about": other_fields(example),
+        **gold_fields(example),
         **(
             _prediction_fields(example, given, title_of)
             if given

@@ -5,7 +5,7 @@ import { costTable, sum } from "./costs.js";
 import { drawHop, newHop } from "./hops.js";
 import { pagesOf, Passages } from "./passages.js";
 import { cited } from "./marks.js";
-import { costWords, count, lossWords, stopWords } from "./words.js";
+import { costWords, count, lossWords, stopWords, understoodWords } from "./words.js";
 
 let entries = 0;
 
@@ -14,12 +14,15 @@ export class Entry {
     entries += 1;
     this.question = question;
     this.hops = []; // { line, hop, cost } as they arrived
+    this.understood = null; // what a follow-up was taken to mean
     this.result = null;
+    this.ending = null; // arguments of `end`
     this.followed = false; // whether the page scrolled to show a hop, so that it scrolls back to the answer
     const title = said("h2", question, { id: `question-${entries}` });
     this.short = make("span", { className: "short soft" });
     this.summary = make("summary", {}, title, this.short);
     this.summary.dataset.stop = "question";
+    this.meant = make("p", { className: "understood soft", hidden: true });
     this.note = make("p", { className: "note", hidden: true });
     this.answer = make("section", { className: "result", hidden: true, "aria-label": "Answer" });
     this.list = make("ol", { className: "hops" });
@@ -28,9 +31,39 @@ export class Entry {
     this.aside = make("aside", { "aria-label": "Passages", tabIndex: -1 });
     this.columns = make("div", { className: "columns", hidden: true },
       make("div", {}, this.answer, this.steps), this.aside, this.costs);
-    this.fold = make("details", { open: true }, this.summary, this.note, this.columns);
+    this.fold = make("details", { open: true }, this.summary, this.meant, this.note, this.columns);
     this.element = make("article", { className: "entry running", "aria-labelledby": title.id }, this.fold);
     this.element.entry = this;
+  }
+
+  understand(understood) {
+    this.understood = understood;
+    const words = understoodWords(understood);
+    const asked = understood.how === "as asked" ? [] : [" ", said("bdi", understood.question)];
+    this.meant.replaceChildren(words, ...asked);
+    this.meant.hidden = !words;
+  }
+
+  // What the next question may follow up: the rewritten question names more than the one asked.
+  turn() {
+    const question = this.understood?.how === "rewritten" ? this.understood.question : this.question;
+    return { question, answer: this.#answered() ? this.result.response || this.result.answer : "" };
+  }
+
+  saved() {
+    const hops = this.hops.map(({ hop, cost }) => ({ hop, cost }));
+    const { question, understood, result, ending } = this;
+    return { question, understood, hops, result, ending };
+  }
+
+  // As it was before the page was loaded anew; `again` asks a question that had no answer.
+  static restored({ question, understood, hops, result, ending }, again) {
+    const entry = new Entry(question);
+    if (understood) entry.understand(understood);
+    hops.forEach(({ hop, cost }, index) => entry.addHop({ number: index + 1, hop, cost }));
+    if (result) entry.finish(result);
+    else entry.end(ending?.sentence ?? "The page was left before the answer came.", { ...ending, again: () => again(entry) });
+    return entry;
   }
 
   addHop({ number, hop, cost }) {
@@ -48,11 +81,12 @@ export class Entry {
   }
 
   cost() {
-    return this.result?.cost ?? sum(this.hops.map(({ cost }) => cost));
+    return this.result?.cost ?? sum([this.understood, ...this.hops].map((step) => step?.cost ?? {}));
   }
 
   finish(result) {
     this.result = result;
+    if (result.understood) this.understand(result.understood);
     this.passages = new Passages(result);
     this.element.classList.remove("running");
     this.columns.hidden = false;
@@ -66,6 +100,7 @@ export class Entry {
 
   // Ended without an answer: what was settled stays.
   end(sentence, { detail = "", again = null, bad = true } = {}) {
+    this.ending = { sentence, detail, bad };
     this.element.classList.remove("running");
     this.note.replaceChildren(sentence);
     if (detail) this.note.append(" ", make("span", { className: "soft" }, "The server says: ", said("bdi", detail)));
@@ -88,7 +123,7 @@ export class Entry {
   }
 
   #answered() {
-    return Boolean(this.result.answer?.trim()) && !this.result.abstained;
+    return Boolean(this.result?.answer?.trim()) && !this.result.abstained;
   }
 
   #showAnswer({ answer, response, abstained, unreadable = null, stop_reason: reason, cost }) {
@@ -127,6 +162,7 @@ export class Entry {
 
   #showCosts(rest, total) {
     const steps = this.hops.map(({ cost }, index) => [`Hop ${index + 1}`, cost ?? {}]);
+    if (this.understood) steps.unshift(["Follow-up", this.understood.cost ?? {}]);
     if (rest && (rest.calls || rest.seconds >= 0.05 || !steps.length)) steps.push(["Answer", rest]);
     this.costs.replaceChildren(make("h3", {}, "Cost"), costTable(steps, total ?? this.cost(), total !== null));
     if (total === null) {
@@ -142,7 +178,8 @@ export class Entry {
   asText() {
     const { answer, response } = this.result;
     const answered = this.#answered();
-    const parts = [clean(this.question), `Answer: ${answered ? clean(answer) : "none"}`];
+    const meant = understoodWords(this.understood ?? {}) && this.understood.question;
+    const parts = [[clean(this.question), ...(meant ? [`(${clean(meant)})`] : [])].join("\n"), `Answer: ${answered ? clean(answer) : "none"}`];
     if (response?.trim() && response.trim() !== answer?.trim()) parts.push(clean(response));
     const sources = this.passages.citedNumbers.map((number) => {
       const passage = this.passages.passages[number - 1];

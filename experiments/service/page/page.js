@@ -1,9 +1,11 @@
-// The page of `verihop serve`: asks one question at a time, and moves by keys.
+// The page of `verihop serve`: a conversation of one question at a time, and moves by keys.
 
 import { clean, dotted, find, make } from "./elements.js";
 import { Entry } from "./answers.js";
+import { add, clear, entries, keep, restore, turns } from "./conversation.js";
+import { tokenGiven } from "./door.js";
 import { Passages } from "./passages.js";
-import { answering, hasToken, health, info, keepToken, Problem } from "./stream.js";
+import { answering, hasToken, health, info, Problem } from "./stream.js";
 import { count, number, problemWords, seconds } from "./words.js";
 
 const field = find("question");
@@ -59,16 +61,19 @@ function submit() {
 
 async function ask(question) {
   const entry = new Entry(question);
-  for (const other of document.querySelectorAll(".entry > details")) other.open = false;
-  find("empty").hidden = true;
-  find("answers").prepend(entry.element);
+  const before = turns();
+  add(entry);
+  field.value = "";
+  roomLeft();
   running = { entry, controller: new AbortController(), started: performance.now() };
   busy(true);
   state("Sending the question.");
   titled("Answering:", question);
   entry.summary.focus({ preventScroll: true });
+  entry.element.scrollIntoView({ block: "nearest" });
+  keep();
   try {
-    await follow(entry);
+    await follow(entry, before);
     titled("Answered:", question);
   } catch (problem) {
     titled("No answer:", question);
@@ -77,15 +82,16 @@ async function ask(question) {
     const inside = find("stop") === document.activeElement;
     running = null;
     busy(false);
+    keep();
     if (inside) entry.summary.focus({ preventScroll: true });
   }
 }
 
-async function follow(entry) {
+async function follow(entry, before) {
   const { signal } = running.controller;
   for (;;) {
     try {
-      for await (const { name, data } of answering(entry.question, signal)) HEARD.get(name)?.(entry, data);
+      for await (const { name, data } of answering(entry.question, before, signal)) HEARD.get(name)?.(entry, data);
       return;
     } catch (problem) {
       if (problem.status !== 401 || entry.hops.length) throw problem;
@@ -99,10 +105,15 @@ function heardStart(entry, { waiting }) {
   state(waiting ? `Waiting: ${count(waiting, "question")} before this one.` : "Working on the first step.");
 }
 
+function heardUnderstood(entry, understood) {
+  entry.understand(understood);
+  announce(entry.meant.textContent);
+}
+
 function heardHop(entry, event) {
   entry.addHop(event);
   const calls = entry.cost().calls ?? 0;
-  const most = mostCalls ? ` of at most ${number(mostCalls)}` : "";
+  const most = mostCalls ? ` of at most ${number(mostCalls + (entry.understood ? 1 : 0))}` : "";
   state(`${count(entry.hops.length, "hop")} settled, working on the next step. ${count(calls, "call")}${most}.`);
   announce(`Hop ${event.number}: ${event.hop.question} ${event.hop.answer ?? ""}`);
 }
@@ -112,7 +123,9 @@ function heardAnswer(entry, result) {
   announce(result.answer && !result.abstained ? `Answer: ${result.answer}` : "There is no answer.");
 }
 
-const HEARD = new Map([["started", heardStart], ["hop", heardHop], ["answer", heardAnswer]]);
+const HEARD = new Map(Object.entries({
+  started: heardStart, understood: heardUnderstood, hop: heardHop, answer: heardAnswer,
+}));
 
 function ended(entry, problem) {
   if (problem.name === "AbortError") {
@@ -133,6 +146,17 @@ function again(entry) {
   submit();
 }
 
+// Forgets what was asked, which the next question then does not follow up.
+function begin() {
+  if (running || !entries().length) return;
+  clear();
+  history.replaceState(null, "", location.pathname + location.search);
+  titled("", "");
+  busy(false);
+  field.focus();
+  announce("A new conversation.");
+}
+
 const stop = () => running?.controller.abort();
 
 let ticking = null;
@@ -142,6 +166,7 @@ function busy(on) {
   find("send").hidden = on;
   find("stop").hidden = !on;
   find("timer").hidden = !on;
+  find("fresh").hidden = on || !entries().length;
   clearInterval(ticking);
   if (on) {
     const tick = () => {
@@ -155,30 +180,9 @@ function busy(on) {
   }
 }
 
-// The token
-
-function tokenGiven() {
-  const door = find("door");
-  if (hasToken()) find("door-state").textContent = "The server does not accept this token. Type it again.";
-  find("token").value = "";
-  door.returnValue = "";
-  door.showModal();
-  find("token").focus();
-  return new Promise((resolve) => {
-    door.addEventListener("close", () => resolve(door.returnValue === "given"), { once: true });
-  });
-}
-
-find("door-form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  keepToken(find("token").value.trim());
-  find("door").close("given");
-});
-find("door-cancel").onclick = () => find("door").close("");
-
 // Keys
 
-const entryHere = () => (document.activeElement?.closest(".entry") ?? document.querySelector(".entry"))?.entry;
+const entryHere = () => (document.activeElement?.closest(".entry") ?? entries().at(-1)?.element)?.entry;
 
 function move(by) {
   const stops = [...document.querySelectorAll("[data-stop]")].filter((element) => element.checkVisibility());
@@ -210,6 +214,7 @@ const KEYS = [
   [["k", "↑"], "the one before", () => move(-1)],
   [["b"], "back from a passage to the mark that opened it", Passages.goBack],
   [["c"], "copy the answer and its sources", copyHere],
+  [["n"], "a new conversation", begin],
   [["?"], "these keys", () => find("help").showModal()],
 ];
 const ARROWS = { ArrowDown: "↓", ArrowUp: "↑" };
@@ -220,7 +225,7 @@ function keyPressed(event) {
   const here = document.activeElement;
   if (event.key === "Escape") {
     if (running) stop();
-    else if (here === field) (document.querySelector(".entry summary") ?? find("send")).focus();
+    else if (here === field) (entries().at(-1)?.summary ?? find("send")).focus();
     return;
   }
   if (here === field) return;
@@ -257,7 +262,11 @@ async function describe() {
 
 async function start() {
   fromAddress();
-  state(IDLE);
+  restore(again);
+  const last = entries().at(-1);
+  if (field.value === last?.question) field.value = ""; // it is answered above
+  last?.element.scrollIntoView();
+  busy(false);
   const { program, title, lm, corpus, max_calls: most, limits: bounds } = await describe();
   limits = bounds ?? {};
   mostCalls = most ?? null;
@@ -275,6 +284,8 @@ field.addEventListener("keydown", (event) => {
 field.addEventListener("input", roomLeft);
 find("ask").addEventListener("submit", (event) => { event.preventDefault(); submit(); });
 find("stop").onclick = stop;
+find("fresh").onclick = begin;
+find("sheet").onclick = ({ target }) => { if (target === find("sheet")) find("sheet").close(); }; // beside it
 find("keys").onclick = () => find("help").showModal();
 find("key-list").append(...KEYS.flatMap(([keys, what]) =>
   [make("dt", {}, ...keys.map((key) => make("kbd", {}, key))), make("dd", {}, what)]));

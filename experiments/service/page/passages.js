@@ -1,10 +1,11 @@
 // The passages of an answer: cited ones first, each opens with the quoted words marked.
 
-import { button, clean, dotted, make, reveal, said } from "./elements.js";
+import { button, clean, dotted, find, make, reveal, said } from "./elements.js";
 import { marked } from "./quotes.js";
 import { count } from "./words.js";
 
 const MOST_OPEN = 2; // cited passages that a wide window shows open
+const WIDE = "(min-width: 52rem)"; // passages stand beside the answer, as in page.css
 
 function webAddress(text) {
   try {
@@ -55,26 +56,34 @@ export class Passages {
   }
 
   constructor({ passages, citations, hops, answer }) {
-    this.passages = passages;
+    Object.assign(this, { passages, hops, answer });
     const numbers = passages.map((_, index) => index + 1);
     this.citedNumbers = numbers.filter((number) => citations.includes(passages[number - 1].id));
     const others = numbers.filter((number) => !this.citedNumbers.includes(number));
-    this.cards = new Map(numbers.map((number) => [number, this.#card(number, hops, answer)]));
+    this.cards = new Map(numbers.map((number) => [number, this.#card(number)]));
     this.elements = this.#sections(this.citedNumbers.map((number) => this.cards.get(number)),
       others.map((number) => this.cards.get(number)));
-    if (matchMedia("(min-width: 52rem)").matches) {
+    if (matchMedia(WIDE).matches) {
       for (const number of this.citedNumbers.slice(0, MOST_OPEN)) this.cards.get(number).open = true;
     }
   }
 
-  #card(number, hops, answer) {
+  #title(number) {
+    const { title, id } = this.passages[number - 1];
+    return [make("span", { className: "number" }, `[${number}]`), " ", said("bdi", title || id)];
+  }
+
+  #inside(number) {
     const passage = this.passages[number - 1];
-    const title = said("bdi", passage.title || passage.id);
-    const text = make("p", { dir: "auto", className: "text" }, ...pieces(passage, quotesFor(passage, hops), answer));
-    const summary = make("summary", {}, make("span", { className: "number" }, `[${number}]`), " ", title);
+    const parts = pieces(passage, quotesFor(passage, this.hops), this.answer);
+    return [make("p", { dir: "auto", className: "text" }, ...parts), ...sourceLine(passage),
+      make("p", { className: "soft id" }, "Id: ", said("bdi", passage.id))];
+  }
+
+  #card(number) {
+    const summary = make("summary", {}, ...this.#title(number));
     summary.dataset.stop = "passage";
-    const card = make("details", { className: "passage" }, summary, text, ...sourceLine(passage),
-      make("p", { className: "soft id" }, "Id: ", said("bdi", passage.id)));
+    const card = make("details", { className: "passage" }, summary, ...this.#inside(number));
     card.dataset.number = number;
     return card;
   }
@@ -101,12 +110,26 @@ export class Passages {
       `[${number}]`);
   }
 
+  // Beside the answer; on a narrow window, where that is far below, from the lower edge.
   open(number, from) {
+    if (!matchMedia(WIDE).matches) {
+      this.#openSheet(number);
+      return;
+    }
     const card = this.cards.get(number);
     Passages.#from = from;
     card.append(Passages.#back);
     reveal(card, card.querySelector("summary"));
     card.querySelector("mark.quote, mark")?.scrollIntoView({ block: "nearest" });
+  }
+
+  #openSheet(number) {
+    const sheet = find("sheet");
+    find("sheet-title").replaceChildren(...this.#title(number));
+    find("sheet-text").replaceChildren(...this.#inside(number));
+    sheet.showModal(); // Escape closes it, and the mark has the focus again
+    sheet.scrollTop = 0;
+    sheet.querySelector("mark.quote, mark")?.scrollIntoView({ block: "nearest" });
   }
 
   numbersOf(ids) {

@@ -70,12 +70,12 @@ async function* events(body) {
   }
 }
 
-// Yields the events of one question until its answer; whatever ends it earlier is a `Problem`, or an AbortError.
-export async function* answering(question, signal) {
+// Yields the events of a question, after the turns before it, until its answer; whatever ends it earlier is a `Problem`, or an AbortError.
+export async function* answering(question, turns, signal) {
   const response = await request("v1/answers", {
     method: "POST",
     headers: { "Content-Type": "application/json", Accept: "text/event-stream" },
-    body: JSON.stringify({ question, stream: true }),
+    body: JSON.stringify({ question, ...(turns.length ? { turns } : {}), stream: true }),
     signal,
   });
   try {

@@ -37,6 +37,14 @@ export function verdictWords({ verdict, draft, answer }) {
   return words ? ((draft && words[1]) || words[0]) : `Verdict: ${verdict}.`;
 }
 
+// How a follow-up question was understood; nothing if as it was asked.
+const UNDERSTOOD = {
+  rewritten: "Understood as:",
+  "with the last turn": "Its rewriting could not be used, so it was asked together with the last question:",
+  "as asked": "Asked as it is: its rewriting could not be used.",
+};
+export const understoodWords = ({ how }) => (Object.hasOwn(UNDERSTOOD, how) ? UNDERSTOOD[how] : "");
+
 const MATCHES = { verbatim: "Word for word", near: "A paraphrase", absent: "In no passage that was read" };
 
 export function matchWords(match, found) {

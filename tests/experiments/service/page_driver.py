@@ -9,7 +9,7 @@ from tests.conftest import load_module
 scripted = load_module(Path(__file__).with_name("page_server.py"))
 
 STATE = "document.getElementById('state').textContent"
-ENTRY = "document.querySelector('.entry')"
+ENTRY = "[...document.querySelectorAll('.entry')].at(-1)"  # the newest stands below the others
 IDLE = "document.getElementById('stop').hidden && document.querySelector('.entry')"
 FITS = "document.documentElement.scrollWidth <= innerWidth"
 

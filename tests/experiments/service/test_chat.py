@@ -10,7 +10,7 @@ from tests.experiments.service.conftest import OneStep
 
 ASKED = [
     {"role": "system", "content": "Be brief."},
-    {"role": "user", "content": "Old?"},
+    {"role": "assistant", "content": "Ask me something."},
     {"role": "user", "content": "Where?"},
 ]
 

@@ -144,7 +144,7 @@ def test_a_token_is_asked_for_and_kept_for_the_tab(browser, server):
     browser.wait(door)
     browser.press("Escape")
     browser.wait(IDLE)
-    assert browser.run(NOTE).startswith("The server needs a token to answer")
+    assert browser.run(f"{ENTRY}.querySelector('.note').innerText").startswith("The server needs a token to answer")
     ask(browser)
     browser.wait(door)
     browser.type("changed")
@@ -153,7 +153,10 @@ def test_a_token_is_asked_for_and_kept_for_the_tab(browser, server):
     browser.reload()
     browser.wait("document.getElementById('about').textContent.startsWith('genground')")
     assert not browser.run(door)
-    assert browser.run("Object.keys(sessionStorage).join() + Object.keys(localStorage).join()") == "token"
+    assert sorted(browser.run("[...Object.keys(sessionStorage), ...Object.keys(localStorage)]")) == [
+        "conversation",
+        "token",
+    ]
     assert [problem for problem in browser.problems if "status of 401" not in problem] == []
     browser.run("sessionStorage.clear()")
 

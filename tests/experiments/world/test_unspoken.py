@@ -15,10 +15,12 @@ from optimizers.metrics.answer import exact_match
 from programs.agents.a_rag import ARAG
 from programs.agents.react import ReAct
 from programs.agents.search_o1 import SearchO1
+from programs.parts.conversation import understand
 from programs.single_step.rrr import RRR
 from signatures.agents.search_o1 import ReasonInDocuments
 from signatures.multi_step.meta_rag import AnswerAdvised, FindFault
 from signatures.reading import ReadAnswer
+from signatures.types import Turn
 from tests.conftest import load_module
 
 claims = load_module(Path(__file__).with_name("claims.py"))
@@ -115,3 +117,13 @@ def test_rewriting_a_bridge_question_names_only_its_first_fact(ask, bench):
     """Before anything was read, the entity of the second fact is unknown: one query, as good as the question."""
     predictions = ask(RRR(bench.retrieve))
     assert {len(prediction.details["queries"]) for prediction in predictions} == {1}
+
+
+def test_a_follow_up_is_not_rewritten_and_is_asked_with_the_last_turn(running, faultless, films):
+    before = Turn(question=f"Who directed {films[0]}?", answer="Ada Finch")
+    with running(faultless(), claims.PROBABILITIES):
+        understood = understand("Where was she born?", [before])
+        alone = understand(f"Who directed {films[1]}?", [before])
+    assert understood.question == f"Where was she born? (Who directed {films[0]}? Ada Finch)"
+    assert understood.how == "with the last turn"
+    assert alone.question == f"Who was the director of {films[1]}?"  # the world's wording of a question of its own
