@@ -12,7 +12,7 @@ packages: `programs` (strategies, LMs, artifacts), `corpora` (indexes, data sets
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from programs.parts.prediction import Answer
     from signatures.types import Retriever
 
-    AnyIndex = Retriever | Path | str
+    AnyIndex = Retriever | Callable[[str, int], Any] | Path | str
     AnyLM = Connection | str
     Questions = Sequence[Question | Mapping[str, Any]] | Path | str
 
@@ -80,36 +80,36 @@ def connect(lm: str = "embedded", *, budget: Mapping[str, float] | None = None, 
 
 
 def open_index(
-    folder: Path | str,
+    folder: Path | str | None = None,
     *,
     retriever: str | None = None,
     rerank: str | None = None,
     sentences: int | None = None,
-    precision: str = "f32",
+    precision: str | None = None,
 ) -> Retriever:
     """Return the retriever of an index: `retrieve(query, k)` returns passages, the best first.
 
     Args:
-        folder: As `verihop index` writes it.
-        retriever: Another one of the index than it was built for, e.g. bm25 of a hybrid index.
+        folder: As `verihop index` writes it; None if your own retriever needs none.
+        retriever: Another one of the index than it was built for, e.g. bm25 of a hybrid index; or your own as
+            `module:name`, which is imported.
         rerank: own, own-light, or a cross-encoder by folder or name; None does not rerank.
         sentences: How many sentences of the first ten passages are read for a query, as a trained scorer chooses them,
             1 to 100; None reads whole passages.
-        precision: Of the embedder: f32, bf16 or int8.
+        precision: Of the embedder: f32 (default), bf16 or int8.
 
     Raises:
         UserError: There is no complete index, it cannot be opened so, or the folder is no path.
     """
-    from corpora.index.open import open_index as open_folder
-    from corpora.retrievers.rerank import NONE, open_reranker
-    from corpora.retrievers.sentences import open_sentences
-    from experiments.pipeline.setup import refused
+    from experiments.pipeline.setup import named_retriever, refused
+    from experiments.runs.specs import Retrieval
     from signatures.common.files import expanded
 
-    if not isinstance(folder, Path | str):
+    if not isinstance(folder, Path | str | None):
         raise refused("folder", folder, "the folder of an index")
-    opened = open_folder(expanded(folder).absolute(), retriever=retriever, precision=precision)
-    return open_sentences(open_reranker(opened, rerank or NONE), sentences)
+    index = None if folder is None else expanded(folder).absolute()
+    named = Retrieval(index=index, retriever=retriever, rerank=rerank, sentences=sentences, precision=precision)
+    return named_retriever(named)
 
 
 def load(
@@ -117,6 +117,7 @@ def load(
     *,
     program: str | None = None,
     index: AnyIndex | None = None,
+    retriever: str | None = None,
     lm: AnyLM | None = None,
     preset: str | None = None,
     rerank: str | None = None,
@@ -131,7 +132,9 @@ def load(
     Args:
         artifact: Folder of a compiled program; nothing, or None, for a program by its name.
         program: Name of the catalog (`verihop programs`), or `module:Class` of your own, which is imported.
-        index: An index folder, or a retriever; by default that of the artifact.
+        index: An index folder; or a retriever, also a function `(query, k)` of yours or one of LangChain or LlamaIndex;
+            by default that of the artifact.
+        retriever: For an index folder, as for `open_index`; or your own as `module:name`, which is imported.
         lm: A connection, or an id that `connect` takes; by default that of the artifact, else embedded.
         preset: Named knobs of a program; by default paper, or small with the embedded LM.
         rerank: For an index folder, as for `open_index`; by default that of the artifact, and own with preset small.
@@ -151,6 +154,7 @@ def load(
         artifact=artifact_of(artifact, program),
         preset=preset,
         knobs=knobs or {},
+        retriever=retriever,
         rerank=rerank,
         sentences=sentences,
     )

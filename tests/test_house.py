@@ -18,7 +18,7 @@ MOST_PARAMETERS = 10
 
 TOP = {
     ".ci", ".gitignore", "LICENSE", "Makefile", "README.md", "constraints.txt", "pyproject.toml", "tests", "verihop.py",
-    *PACKAGES,
+    "docs", *PACKAGES,
 }  # fmt: skip
 
 
