@@ -15,17 +15,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from optimizers.metrics.names import COMPILED, DEFAULT, TUNED
 
 if TYPE_CHECKING:
+    import dspy
+
     from corpora.questions import Question
     from experiments.analysis.question_report import QuestionReport
     from experiments.analysis.summary import RunSummary
+    from experiments.pipeline.compiling.estimate import CompileEstimate
+    from experiments.pipeline.compiling.modules import CompiledModule
     from experiments.pipeline.opened import OpenedProgram
     from experiments.pipeline.tuning.results import Found
     from optimizers.metrics.metric import Metric
+    from optimizers.teleprompters.task import ScoredProgram
     from programs.artifact import Artifact
     from programs.inference import Answerer
     from programs.lms.connect import Connection
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 
     AnyIndex = Retriever | Callable[[str, int], Any] | Path | str
     AnyLM = Connection | str
+    AnyModule = TypeVar("AnyModule", bound=dspy.Module)
     Questions = Sequence[Question | Mapping[str, Any]] | Path | str
 
 if not __spec__ or __spec__.submodule_search_locations is None:  # in a checkout, not in a wheel
@@ -42,7 +48,21 @@ if not __spec__ or __spec__.submodule_search_locations is None:  # in a checkout
     __path__: list[str] = []
     name_as_in_wheel("verihop")
 
-__all__ = ["Answer", "compile", "connect", "evaluate", "freeze", "load", "open_index", "report", "tune"]
+__all__ = [
+    "Answer",
+    "candidates",
+    "compile",
+    "compile_module",
+    "connect",
+    "estimate_module",
+    "evaluate",
+    "freeze",
+    "load",
+    "load_module",
+    "open_index",
+    "report",
+    "tune",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -263,6 +283,112 @@ def compile(
 
     spec = settings_of("compile", CompileSpec, split=split, val=val, metric=metric, **settings)
     return compile_now(program, questions, out, spec, resume=resume, overwrite=overwrite, progress=progress)
+
+
+def compile_module(
+    module: dspy.Module,
+    trainset: Sequence[dspy.Example],
+    out: Path | str,
+    *,
+    metric: Metric | Callable[..., Any] | str,
+    lm: AnyLM,
+    valset: Sequence[dspy.Example] = (),
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = True,
+    **settings: Any,
+) -> CompiledModule:
+    """Optimize any `dspy.Module` on examples, freeze its state into `out`, and return it with all that was scored.
+
+    It runs with the adapter of DSPy's settings. The budget is that of the LM (`connect`). If it is spent, or Ctrl-C is
+    pressed, the best candidate that was scored completely is frozen and returned, else the module as it was; a notice
+    and `stopped` say so.
+
+    Args:
+        module: It is not changed. No predictor may have an LM of its own, which would run past the budget.
+        trainset: Examples with their inputs set (`with_inputs`).
+        out: Folder of the artifact, for `load_module`.
+        metric: What is maximized: `(example, prediction, trace=None)`, also with GEPA's two further arguments, that
+            returns a number from 0 to 1, a bool, or score and feedback; or the name of one of ours.
+        lm: A connection, or an id that `connect` takes.
+        valset: Examples that candidates are compared on; without any, a part of the training examples where needed.
+        resume, overwrite, progress: Continue a stopped compilation, whose LM replies are cached; replace an artifact;
+            show estimate and progress on stderr.
+        **settings: Further fields of `experiments.runs.specs.ModuleSpec`: optimizer ("bootstrap"), options, accept,
+            max_demos, seed, threads, teacher and prompt (connections or ids).
+
+    Raises:
+        UserError: Examples do not fit the module (all faults are named), or the optimizer does not; `out` exists.
+    """
+    from experiments.pipeline.compiling.modules import module_work
+    from experiments.pipeline.setup import settings_of
+    from experiments.runs.specs import ModuleSpec
+    from programs.artifacts.loading import notify
+    from signatures.common.files import expanded
+
+    work = module_work(
+        module, trainset, valset, settings_of("compile_module", ModuleSpec, metric=metric, **settings), lm
+    )
+    notify(list(work.notes))
+    return work.run(expanded(out).absolute(), resume=resume, overwrite=overwrite, progress=progress)
+
+
+def estimate_module(
+    module: dspy.Module,
+    trainset: Sequence[dspy.Example],
+    *,
+    metric: Metric | Callable[..., Any] | str,
+    lm: AnyLM,
+    valset: Sequence[dspy.Example] = (),
+    **settings: Any,
+) -> CompileEstimate:
+    """Return the LM calls, tokens and price of `compile_module` with the same arguments, without optimizing.
+
+    The module is run on up to three training examples, so that calls and tokens are its own; they count in the budget.
+
+    Raises:
+        UserError: See `compile_module`; or the module fails on all of these examples.
+    """
+    from experiments.pipeline.compiling.modules import module_work
+    from experiments.pipeline.setup import settings_of
+    from experiments.runs.specs import ModuleSpec
+
+    spec = settings_of("estimate_module", ModuleSpec, metric=metric, **settings)
+    return module_work(module, trainset, valset, spec, lm).estimate()
+
+
+def load_module(folder: Path | str, module: AnyModule) -> AnyModule:
+    """Return a copy of a module with the instructions and demonstrations that `compile_module` has frozen.
+
+    Args:
+        folder: Of the artifact. Nothing in it is executed.
+        module: Made as the one that was compiled.
+
+    Raises:
+        UserError: There is no artifact of a module, it is damaged, or the module has other predictors or fields.
+    """
+    from programs.artifact import load_module as load_state
+    from signatures.common.files import expanded
+
+    return load_state(expanded(folder), module)
+
+
+def candidates(out: Path | str, module: dspy.Module) -> list[ScoredProgram]:
+    """Return every program that a compilation into `out` has scored, also one that was killed or is running.
+
+    Each has `program` (a copy of the module), `mean`, `scores` by example, `label`, and `complete` (whether it was
+    scored on all validation examples).
+
+    Args:
+        out: The folder of `compile_module`.
+        module: Made as the one that is compiled.
+
+    Raises:
+        UserError: No program was scored.
+    """
+    from experiments.pipeline.compiling.modules import candidates as scored
+
+    return scored(out, module)
 
 
 def tune(

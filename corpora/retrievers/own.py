@@ -13,7 +13,7 @@ from corpora.retrievers.explain import Explained, places_in
 from corpora.retrievers.foreign import ForeignRetriever
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import sha256_file
-from signatures.common.own_code import code_digest, import_own
+from signatures.common.own_code import code_digest, digest_of_code, import_own
 from signatures.types import Passage, Retriever
 
 _FORMS = (
@@ -56,7 +56,7 @@ def given_retriever(value: Any) -> Retriever | None:
         return _adopted(value)
     named = value if hasattr(value, "__qualname__") else type(value)
     name = f"{named.__module__}:{named.__qualname__}"
-    return OwnRetriever(value, name, f"{name}@{code_digest(sys.modules[named.__module__])}")
+    return OwnRetriever(value, name, f"{name}@{digest_of_code(named)}")
 
 
 def _adopted(value: Any) -> ForeignRetriever | None:

@@ -23,6 +23,7 @@ from tests.experiments.readme.pages import OWN_METRIC, ROOT, blocks
 
 PYTHON = blocks("python")
 ELSEWHERE = {
+    "docs/any_dspy_module.md": "the simulated LM sorts no letters: tests/experiments/python/test_any_module.py",
     "optimizers/distill/training/README.md": "it trains: tests/optimizers/distill/training",
     "programs/own/README.md": "it is a module: tests/experiments/cli/test_own_program.py",
 }
