@@ -53,6 +53,7 @@ NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
     "verihop data convert": "needs the file of a benchmark: tests/experiments/cli/corpus/test_data.py",
 }
 ELSEWHERE = {  # page -> the test that runs its commands
+    "docs/mlflow.md": "tests/experiments/service/test_mlflow_model.py",
     "docs/langchain.md": "tests/experiments/cli/test_own_retriever.py",
     "docs/llamaindex.md": "tests/experiments/cli/test_own_retriever.py",
     "programs/own/README.md": "tests/experiments/cli/test_own_program.py",

@@ -90,6 +90,9 @@ def prepare(page: str, names: dict[str, Any]) -> None:
         verihop.freeze(verihop.load("artifacts/genground"), "runs/compiled")
     elif page == "docs/langchain.md":
         names["store"] = langchain_store(names["retrieve"])
+    elif page == "docs/mlflow.md":
+        pytest.importorskip("mlflow.pyfunc", reason="needs the extra mlflow")
+        verihop.freeze(verihop.load(program="rag", index="index", lm="simulated"), "artifacts/rag", overwrite=True)
     elif page == "docs/llamaindex.md":
         names["vector_index"] = llamaindex_index(names["retrieve"])
     elif page == "optimizers/replay/README.md":
