@@ -34,6 +34,7 @@ NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
     "array=": "starts jobs of a cluster: tests/experiments/recipes",
     "sbatch": "starts jobs of a cluster: tests/experiments/recipes",
     "HOSTS=": "starts jobs on other machines: tests/experiments/recipes",
+    "inspect": "needs an installed package: tests/experiments/service/test_inspect_task.py",
     "ray": "starts jobs of a cluster: tests/experiments/recipes",
     "VERIHOP_TOKEN=": "serves until it is stopped: tests/experiments/service/test_command.py",
     "verihop serve": "serves until it is stopped: tests/experiments/service/test_command.py",

@@ -90,6 +90,8 @@ def prepare(page: str, names: dict[str, Any]) -> None:
         verihop.freeze(verihop.load("artifacts/genground"), "runs/compiled")
     elif page == "docs/langchain.md":
         names["store"] = langchain_store(names["retrieve"])
+    elif page == "docs/inspect.md":
+        pytest.importorskip("inspect_ai", reason="needs the extra inspect")
     elif page == "docs/mlflow.md":
         pytest.importorskip("mlflow.pyfunc", reason="needs the extra mlflow")
         verihop.freeze(verihop.load(program="rag", index="index", lm="simulated"), "artifacts/rag", overwrite=True)
