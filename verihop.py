@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from corpora.questions import Question
     from experiments.analysis.question_report import QuestionReport
     from experiments.analysis.summary import RunSummary
+    from experiments.pipeline.compile_module import CompiledModule
     from experiments.pipeline.compiling.estimate import CompileEstimate
-    from experiments.pipeline.compiling.modules import CompiledModule
     from experiments.pipeline.opened import OpenedProgram
     from experiments.pipeline.tuning.results import Found
     from optimizers.metrics.metric import Metric
@@ -320,7 +320,7 @@ def compile_module(
     Raises:
         UserError: Examples do not fit the module (all faults are named), or the optimizer does not; `out` exists.
     """
-    from experiments.pipeline.compiling.modules import module_work
+    from experiments.pipeline.compile_module import module_work
     from experiments.pipeline.setup import settings_of
     from experiments.runs.specs import ModuleSpec
     from programs.artifacts.loading import notify
@@ -349,7 +349,7 @@ def estimate_module(
     Raises:
         UserError: See `compile_module`; or the module fails on all of these examples.
     """
-    from experiments.pipeline.compiling.modules import module_work
+    from experiments.pipeline.compile_module import module_work
     from experiments.pipeline.setup import settings_of
     from experiments.runs.specs import ModuleSpec
 
@@ -386,7 +386,7 @@ def candidates(out: Path | str, module: dspy.Module) -> list[ScoredProgram]:
     Raises:
         UserError: No program was scored.
     """
-    from experiments.pipeline.compiling.modules import candidates as scored
+    from experiments.pipeline.compile_module import candidates as scored
 
     return scored(out, module)
 

@@ -5,8 +5,9 @@ is pickled. Loading checks them as `verihop.load` does.
 """
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from experiments.analysis.export.mlflow_store import EXPERIMENT, using_store
 from experiments.pipeline.opened import load
@@ -33,7 +34,8 @@ mlflow.models.set_model(AnsweringModel())
 """
 
 
-class LoggedModel(NamedTuple):
+@dataclass(frozen=True)
+class LoggedModel:
     """A model in a store.
 
     Args:
@@ -49,7 +51,7 @@ class LoggedModel(NamedTuple):
     index: str | None
 
 
-class AnsweringModel(PythonModel):  # type: ignore[misc]
+class AnsweringModel(PythonModel):
     """Answers questions with a compiled program."""
 
     def load_context(self, context: Any) -> None:

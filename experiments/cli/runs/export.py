@@ -1,7 +1,7 @@
 """`verihop export`: a run for MLflow or Inspect, a compiled program for MLflow."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -115,7 +115,7 @@ def _model_to_mlflow(artifact: Path, store: str, experiment: str | None, model: 
         registered=model.register,
     )
     if as_json:
-        emit({"to": "mlflow", **logged._asdict()})
+        emit({"to": "mlflow", **asdict(logged)})
         return
     say(f"Logged: {logged.uri} in run {logged.run_id} of the experiment {logged.experiment}")
     say(f"Index: {logged.index or 'none'}")

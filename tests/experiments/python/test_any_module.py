@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import verihop
-from experiments.pipeline.compiling.modules import OPTIMIZERS
+from experiments.pipeline.compile_module import OPTIMIZERS
 from optimizers.examples import asked_words, hold_out
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.metered import metered_lm
