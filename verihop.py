@@ -12,28 +12,34 @@ packages: `programs` (strategies, LMs, artifacts), `corpora` (indexes, data sets
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from optimizers.metrics.names import COMPILED, DEFAULT, TUNED
 
 if TYPE_CHECKING:
+    import dspy
+
     from corpora.questions import Question
     from experiments.analysis.question_report import QuestionReport
     from experiments.analysis.summary import RunSummary
+    from experiments.pipeline.compile_module import CompiledModule
+    from experiments.pipeline.compiling.estimate import CompileEstimate
     from experiments.pipeline.opened import OpenedProgram
     from experiments.pipeline.tuning.results import Found
     from optimizers.metrics.metric import Metric
+    from optimizers.teleprompters.task import ScoredProgram
     from programs.artifact import Artifact
     from programs.inference import Answerer
     from programs.lms.connect import Connection
     from programs.parts.prediction import Answer
     from signatures.types import Retriever
 
-    AnyIndex = Retriever | Path | str
+    AnyIndex = Retriever | Callable[[str, int], Any] | Path | str
     AnyLM = Connection | str
+    AnyModule = TypeVar("AnyModule", bound=dspy.Module)
     Questions = Sequence[Question | Mapping[str, Any]] | Path | str
 
 if not __spec__ or __spec__.submodule_search_locations is None:  # in a checkout, not in a wheel
@@ -42,7 +48,21 @@ if not __spec__ or __spec__.submodule_search_locations is None:  # in a checkout
     __path__: list[str] = []
     name_as_in_wheel("verihop")
 
-__all__ = ["Answer", "compile", "connect", "evaluate", "freeze", "load", "open_index", "report", "tune"]
+__all__ = [
+    "Answer",
+    "candidates",
+    "compile",
+    "compile_module",
+    "connect",
+    "estimate_module",
+    "evaluate",
+    "freeze",
+    "load",
+    "load_module",
+    "open_index",
+    "report",
+    "tune",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -80,36 +100,36 @@ def connect(lm: str = "embedded", *, budget: Mapping[str, float] | None = None, 
 
 
 def open_index(
-    folder: Path | str,
+    folder: Path | str | None = None,
     *,
     retriever: str | None = None,
     rerank: str | None = None,
     sentences: int | None = None,
-    precision: str = "f32",
+    precision: str | None = None,
 ) -> Retriever:
     """Return the retriever of an index: `retrieve(query, k)` returns passages, the best first.
 
     Args:
-        folder: As `verihop index` writes it.
-        retriever: Another one of the index than it was built for, e.g. bm25 of a hybrid index.
+        folder: As `verihop index` writes it; None if your own retriever needs none.
+        retriever: Another one of the index than it was built for, e.g. bm25 of a hybrid index; or your own as
+            `module:name`, which is imported.
         rerank: own, own-light, or a cross-encoder by folder or name; None does not rerank.
         sentences: How many sentences of the first ten passages are read for a query, as a trained scorer chooses them,
             1 to 100; None reads whole passages.
-        precision: Of the embedder: f32, bf16 or int8.
+        precision: Of the embedder: f32 (default), bf16 or int8.
 
     Raises:
         UserError: There is no complete index, it cannot be opened so, or the folder is no path.
     """
-    from corpora.index.open import open_index as open_folder
-    from corpora.retrievers.rerank import NONE, open_reranker
-    from corpora.retrievers.sentences import open_sentences
-    from experiments.pipeline.setup import refused
+    from experiments.pipeline.setup import named_retriever, refused
+    from experiments.runs.specs import Retrieval
     from signatures.common.files import expanded
 
-    if not isinstance(folder, Path | str):
+    if not isinstance(folder, Path | str | None):
         raise refused("folder", folder, "the folder of an index")
-    opened = open_folder(expanded(folder).absolute(), retriever=retriever, precision=precision)
-    return open_sentences(open_reranker(opened, rerank or NONE), sentences)
+    index = None if folder is None else expanded(folder).absolute()
+    named = Retrieval(index=index, retriever=retriever, rerank=rerank, sentences=sentences, precision=precision)
+    return named_retriever(named)
 
 
 def load(
@@ -117,6 +137,7 @@ def load(
     *,
     program: str | None = None,
     index: AnyIndex | None = None,
+    retriever: str | None = None,
     lm: AnyLM | None = None,
     preset: str | None = None,
     rerank: str | None = None,
@@ -131,7 +152,9 @@ def load(
     Args:
         artifact: Folder of a compiled program; nothing, or None, for a program by its name.
         program: Name of the catalog (`verihop programs`), or `module:Class` of your own, which is imported.
-        index: An index folder, or a retriever; by default that of the artifact.
+        index: An index folder; or a retriever, also a function `(query, k)` of yours or one of LangChain or LlamaIndex;
+            by default that of the artifact.
+        retriever: For an index folder, as for `open_index`; or your own as `module:name`, which is imported.
         lm: A connection, or an id that `connect` takes; by default that of the artifact, else embedded.
         preset: Named knobs of a program; by default paper, or small with the embedded LM.
         rerank: For an index folder, as for `open_index`; by default that of the artifact, and own with preset small.
@@ -151,6 +174,7 @@ def load(
         artifact=artifact_of(artifact, program),
         preset=preset,
         knobs=knobs or {},
+        retriever=retriever,
         rerank=rerank,
         sentences=sentences,
     )
@@ -259,6 +283,112 @@ def compile(
 
     spec = settings_of("compile", CompileSpec, split=split, val=val, metric=metric, **settings)
     return compile_now(program, questions, out, spec, resume=resume, overwrite=overwrite, progress=progress)
+
+
+def compile_module(
+    module: dspy.Module,
+    trainset: Sequence[dspy.Example],
+    out: Path | str,
+    *,
+    metric: Metric | Callable[..., Any] | str,
+    lm: AnyLM,
+    valset: Sequence[dspy.Example] = (),
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = True,
+    **settings: Any,
+) -> CompiledModule:
+    """Optimize any `dspy.Module` on examples, freeze its state into `out`, and return it with all that was scored.
+
+    It runs with the adapter of DSPy's settings. The budget is that of the LM (`connect`). If it is spent, or Ctrl-C is
+    pressed, the best candidate that was scored completely is frozen and returned, else the module as it was; a notice
+    and `stopped` say so.
+
+    Args:
+        module: It is not changed. No predictor may have an LM of its own, which would run past the budget.
+        trainset: Examples with their inputs set (`with_inputs`).
+        out: Folder of the artifact, for `load_module`.
+        metric: What is maximized: `(example, prediction, trace=None)`, also with GEPA's two further arguments, that
+            returns a number from 0 to 1, a bool, or score and feedback; or the name of one of ours.
+        lm: A connection, or an id that `connect` takes.
+        valset: Examples that candidates are compared on; without any, a part of the training examples where needed.
+        resume, overwrite, progress: Continue a stopped compilation, whose LM replies are cached; replace an artifact;
+            show estimate and progress on stderr.
+        **settings: Further fields of `experiments.runs.specs.ModuleSpec`: optimizer ("bootstrap"), options, accept,
+            max_demos, seed, threads, teacher and prompt (connections or ids).
+
+    Raises:
+        UserError: Examples do not fit the module (all faults are named), or the optimizer does not; `out` exists.
+    """
+    from experiments.pipeline.compile_module import module_work
+    from experiments.pipeline.setup import settings_of
+    from experiments.runs.specs import ModuleSpec
+    from programs.artifacts.loading import notify
+    from signatures.common.files import expanded
+
+    work = module_work(
+        module, trainset, valset, settings_of("compile_module", ModuleSpec, metric=metric, **settings), lm
+    )
+    notify(list(work.notes))
+    return work.run(expanded(out).absolute(), resume=resume, overwrite=overwrite, progress=progress)
+
+
+def estimate_module(
+    module: dspy.Module,
+    trainset: Sequence[dspy.Example],
+    *,
+    metric: Metric | Callable[..., Any] | str,
+    lm: AnyLM,
+    valset: Sequence[dspy.Example] = (),
+    **settings: Any,
+) -> CompileEstimate:
+    """Return the LM calls, tokens and price of `compile_module` with the same arguments, without optimizing.
+
+    The module is run on up to three training examples, so that calls and tokens are its own; they count in the budget.
+
+    Raises:
+        UserError: See `compile_module`; or the module fails on all of these examples.
+    """
+    from experiments.pipeline.compile_module import module_work
+    from experiments.pipeline.setup import settings_of
+    from experiments.runs.specs import ModuleSpec
+
+    spec = settings_of("estimate_module", ModuleSpec, metric=metric, **settings)
+    return module_work(module, trainset, valset, spec, lm).estimate()
+
+
+def load_module(folder: Path | str, module: AnyModule) -> AnyModule:
+    """Return a copy of a module with the instructions and demonstrations that `compile_module` has frozen.
+
+    Args:
+        folder: Of the artifact. Nothing in it is executed.
+        module: Made as the one that was compiled.
+
+    Raises:
+        UserError: There is no artifact of a module, it is damaged, or the module has other predictors or fields.
+    """
+    from programs.artifact import load_module as load_state
+    from signatures.common.files import expanded
+
+    return load_state(expanded(folder), module)
+
+
+def candidates(out: Path | str, module: dspy.Module) -> list[ScoredProgram]:
+    """Return every program that a compilation into `out` has scored, also one that was killed or is running.
+
+    Each has `program` (a copy of the module), `mean`, `scores` by example, `label`, and `complete` (whether it was
+    scored on all validation examples).
+
+    Args:
+        out: The folder of `compile_module`.
+        module: Made as the one that is compiled.
+
+    Raises:
+        UserError: No program was scored.
+    """
+    from experiments.pipeline.compile_module import candidates as scored
+
+    return scored(out, module)
 
 
 def tune(

@@ -14,7 +14,7 @@ from functools import partial
 
 import dspy
 
-from optimizers.examples import Score
+from optimizers.examples import Score, example_id
 from programs.parts.meter import Meter, metered, record
 from programs.parts.threads import run_all
 from signatures.common.costs import Costs, asked
@@ -82,14 +82,13 @@ def evaluate_examples(
     return [ended.result() for ended in run_all(tasks, width=threads, name="evaluate")]
 
 
-def example_id(example: dspy.Example) -> str:
-    """Return the id of an example; its question if it has none."""
-    return str(example.get("id") or example.question)
+class Unanswered(dspy.Prediction):
+    """The prediction of a program that did not answer."""
 
 
-def unanswered() -> dspy.Prediction:
+def unanswered() -> Unanswered:
     """Return the prediction of a program that did not answer."""
-    return dspy.Prediction(answer="", response="", hops=[], passages=[], citations=[], abstained=True)
+    return Unanswered(answer="", response="", hops=[], passages=[], citations=[], abstained=True)
 
 
 def _outcome(program: dspy.Module, example: dspy.Example, score: Score) -> Outcome:

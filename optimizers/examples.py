@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Score = Callable[[Any, Any], float | None]  # a Metric is one
 OptimizerMetric = Callable[..., float | bool]
-Asked = TypeVar("Asked")  # an example or a question: it has the attribute `question`
+Asked = TypeVar("Asked")  # an example or a question
 # Of the training questions, those that candidates are compared on if no validation questions are given.
 HELD_OUT, MOST_HELD_OUT = 0.5, 200
 
@@ -34,6 +34,34 @@ def to_examples(questions: "Iterable[Question]") -> list[dspy.Example]:
     return examples
 
 
+def asks_question(asked: Any) -> bool:
+    """Return whether what is asked is a question and nothing else, as programs of verihop are, not other modules."""
+    if not isinstance(asked, dspy.Example):
+        return True
+    try:
+        return {*asked.inputs().keys()} == {"question"}
+    except ValueError:  # its inputs are not set
+        return "question" in asked
+
+
+def asked_text(asked: Any) -> str:
+    """Return what an example or a question asks: the question, or else the inputs of the example by name."""
+    if asks_question(asked):
+        return str(asked.question)
+    return "\n".join(f"{name}: {value}" for name, value in asked.inputs().items())
+
+
+def asked_words(asked: Any) -> str:
+    """Return a key that is equal for examples or questions of the same words."""
+    text = asked_text(asked)
+    return same_words(text) or text
+
+
+def example_id(asked: Any) -> str:
+    """Return the id of an example or a question; what it asks if it has none."""
+    return str(getattr(asked, "id", None) or asked_text(asked))
+
+
 def hold_out(asked: Sequence[Asked], *, seed: int = 0) -> tuple[list[Asked], list[Asked]]:
     """Divide questions into training and validation questions, each in the given order.
 
@@ -43,7 +71,7 @@ def hold_out(asked: Sequence[Asked], *, seed: int = 0) -> tuple[list[Asked], lis
     Raises:
         UserError: There are fewer than two different questions.
     """
-    texts = [same_words(each.question) for each in asked]  # type: ignore[attr-defined]
+    texts = [asked_words(each) for each in asked]
     order = sorted(set(texts), key=lambda text: hashlib.sha256(f"{seed}:{text}".encode()).digest())
     if len(order) < 2:
         raise UserError(

@@ -15,6 +15,7 @@ This module is the door to the room `programs.artifacts`: import from here.
 from programs.artifacts.combining import combine
 from programs.artifacts.freezing import check_freezable, freeze
 from programs.artifacts.loading import load, needs_similarity, verify
+from programs.artifacts.modules import check_module, freeze_module, load_module
 from programs.artifacts.record import Artifact, LMRecord, digest_of, lm_record, read_artifact
 from programs.artifacts.state import all_parts, children_of, program_name, shown_state, strategies_of
 
@@ -23,12 +24,15 @@ __all__ = [
     "LMRecord",
     "all_parts",
     "check_freezable",
+    "check_module",
     "children_of",
     "combine",
     "digest_of",
     "freeze",
+    "freeze_module",
     "lm_record",
     "load",
+    "load_module",
     "needs_similarity",
     "program_name",
     "read_artifact",

@@ -1,20 +1,26 @@
-"""Retrievers of the user's own, named `module:name`: a search function, a retriever, or what makes one."""
+"""Retrievers of the user's own, named `module:name` or given: a search function, a retriever, or what makes one.
+
+One of LangChain or LlamaIndex is a retriever, too.
+"""
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from corpora.retrievers.explain import Explained, places_in
+from corpora.retrievers.foreign import ForeignRetriever
 from signatures.common.errors import UserError, one_line
-from signatures.common.own_code import code_digest, import_own
-from signatures.types import Passage
+from signatures.common.files import sha256_file
+from signatures.common.own_code import code_digest, digest_of_code, import_own
+from signatures.types import Passage, Retriever
 
 _FORMS = (
-    "It must be a function (query, k), an object that can be called so, or a class or function that makes one from the "
-    "index folder or from nothing"
+    "It must be a function (query, k), an object that can be called so, a retriever of LangChain or LlamaIndex, or a "
+    "class or function that makes one from the index folder or from nothing"
 )
+Search = Callable[[str, int], Any]
 
 
 def own_retriever(name: str, index: Path | None = None) -> "OwnRetriever":
@@ -22,16 +28,53 @@ def own_retriever(name: str, index: Path | None = None) -> "OwnRetriever":
 
     Args:
         name: As the user typed it. The value is a function `(query, k)` that returns a list of at most `k`
-            `signatures.types.Passage`, best first; an object that can be called so; or a class or function that returns
-            such an object when it is called with the index folder, or with nothing. Several threads call it.
-        index: Given to what makes a retriever from a folder.
+            `signatures.types.Passage`, best first; an object that can be called so; a retriever of LangChain or
+            LlamaIndex; or a class or function that returns one of these when it is called with the index folder, or
+            with nothing. Several threads call it.
+        index: Given to what makes a retriever from a folder; its state is then part of the fingerprint.
 
     Raises:
         UserError: The module or the name does not exist, the module raises, the value is none of these, or it needs an
             index and none is named.
     """
     module, value = import_own(name, "retriever")
-    return OwnRetriever(_made(value, name, index), name, module)
+    return _made(value, name, index, f"{name}@{code_digest(module)}")
+
+
+def given_retriever(value: Any) -> Retriever | None:
+    """Return what the user gave as a retriever; None if it is none.
+
+    Args:
+        value: A retriever, which is returned as it is; a function `(query, k)`, or an object that can be called so; or
+            a retriever of LangChain or LlamaIndex.
+    """
+    if isinstance(value, type):
+        return None
+    if isinstance(value, Retriever):
+        return value
+    if not _searches(value):
+        return _adopted(value)
+    named = value if hasattr(value, "__qualname__") else type(value)
+    name = f"{named.__module__}:{named.__qualname__}"
+    return OwnRetriever(value, name, f"{name}@{digest_of_code(named)}")
+
+
+def _adopted(value: Any) -> ForeignRetriever | None:
+    """Return a retriever of LangChain or LlamaIndex as one of ours; None if it is neither. Neither is imported."""
+    if _is_a(value, "langchain_core.runnables.base", "Runnable"):
+        from corpora.retrievers.langchain import from_langchain
+
+        return from_langchain(value)
+    if _is_a(value, "llama_index.core.base.base_retriever", "BaseRetriever"):
+        from corpora.retrievers.llamaindex import from_llamaindex
+
+        return from_llamaindex(value)
+    return None
+
+
+def _is_a(value: Any, module: str, name: str) -> bool:
+    kind = getattr(sys.modules.get(module), name, None)  # what has made the value has imported it
+    return kind is not None and isinstance(value, kind)
 
 
 class OwnRetriever:
@@ -40,13 +83,13 @@ class OwnRetriever:
     Args:
         search: Called with a query and k; its `many` and `fingerprint` are used if it has them.
         name: For messages.
-        module: Where it is written; its digest is part of the fingerprint.
+        fingerprint: Changes with its code; unless the search has one itself.
     """
 
-    def __init__(self, search: Callable[[str, int], Any], name: str, module: ModuleType):
+    def __init__(self, search: Search, name: str, fingerprint: str):
         self.search = search
         self.name = name
-        self.fingerprint = str(getattr(search, "fingerprint", None) or f"{name}@{code_digest(module)}")
+        self.fingerprint = str(getattr(search, "fingerprint", None) or fingerprint)
 
     def __call__(self, query: str, k: int) -> list[Passage]:
         """Return at most `k` passages, best first.
@@ -102,9 +145,9 @@ class OwnRetriever:
         return UserError(f"Own retriever {self.name!r}: {what}.")
 
 
-def _made(value: Any, name: str, index: Path | None) -> Callable[[str, int], Any]:
-    if _takes(value, "query", 5) and not isinstance(value, type):
-        found: Callable[[str, int], Any] = value
+def _made(value: Any, name: str, index: Path | None, code: str) -> OwnRetriever:
+    """Return the retriever that a value is or makes; `code` is a fingerprint of what is written in its module."""
+    if (found := _opened(value, name, code)) is not None:
         return found
     if not callable(value):
         raise UserError(f"Own retriever {name!r} is of type {type(value).__name__}. {_FORMS}.")
@@ -117,10 +160,32 @@ def _made(value: Any, name: str, index: Path | None) -> Callable[[str, int], Any
         raise
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise UserError(f"Own retriever {name!r}: it raised {type(error).__name__}: {one_line(error)}.") from error
-    if not _takes(made, "query", 5):
+    found = _opened(made, name, code + (_state_of(index) if arguments else ""))
+    if found is None:
         raise UserError(f"Own retriever {name!r} made a {type(made).__name__}. {_FORMS}.")
-    result: Callable[[str, int], Any] = made
-    return result
+    return found
+
+
+def _opened(value: Any, name: str, code: str) -> OwnRetriever | None:
+    if isinstance(value, type):
+        return None
+    if _searches(value):
+        return OwnRetriever(value, name, code)
+    foreign = _adopted(value)
+    if foreign is None:
+        return None
+    foreign.fingerprint = f"{foreign.fingerprint} {code}"  # what it searches in is written there
+    return OwnRetriever(foreign, name, foreign.fingerprint)
+
+
+def _state_of(index: Path | None) -> str:
+    """Return what changes with the index in a folder; nothing if there is none of ours."""
+    described = None if index is None else index / "index.json"
+    return f"-{sha256_file(described)[:12]}" if described is not None and described.is_file() else ""
+
+
+def _searches(value: Any) -> bool:
+    return _takes(value, "query", 5)
 
 
 def _takes(value: Any, *arguments: Any) -> bool:

@@ -108,6 +108,7 @@ def names_module(text: str, project: Path) -> bool:
 _SETTINGS = (
     ('build-backend = "backend"\nbackend-path = ["experiments/packaging"]', 'build-backend = "setuptools.build_meta"'),
     ('verihop = "experiments.cli.main:main"', f'verihop = "{PACKAGE}.experiments.cli.main:main"'),
+    ('verihop = "experiments.service.inspect_task"', f'verihop = "{PACKAGE}.experiments.service.inspect_task"'),
     ('py-modules = ["verihop"]', "py-modules = []"),
     ('include = ["signatures*", "corpora*", "programs*", "optimizers*", "experiments*"]', f'include = ["{PACKAGE}*"]'),
     (

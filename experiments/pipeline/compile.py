@@ -154,7 +154,7 @@ def compile_program(
         if checkpoint is None:
             return read_artifact(out)
         warm_up(student, connection)
-        compiled = _optimize(
+        compiled = optimize(
             student, task, config, connection, checkpoint, CompileProgress(estimate, config.metric.name, shown=progress)
         )
         if compiled.stopped and compiled.chosen is None and checkpoint.replaces:
@@ -207,7 +207,7 @@ def _estimated(
     return estimate
 
 
-def _optimize(
+def optimize(
     student: "dspy.Module",
     task: "Task",
     config: CompileConfig,
@@ -215,6 +215,7 @@ def _optimize(
     checkpoint: Checkpoint,
     progress: CompileProgress,
 ) -> "Compiled":
+    """Return the compiled program; its candidates and costs are kept in the checkpoint while it is compiled."""
     from optimizers.teleprompters.compile import compile
 
     log = CandidateLog(checkpoint.folder, student)

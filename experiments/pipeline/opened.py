@@ -149,6 +149,8 @@ class AnswererSpec:
         Raises:
             UserError: Something cannot be opened, or a program that retrieves has no index.
         """
+        from corpora.retrievers.own import OwnRetriever
+
         config, retrieve = self.program, self.retrieve
         if retrieve is None:
             retrieve = setup.open_retriever(config)
@@ -156,7 +158,7 @@ class AnswererSpec:
             config = replace(
                 config,
                 index=getattr(retrieve, "folder", None),
-                rerank=getattr(retrieve, "name", None),
+                rerank=None if isinstance(retrieve, OwnRetriever) else getattr(retrieve, "name", None),
                 sentences=_whole(getattr(retrieve, "sentences", None)),
             )
         connection = setup.open_lm(self.lm, self.budget) if self.connection is None else self.connection
@@ -181,13 +183,7 @@ def load(program: ProgramSpec, *, index: Any = None, lm: Any = None) -> OpenedPr
         UserError: See `verihop.load`; or an argument is of a wrong kind.
     """
     folder = expanded(index).absolute() if isinstance(index, Path | str) else None
-    retrieve = None if folder is not None else index
-    if retrieve is not None and not (callable(retrieve) and hasattr(retrieve, "many")):
-        raise refused("index", index, "the folder of an index, or a retriever (verihop.open_index)")
-    if retrieve is not None and program.rerank is not None:
-        raise UserError(f"A retriever is used as it is: name the reranker {program.rerank} where you open its index.")
-    if retrieve is not None and program.sentences is not None:
-        raise UserError(f"A retriever is used as it is: name sentences={program.sentences} where you open its index.")
+    retrieve = None if folder is not None or index is None else _given(index, program)
     connection = None if isinstance(lm, str) else connection_of("lm", lm)
     if connection is not None:  # what decides the defaults of a program on this LM
         named = LMSpec(id=connection.id, api_base=getattr(connection.lm, "address", None))
@@ -205,6 +201,22 @@ def load(program: ProgramSpec, *, index: Any = None, lm: Any = None) -> OpenedPr
     if chosen:
         notify([chosen])
     return spec.open()
+
+
+def _given(index: Any, program: ProgramSpec) -> "Retriever":
+    from corpora.retrievers.own import given_retriever
+
+    retrieve = given_retriever(index)
+    if retrieve is None:
+        accepted = "the folder of an index, a retriever (verihop.open_index, or one of LangChain or LlamaIndex)"
+        raise refused("index", index, f"{accepted}, or a function (query, k)")
+    named = {"retriever": program.retriever, "reranker": program.rerank}
+    for what, value in named.items():
+        if value is not None:
+            raise UserError(f"A retriever is used as it is: name the {what} {value} where you open its index.")
+    if program.sentences is not None:
+        raise UserError(f"A retriever is used as it is: name sentences={program.sentences} where you open its index.")
+    return retrieve
 
 
 @overload

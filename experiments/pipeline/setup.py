@@ -157,6 +157,18 @@ def open_retriever(config: Retrieval) -> "Retriever | None":
     return open_sentences(open_reranker(retrieve, config.rerank or NONE), config.sentences)
 
 
+def named_retriever(config: Retrieval) -> "Retriever":
+    """Return what `open_retriever` does.
+
+    Raises:
+        UserError: See `open_retriever`; or nothing is named.
+    """
+    found = open_retriever(config)
+    if found is None:
+        raise UserError("Name what to search: the folder of an index (index), or your own retriever (retriever).")
+    return found
+
+
 def _own_retriever(config: Retrieval, name: str) -> "Retriever":
     from corpora.retrievers.own import own_retriever
     from corpora.retrievers.sentences import open_sentences

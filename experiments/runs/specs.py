@@ -295,6 +295,11 @@ class CompileSpec(Execution, Validation, Selection, OtherLMs, Optimization):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModuleSpec(Execution, OtherLMs, Optimization):
+    """How a module that is no program of verihop is compiled, on examples that are given."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Objective:
     """What is optimized, and what a setting may cost."""
 

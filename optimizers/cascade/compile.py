@@ -8,8 +8,8 @@ from typing import Any
 import dspy
 
 from optimizers.cascade.fitting import CascadeSample, Fitted, check_number, fit, threshold_for
-from optimizers.evaluating import Outcome, evaluate_examples, example_id
-from optimizers.examples import Score
+from optimizers.evaluating import Outcome, evaluate_examples
+from optimizers.examples import Score, example_id
 from optimizers.teleprompters.task import Task, check_splits
 from programs.cascade import Cascade
 from programs.parts.knobs import with_knobs

@@ -271,9 +271,21 @@ def own_metric(name: str) -> Metric:
         return replace(value, name=name, definition=definition, function=_checked(value.function, name))
     if not callable(value) or inspect.isclass(value):
         raise UserError(f"Own metric {name!r} is of type {type(value).__name__}: it must be a function or a Metric.")
-    text = one_line((inspect.getdoc(value) or "").partition("\n\n")[0])
-    definition = f"{text if not text or text[-1] in '.!?' else text + '.'} {code}".strip()
-    return Metric(name, definition, _checked(value, name), f"{module.__name__} (your code)")
+    return given_metric(value, name, inspect.getdoc(value) or "", code_digest(module))
+
+
+def given_metric(function: Callable[[Any, Any], Any], name: str, text: str, code: str) -> Metric:
+    """Return a function that the user gave as a metric, as `own_metric` does one that is named.
+
+    Args:
+        function: As of `own_metric`.
+        name: Of the metric.
+        text: Its description; the first paragraph is used.
+        code: Digest of its code.
+    """
+    said = one_line(text.partition("\n\n")[0])
+    definition = f"{said if not said or said[-1] in '.!?' else said + '.'} Own metric {name}, code {code}.".strip()
+    return Metric(name, definition, _checked(function, name), f"{name.partition(':')[0]} (your code)")
 
 
 def _check_call(function: Any, name: str) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 import dspy
 from dspy.utils.hasher import Hasher
 
-from optimizers.examples import bootstrap_metric
+from optimizers.examples import asks_question, bootstrap_metric
 from optimizers.teleprompters.task import Optimizer, Runs, Task, always_fits
 from programs.nearest_demos import NearestDemos, PoolQuestion
 from programs.parts.threads import Ended, run_all
@@ -131,10 +131,12 @@ class DemoPool:
         return _Try(True, {name: _one_of(demos) for name, demos in found.items()})
 
     def _teacher_for(self, example: dspy.Example) -> dspy.Module:
-        asked = same_words(example.question)
+        asked = {name: same_words(str(value)) for name, value in example.inputs().items()}
 
         def others(demos: Sequence[Any]) -> list[Any]:
-            return [demo for demo in demos if same_words(str(demo.get("question") or "")) != asked]
+            return [
+                demo for demo in demos if any(same_words(str(demo.get(name) or "")) != asked[name] for name in asked)
+            ]
 
         if all(len(others(each.demos)) == len(each.demos) for each in self._teacher.predictors()):
             return self._teacher
@@ -305,7 +307,12 @@ def _typed(outputs: Mapping[str, Any], state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _states(signature: type[dspy.Signature], example: dspy.Example) -> list[dict[str, Any]]:
-    """Return the states in which a predictor can be called; a predictor without hops only sees the final one."""
+    """Return the states in which a predictor can be called; a predictor without hops only sees the final one.
+
+    An example without a question and its answer, as those of other modules are, is such a state by itself.
+    """
+    if not asks_question(example) or not {"answer", "answers"} & {*example.keys()}:
+        return [example.toDict()]
     states = list(gold_states(example))
     if "hops" not in signature.input_fields:
         return [{name: value for name, value in states[-1].items() if name in _OF_THE_QUESTION}] if states else []

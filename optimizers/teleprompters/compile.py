@@ -131,8 +131,8 @@ class Compiled:
 def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -> Compiled:
     """Return an optimized copy of `student`.
 
-    If the budget of an LM is spent, the best candidate that was scored on all validation examples is returned, else a
-    copy of the student; `stopped` says so.
+    If the budget of an LM is spent, or what `task.ended_by` names ends the work, the best candidate that was scored on
+    all validation examples is returned, else a copy of the student; `stopped` says so.
 
     Args:
         student: The program; it is not changed.
@@ -145,6 +145,7 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
     """
     task = checked_task(student, task, optimizer)
     stopped, program = None, None
+    endings: tuple[type[BaseException], ...] = (BudgetExceeded, *task.ended_by)
     meter = inner_meter()
     recording = Recording(
         task.valset,
@@ -158,8 +159,8 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         with metered(meter), quiet(), on_our_threads(), dspy.context(callbacks=callbacks):
             program = cleaned(get_optimizer(optimizer).run(student, replace(task, recording=recording)))
         stopped = recording.stopped
-    except BudgetExceeded as spent:
-        stopped = str(spent)
+    except endings as ending:
+        stopped = str(ending) or "The work was interrupted."
     if program is None:
         best = recording.best()
         program = cleaned((best.program if best else student).deepcopy())

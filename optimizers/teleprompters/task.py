@@ -16,12 +16,11 @@ from typing import Any
 import dspy
 from dspy.utils.callback import BaseCallback
 
-from optimizers.evaluating import Outcome, evaluate_examples, example_id
-from optimizers.examples import Score, graded_metric
+from optimizers.evaluating import Outcome, evaluate_examples
+from optimizers.examples import Score, asked_words, example_id, graded_metric
 from optimizers.teleprompters.dspy_private import forget_compilation
 from programs.parts.meter import Meter, record
 from signatures.common.errors import UserError, one_line
-from signatures.text_words import same_words
 from signatures.types import Similarity
 
 
@@ -216,6 +215,7 @@ class Task:
         on_candidate: Called with each candidate as soon as it is scored.
         on_run: Called after each run of a program on an example, from several threads.
         known: Candidates of earlier sessions by label; an optimizer may take their scores over.
+        ended_by: What ends the work early beside a spent budget, with the best program so far, as KeyboardInterrupt.
         recording: What the optimizer has tried and scored; `compile` makes it.
 
     Raises:
@@ -241,6 +241,7 @@ class Task:
     on_candidate: Callable[[ScoredProgram], None] | None = None
     on_run: Callable[[], None] | None = None
     known: Mapping[str, ScoredProgram] = field(default_factory=dict)
+    ended_by: tuple[type[BaseException], ...] = ()
     recording: Recording = field(default_factory=Recording)
 
     def __post_init__(self) -> None:
@@ -417,9 +418,9 @@ def check_splits(task: Task) -> None:
                     "Choose questions of other splits to optimize on, and keep these to evaluate the result."
                 )
     ids = {example_id(example) for example in task.trainset}
-    texts = {same_words(example.question) for example in task.trainset}
+    texts = {asked_words(example) for example in task.trainset}
     for example in task.valset:
-        if example_id(example) in ids or same_words(example.question) in texts:
+        if example_id(example) in ids or asked_words(example) in texts:
             raise UserError(
                 f"Question {example_id(example)!r} is in the training set and in the validation set: candidates must "
                 "be compared on questions that they have not seen. Leave it out of one of them."

@@ -49,13 +49,18 @@ def _check_freezable(program: dspy.Module, depth: int) -> None:
         check_importable(type(program))
     if depth > DEEPEST:
         raise UserError(f"Programs are combined {depth} levels deep; an artifact has at most {DEEPEST}.")
+    check_no_lms(program)
+    for child in KINDS[kind].take_apart(program).children.values() if kind in KINDS else ():
+        _check_freezable(child, depth + 1)
+
+
+def check_no_lms(program: dspy.Module) -> None:
+    """Raise UserError if a predictor has an LM of its own."""
     if own := [name for name, predictor in program.named_predictors() if predictor.lm is not None]:
         raise UserError(
             f"Predictor {own[0]} has an LM of its own, which an artifact never holds: call set_lm(None) on the program "
             "and name the LM when it is loaded."
         )
-    for child in KINDS[kind].take_apart(program).children.values() if kind in KINDS else ():
-        _check_freezable(child, depth + 1)
 
 
 def freeze(program: dspy.Module, folder: Path | str, *, overwrite: bool = False, **provenance: Any) -> Artifact:

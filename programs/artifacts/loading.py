@@ -10,7 +10,16 @@ import dspy
 from programs.artifacts.folder import complete_artifact
 from programs.artifacts.freezing import CHILDREN, DEEPEST
 from programs.artifacts.record import Artifact, LMRecord, damaged, read_artifact, read_with_digest
-from programs.artifacts.state import KINDS, SINGLE, Parts, apply_state, check_pool, check_signatures, child_names
+from programs.artifacts.state import (
+    KINDS,
+    MODULE,
+    SINGLE,
+    Parts,
+    apply_state,
+    check_pool,
+    check_signatures,
+    child_names,
+)
 from programs.catalog import build_class, known_program
 from programs.nearest_demos import PoolQuestion
 from programs.parts.knobs import check_knobs
@@ -238,6 +247,11 @@ class _NoSimilarity:
 def _load(folder: Path, given: Bindings, notices: list[str], depth: int = 1) -> tuple[dspy.Module, str]:
     """Return the program of one folder and the digest of its record; append to `notices` what differs."""
     artifact, digest = read_with_digest(folder)
+    if artifact.kind == MODULE:
+        raise UserError(
+            f"{folder} holds the state of {artifact.program}, a module of its author's: make one, and load it with "
+            "verihop.load_module(folder, module)."
+        )
     notices += check_bindings(artifact, given)
     if artifact.kind == SINGLE:
         return _load_single(folder, artifact, given), digest
@@ -251,7 +265,7 @@ def _load_single(folder: Path, artifact: Artifact, given: Bindings) -> dspy.Modu
     knobs: dict[str, Any] = {**EARLIER_KNOBS.get(artifact.program, {}), **artifact.knobs}
     check_knobs(cls, knobs)  # before `build_class`, which has arguments that are no knobs
     path = folder / "program.json"
-    state = _read_hashed(path, artifact.state_sha256)
+    state = read_state(path, artifact)
     similarity = given.similarity if artifact.compares else None
     program = build_class(cls, given.retrieve, similarity=similarity, **knobs)
     check_signatures(artifact.program, artifact.signatures, program)
@@ -293,6 +307,15 @@ def _read_pool(folder: Path, artifact: Artifact, program: dspy.Module) -> list[P
         return check_pool(rows, program)
     except UserError as error:
         raise damaged(path, error) from None
+
+
+def read_state(path: Path, artifact: Artifact) -> Any:
+    """Return the contents of `program.json`, not yet checked.
+
+    Raises:
+        UserError: The file is missing, no JSON, or not the one that was frozen with the record.
+    """
+    return _read_hashed(path, artifact.state_sha256)
 
 
 def _read_hashed(path: Path, sha256: str | None) -> Any:

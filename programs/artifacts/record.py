@@ -61,8 +61,9 @@ class Artifact(BaseModel):
 
     Args:
         schema_version: Version of this layout; other versions are refused.
-        kind: "program", or how other artifacts are combined (`programs.artifacts.state.KINDS`).
-        program: Name in the catalog; the kind, if it is another.
+        kind: "program", "module" (a module of the user's that is no program), or how other artifacts are combined
+            (`programs.artifacts.state.KINDS`).
+        program: Name in the catalog, or that of a module's class; the kind, if it is another.
         knobs: Every knob with its frozen value.
         signatures: For each predictor, its fields in order: name, role, type, description.
         state_sha256: Hash of `program.json`; None for kinds that have no state but that of their children.
@@ -82,7 +83,7 @@ class Artifact(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     schema_version: int = SCHEMA_VERSION
-    kind: Literal["program", "ensemble", "knn", "cascade"] = "program"
+    kind: Literal["program", "module", "ensemble", "knn", "cascade"] = "program"
     program: Text
     knobs: dict[Text, bool | int | float | Text | None]
     signatures: dict[Text, list[FieldRecord]] = {}

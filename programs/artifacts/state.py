@@ -9,7 +9,7 @@ import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import dspy
 from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
@@ -119,7 +119,8 @@ def dump_state(program: dspy.Module) -> dict[str, Any]:
     Raises:
         UserError: A demonstration has a value of another type than its field.
     """
-    state = json.loads(utf8(json.dumps(program.dump_state(), ensure_ascii=False)))
+    dumped = {name: predictor.dump_state() for name, predictor in program.named_predictors()}
+    state = json.loads(utf8(json.dumps(dumped, ensure_ascii=False)))
     for name, predictor in program.named_predictors():
         texts = zip(predictor.signature.fields, state[name]["signature"]["fields"], strict=True)
         state[name]["signature"]["fields"] = [{"name": field, **text} for field, text in texts]
@@ -245,6 +246,7 @@ def _short(text: str, longest: int = 60) -> str:
 
 
 SINGLE = "program"  # the kind of a program that is not made of others
+MODULE: Literal["module"] = "module"  # the kind of a module that is no program, and is given when it is loaded
 
 
 @dataclass(frozen=True)
@@ -348,6 +350,11 @@ def program_name(program: dspy.Module) -> str:
     """Return the program's name (`catalog.name_of`), its kind if it consists of others, or the name of its class."""
     kind = kind_of(program)
     return (name_of(type(program)) if kind == SINGLE else kind) or type(program).__name__
+
+
+def module_name(module: dspy.Module) -> str:
+    """Return the name of a module's class, `module:Class`."""
+    return f"{type(module).__module__}:{type(module).__qualname__}"
 
 
 def child_names(kind: str, count: int) -> tuple[str, ...]:

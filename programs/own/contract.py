@@ -243,17 +243,18 @@ def _ask(program: dspy.Module, manner: Manner = "willing", **inputs: Any) -> Any
         return program(**{"question": QUESTION, **inputs})
 
 
-def _demand(kept: bool, broken: str) -> None:
+def demand(kept: bool, broken: str) -> None:
+    """Raise `Broken` unless a point is kept; `broken` is what was seen."""
     if not kept:
         raise Broken(broken)
 
 
 def _described(subject: _Subject) -> None:
     about = inspect.cleandoc(sys.modules[subject.cls.__module__].__doc__ or "")
-    _demand(bool(about), "its module has no docstring")
+    demand(bool(about), "its module has no docstring")
     stated = inspect.cleandoc(subject.cls.__doc__ or "")
     missing = [name for name in knobs_of(subject.cls) if f"{name}: " not in stated]
-    _demand(not missing, f"the docstring of the class does not say under Args what {', '.join(missing)} means")
+    demand(not missing, f"the docstring of the class does not say under Args what {', '.join(missing)} means")
 
 
 def _presets(subject: _Subject) -> None:
@@ -261,10 +262,8 @@ def _presets(subject: _Subject) -> None:
         program = subject.program(**knobs)
         kept = {knob: getattr(program, knob, None) for knob in knobs_of(program)}
         expected = {knob: about.default for knob, about in knobs_of(program).items()} | knobs
-        _demand(
-            kept == expected, f"preset {name}: its knobs are {kept}, not {expected}: call set_knobs(self, locals())"
-        )
-        _demand(
+        demand(kept == expected, f"preset {name}: its knobs are {kept}, not {expected}: call set_knobs(self, locals())")
+        demand(
             isinstance(program.max_calls(), int) and program.max_calls() >= 0,
             f"preset {name}: max_calls() is no number",
         )
@@ -276,18 +275,18 @@ def _in_and_out(subject: _Subject) -> None:
 
 
 def _check_prediction(result: Any) -> None:
-    _demand(isinstance(result, dspy.Prediction), f"it returned {type(result).__name__}: return make_prediction(...)")
+    demand(isinstance(result, dspy.Prediction), f"it returned {type(result).__name__}: return make_prediction(...)")
     differs = _FIELDS ^ set(result.keys())
-    _demand(
+    demand(
         not differs, f"its prediction lacks or has besides: {', '.join(sorted(differs))}: return make_prediction(...)"
     )
-    _demand(isinstance(result.answer, str) and isinstance(result.response, str), "answer or response is no text")
-    _demand(all(isinstance(hop, Hop) for hop in result.hops), "hops holds something other than a Hop of verihop")
-    _demand(all(isinstance(each, Passage) for each in result.passages), "passages holds something other than Passage")
+    demand(isinstance(result.answer, str) and isinstance(result.response, str), "answer or response is no text")
+    demand(all(isinstance(hop, Hop) for hop in result.hops), "hops holds something other than a Hop of verihop")
+    demand(all(isinstance(each, Passage) for each in result.passages), "passages holds something other than Passage")
     read = [passage.id for passage in result.passages]
-    _demand(len(read) == len(set(read)), "passages holds a passage twice")
-    _demand(set(result.citations) <= set(read), "citations names passages that are not among passages")
-    _demand(
+    demand(len(read) == len(set(read)), "passages holds a passage twice")
+    demand(set(result.citations) <= set(read), "citations names passages that are not among passages")
+    demand(
         result.stop_reason in STOP_REASONS,
         f"stop_reason {result.stop_reason!r} is none of {', '.join(STOP_REASONS)}",
     )
@@ -300,7 +299,7 @@ def _check_prediction(result: Any) -> None:
 def _given_passages(subject: _Subject) -> None:
     result = _ask(subject.program(), passages=_PASSAGES[1:3])
     read = {passage.id for passage in result.passages}
-    _demand(read <= {"tolmen", "asper"}, f"with passages=[...] and no retriever it read {', '.join(sorted(read))}")
+    demand(read <= {"tolmen", "asper"}, f"with passages=[...] and no retriever it read {', '.join(sorted(read))}")
 
 
 def _nothing_found(subject: _Subject) -> None:
@@ -313,7 +312,7 @@ def _unreadable(subject: _Subject) -> None:
     result = _ask(subject.over_passages(), "unreadable")
     _check_prediction(result)
     seen = f"answer {result.answer!r}, abstained {result.abstained}"
-    _demand(result.answer == "" and result.abstained is True, f"no reply could be read, and it returned {seen}")
+    demand(result.answer == "" and result.abstained is True, f"no reply could be read, and it returned {seen}")
 
 
 def _bound(subject: _Subject) -> None:
@@ -326,7 +325,7 @@ def _bound(subject: _Subject) -> None:
             except TooManyCalls as error:
                 raise Broken(f"preset {name}, replies {manner}: {error} by max_calls()") from None
             most = sequential_calls(program)
-            _demand(
+            demand(
                 meter.rounds <= most, f"preset {name}, replies {manner}: {meter.rounds} calls in sequence, not {most}"
             )
 
@@ -339,7 +338,7 @@ def _threads(subject: _Subject) -> None:
         tasks = [partial(program, question=question) for question in questions]
         together = [ended.result().toDict() for ended in run_all(tasks, width=_THREADS, name="contract")]
     differ = sum(one != other for one, other in zip(alone, together, strict=True))
-    _demand(not differ, f"{differ} of {len(questions)} questions had another result in {_THREADS} threads")
+    demand(not differ, f"{differ} of {len(questions)} questions had another result in {_THREADS} threads")
 
 
 def _no_state(subject: _Subject) -> None:
@@ -349,18 +348,16 @@ def _no_state(subject: _Subject) -> None:
     changed = [
         name for name in {*before, *vars(program)} - {"history"} if before.get(name) is not vars(program).get(name)
     ]
-    _demand(not changed, f"a question changed its {', '.join(sorted(changed))}")
-    _demand(program.dump_state() == state, "a question changed its instructions or demonstrations")
+    demand(not changed, f"a question changed its {', '.join(sorted(changed))}")
+    demand(program.dump_state() == state, "a question changed its instructions or demonstrations")
 
 
 def _copies(subject: _Subject) -> None:
     program = subject.over_passages()
     copy = program.deepcopy()
-    _demand(copy.retrieve is program.retrieve, "a deep copy has another retriever: store it as self.retrieve")
+    demand(copy.retrieve is program.retrieve, "a deep copy has another retriever: store it as self.retrieve")
     with StandInLM(most=2 * program.max_calls()).use():
-        _demand(
-            copy(question=QUESTION).toDict() == program(question=QUESTION).toDict(), "a deep copy answers otherwise"
-        )
+        demand(copy(question=QUESTION).toDict() == program(question=QUESTION).toDict(), "a deep copy answers otherwise")
 
 
 def _hops_settle(subject: _Subject) -> None:
@@ -368,7 +365,7 @@ def _hops_settle(subject: _Subject) -> None:
         heard: list[Hop] = []
         with hops_heard_by(heard.append):
             result = _ask(subject.over_passages(), manner)
-        _demand(
+        demand(
             heard == list(result.hops),
             f"{len(result.hops)} hops were returned and {len(heard)} settled: hops.append(settled(hop))",
         )
@@ -388,7 +385,7 @@ def _frozen(subject: _Subject) -> None:
         with lm.use():
             result = each(question=QUESTION).toDict()
         asked.append((sorted(lm.prompts), result))
-    _demand(asked[0] == asked[1], "frozen and loaded, it sends other prompts or answers otherwise")
+    demand(asked[0] == asked[1], "frozen and loaded, it sends other prompts or answers otherwise")
 
 
 _POINTS: tuple[tuple[str, Callable[[_Subject], None]], ...] = (
@@ -422,11 +419,21 @@ def check_program(
         only: The points to check; None means all (`points`).
         seconds: A check that takes longer does not end; a program may wait or compute for ever.
     """
-    subject = _Subject(cls)
+    chosen = [(point, check) for point, check in _POINTS if only is None or point in only]
+    return check_points(chosen, _Subject(cls), seconds=seconds)
+
+
+def check_points(
+    points: Sequence[tuple[str, Callable[[Any], None]]], subject: Any, *, seconds: float = _SECONDS
+) -> list[PointResult]:
+    """Run checks on a subject, all of them up to the first that does not end.
+
+    Args:
+        points: Each with its check, which raises `Broken`, or anything else, where it is not kept.
+        seconds: A check that takes longer does not end.
+    """
     results: list[PointResult] = []
-    for point, check in _POINTS:
-        if only is not None and point not in only:
-            continue
+    for point, check in points:
         ended = ended_within(seconds, partial(_broken, check, subject), name="check")
         if ended is None:  # its thread still takes time from all others
             unended = f"it did not end within {seconds:g} s: what follows was not checked"
@@ -435,7 +442,7 @@ def check_program(
     return results
 
 
-def _broken(check: Callable[[_Subject], None], subject: _Subject) -> str | None:
+def _broken(check: Callable[[Any], None], subject: Any) -> str | None:
     try:
         check(subject)
     except Broken as error:

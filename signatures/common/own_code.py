@@ -7,6 +7,7 @@ Python; names in runs, artifacts and other files are never imported.
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -74,6 +75,18 @@ def code_digest(module: ModuleType) -> str:
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12] if path else "unknown"
     except OSError:
+        return "unknown"
+
+
+def digest_of_code(value: Any) -> str:
+    """Return the digest of the file that a function or class is written in; of its own source if there is no file."""
+    module = sys.modules.get(value.__module__)
+    found = "unknown" if module is None else code_digest(module)
+    if found != "unknown":
+        return found
+    try:
+        return hashlib.sha256(inspect.getsource(value).encode()).hexdigest()[:12]  # of a cell of a notebook
+    except (OSError, TypeError):
         return "unknown"
 
 

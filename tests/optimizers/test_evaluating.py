@@ -1,7 +1,8 @@
 import dspy
 import pytest
 
-from optimizers.evaluating import evaluate_examples, example_id
+from optimizers.evaluating import evaluate_examples
+from optimizers.examples import example_id
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.single_step.rag import RAG
 from signatures.common.errors import UserError

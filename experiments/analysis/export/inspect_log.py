@@ -158,7 +158,7 @@ def _sample(answer: Exported) -> "EvalSample":
         scores={
             name: Score(value=value, answer=row["answer"]) for name, value in row["scores"].items() if value is not None
         },
-        metadata={name: row[name] for name in _METADATA if row.get(name) not in (None, {}, [])},
+        metadata=kept_metadata(row),
         events=list(events),
         model_usage=_usage_by_model(answer.calls),
         started_at=_time(begun).isoformat() if answer.calls else None,
@@ -166,6 +166,11 @@ def _sample(answer: Exported) -> "EvalSample":
         total_time=float(row.get("seconds") or 0),
         error=None if error is None else EvalError(message=error, traceback=error, traceback_ansi=error),
     )
+
+
+def kept_metadata(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a sample keeps of an answer, beside question, answer, scores and calls."""
+    return {name: row[name] for name in _METADATA if row.get(name) not in (None, {}, [])}
 
 
 def _event(call: Json, begun: float) -> "ModelEvent":

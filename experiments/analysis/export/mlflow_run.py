@@ -4,34 +4,28 @@ Names of metrics have no brackets and no `@` there: `f1[hotpot]` is `f1.hotpot`,
 `passage_recall_at_5`; the ends of a 95 % interval are `.low` and `.high`, and `.n` is the number of questions.
 """
 
-import logging
-import os
 import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
 
 from experiments.analysis.export.answers import Exported, began_and_ended, exported_answers, flat
+from experiments.analysis.export.mlflow_store import EXPERIMENT, using_store
 from experiments.analysis.statistics import Mean
 from experiments.analysis.summary import RunSummary, summarise
 from experiments.runs.files import ROWS, RUN, SUMMARY, Json, read_json, read_run
-from signatures.common.errors import UserError, needing, one_line
-from signatures.common.secrets import redact, redacted, register_address, without_userinfo
+from signatures.common.secrets import redacted, without_userinfo
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-EXPERIMENT = "verihop"
 TRACES = 100  # questions whose calls become traces, unless another number is named
 REPORT = "report.html"
 _PARAMETERS = ("program", "lm", "judge", "corpus", "questions", "seed", "repeats", "threads", "processes", "given")
 _LONGEST = 500  # characters of a parameter; older servers refuse more
 _COUNTS = ("questions", "answered", "errors", "abstentions", "parse_failures", "truncated")
 _NAME = re.compile(r"[^\w\-./: ]")
-_FILE = "sqlite"
-_DATABASES = ("postgresql", "mysql", "mssql", _FILE)
 _AT_A_TIME = 100  # metrics and parameters in one request
 
 
@@ -77,19 +71,7 @@ def log_run(
         UserError: The extra is not installed, the folder contains no run, or the store cannot be used.
     """
     description, summary = read_run(folder), summarise(folder, stopped=_stopped(folder))
-    register_address(store)
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # what is logged is between the user and the store
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    with needing("mlflow", "Export to MLflow"):
-        import mlflow
-        from mlflow.exceptions import MlflowException
-    logging.getLogger("mlflow").setLevel(logging.WARNING)
-    try:
-        _check_database(store)
-        mlflow.set_tracking_uri(store)
-        client = mlflow.MlflowClient(tracking_uri=store)
-        found = client.get_experiment_by_name(experiment)
-        experiment_id = client.create_experiment(experiment) if found is None else found.experiment_id
+    with using_store(store, experiment) as (client, experiment_id):
         tags = {
             "verihop.run": folder.resolve().name,
             "mlflow.source.name": "verihop",
@@ -107,47 +89,10 @@ def log_run(
             client.set_terminated(run_id, status="FAILED")
             raise
         client.set_terminated(run_id, status="FINISHED" if summary.complete else "KILLED")
-    except ImportError as error:
-        cure = f"install the Python package {error.name}" if error.name else one_line(error)
-        raise UserError(f"The MLflow store {without_userinfo(store)} cannot be used: {cure}.") from error
-    except (MlflowException, OSError, _database_error()) as error:
-        raise UserError(
-            f"The MLflow store {without_userinfo(store)} cannot be used: {redact(one_line(error))}. Name a database "
-            "such as sqlite:///mlflow.db, or the URL of a server that runs."
-        ) from error
     files = str(info.artifact_uri)
     local = Path(files.removeprefix("file://"))
     shown = str(local) if local.is_dir() else without_userinfo(files)
     return Logged(run_id, experiment, without_userinfo(store), written, not_kept, shown)
-
-
-def _check_database(store: str) -> None:
-    """Connect to a database once: MLflow would try for minutes, with a traceback in the end."""
-    kind = urlsplit(store).scheme.partition("+")[0]
-    if kind not in _DATABASES:
-        return
-    import sqlalchemy
-
-    engine = sqlalchemy.create_engine(store)
-    try:
-        file = engine.url.database if kind == _FILE else None
-        if file and not file.startswith(("file:", ":memory:")):
-            Path(file).parent.mkdir(parents=True, exist_ok=True)  # as MLflow does
-        with engine.connect() as connection:
-            if kind == _FILE:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-                connection.exec_driver_sql("CREATE TABLE verihop_writable (n INTEGER)")  # never committed
-                connection.rollback()
-    finally:
-        engine.dispose()
-
-
-def _database_error() -> type[Exception]:
-    try:
-        from sqlalchemy.exc import SQLAlchemyError
-    except ImportError:  # a server needs none, and nothing raises it
-        return OSError
-    return SQLAlchemyError
 
 
 def _stopped(folder: Path) -> str | None:

@@ -1,8 +1,10 @@
 """`verihop search`: rank the passages of an index for a query, and say which ranking found each."""
 
+import contextlib
 import functools
 import itertools
 import re
+import sys
 import textwrap
 import unicodedata
 from collections import Counter
@@ -14,7 +16,8 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, lines_of, next_step, say
-from experiments.cli.shared.next_commands import command, used
+from experiments.cli.shared.contract import show_points
+from experiments.cli.shared.next_commands import QUESTION, command, used
 from experiments.cli.shared.options import with_option_groups
 from experiments.runs.sources import source_line
 from experiments.runs.specs import Retrieval
@@ -165,6 +168,12 @@ class Searching(Retrieval):
     queries: Annotated[Path | None, Field("Search with each line of this text file instead; - for standard input.")] = (
         None
     )
+    check: Annotated[
+        bool,
+        Field(
+            "Check what a retriever owes, your own above all: every fault at once; exit 1 if there is one.", "--check"
+        ),
+    ] = False
 
 
 @with_option_groups
@@ -176,12 +185,13 @@ def search(
 ) -> None:
     """Rank the passages of an index for a query, and say which ranking found each."""
     from corpora.retrievers.explain import explain
-    from experiments.pipeline.setup import open_retriever
+    from experiments.pipeline.setup import named_retriever
 
+    if searching.check:
+        _check(searching, query, as_json=as_json)
+        return
     queries = _checked(query, searching.queries)
-    retrieve = open_retriever(searching)
-    if retrieve is None:
-        raise UserError("Name what to search: --index FOLDER, or your own --retriever module:name.")
+    retrieve = named_retriever(searching)
     found = [(each, explain(retrieve, each, searching.k)) for each in queries]
     if as_json:
         results = [{"query": each, "hits": [_as_dict(hit) for hit in hits]} for each, hits in found]
@@ -194,8 +204,23 @@ def search(
             _show(rank, each, hit)
         if not hits:
             say("No passage was found: use other words.")
-    words = used(searching, "index", "retriever", "rerank", "sentences", "precision")
-    next_step(command("verihop", "ask", "--program", "rag", *words, queries[0]))
+    next_step(command("verihop", "ask", "--program", "rag", *_used(searching), queries[0]))
+
+
+def _check(searching: Searching, query: str | None, *, as_json: bool) -> None:
+    from experiments.pipeline.retriever_contract import TOTAL, check_retriever
+
+    given = query is not None or searching.queries is not None
+    queries = _checked(query, searching.queries) if given else []
+    with contextlib.redirect_stdout(sys.stderr):  # what a retriever prints is no result
+        results = check_retriever(searching, tuple(queries))
+    named = searching.retriever or str(searching.index)
+    show_points("retriever", named, results, TOTAL, as_json=as_json)
+    next_step(command("verihop", "ask", "--program", "rag", *_used(searching), *(queries or [QUESTION])[:1]))
+
+
+def _used(searching: Searching) -> list[str]:
+    return used(searching, "index", "retriever", "rerank", "sentences", "precision")
 
 
 def _checked(query: str | None, file: Path | None) -> list[str]:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, next_step, note, say
+from experiments.cli.shared.console import next_step
+from experiments.cli.shared.contract import show_points
 from experiments.cli.shared.next_commands import asking
 from experiments.cli.shared.options import program_names
 
@@ -25,16 +26,6 @@ def check(
 
     with contextlib.redirect_stdout(sys.stderr):  # what a program prints is no result
         results = check_program(typed_program(name))
-    broken = sum(result.broken is not None for result in results)
-    if as_json:
-        emit({"program": name, "kept": not broken, "points": [vars(result) for result in results]})
-    else:
-        for result in results:
-            say(f"{'ok    ' if result.broken is None else 'BROKEN'} {result.point}")
-            if result.broken is not None:
-                say(f"       {result.broken}")
-        note(f"{name} keeps {len(results) - broken} of {len(points())} points.")
-    if broken:
-        raise typer.Exit(1)
+    show_points("program", name, results, len(points()), as_json=as_json)
     if not as_json:
         next_step(asking(name))

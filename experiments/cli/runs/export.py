@@ -1,21 +1,40 @@
-"""`verihop export`: a run for MLflow, or for Inspect."""
+"""`verihop export`: a run for MLflow or Inspect, a compiled program for MLflow."""
 
 import os
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import counter, emit, note, say
-from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.next_commands import command, used
+from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
 
 TARGETS = ("mlflow", "inspect")
 
 
+@dataclass(frozen=True)
+class AsModel:
+    """How an artifact becomes a model of MLflow."""
+
+    PANEL: ClassVar[str] = "An artifact as a model of MLflow"
+    index: Annotated[
+        Path | None,
+        typer.Option(help="Index that the model names; by default the artifact's.", show_default=False),
+    ] = None
+    copy_index: Annotated[bool, typer.Option("--copy-index", help="The index travels with the model.")] = False
+    register: Annotated[str | None, typer.Option(help="Also register it under this name.", show_default=False)] = None
+
+
+@with_option_groups
 def export(
-    run: Annotated[Path, typer.Argument(help="A run folder of `verihop eval`.")],
+    run: Annotated[
+        Path, typer.Argument(help="A run folder of `verihop eval`; for mlflow also the folder of an artifact.")
+    ],
+    *,
     to: Annotated[str, typer.Option(help="mlflow, or inspect.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="inspect: the log to write, FILE.eval.", show_default=False)
@@ -38,19 +57,21 @@ def export(
             show_default="100",
         ),
     ] = None,
+    model: AsModel,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Write a run for other tools: to an MLflow store, or as a log of Inspect.
+    """Write a run for other tools: to an MLflow store, or as a log of Inspect; or an artifact as a model of MLflow.
 
     MLflow gets parameters, metrics with 95 % intervals, run.json, summary.json, rows.jsonl, a report if there is one,
-    and traces. Inspect gets a sample per question with its model events.
+    and traces. Inspect gets a sample per question with its model events. A model of MLflow is loaded by
+    mlflow.pyfunc.load_model; its index is named, or travels with it.
     """
     if to not in TARGETS:
         raise UserError(f"There is no export to {to!r}. Choose from: {', '.join(TARGETS)}.")
     if to == "inspect":
         given = {"--store": store, "--experiment": experiment, "--traces": traces}
-        if named := [name for name, value in given.items() if value is not None]:
+        if named := [*(name for name, value in given.items() if value is not None), *used(model)[::2]]:
             raise UserError(f"An export to inspect is a file, --out: leave out {', '.join(named)}.")
         _to_inspect(run, out, as_json=as_json)
         return
@@ -59,6 +80,11 @@ def export(
     where = store or os.environ.get("MLFLOW_TRACKING_URI")
     if not where:
         raise UserError("Name the MLflow store: --store sqlite:///mlflow.db, or the URL of a server.")
+    if (run / "artifact.json").exists():
+        _model_to_mlflow(run, where, experiment, model, as_json=as_json)
+        return
+    if named := used(model):
+        raise UserError(f"{run} is no artifact: leave out {named[0]}, or name the folder of an artifact.")
     _to_mlflow(run, where, experiment, traces, quiet=quiet or as_json, as_json=as_json)
 
 
@@ -74,6 +100,26 @@ def _to_inspect(run: Path, out: Path | None, *, as_json: bool) -> None:
     say(f"Written: {out} ({written.samples} samples)")
     _note_lost(written.not_kept)
     note(f"Open: {command('inspect', 'view', 'start', '--log-dir', out.parent)}")
+
+
+def _model_to_mlflow(artifact: Path, store: str, experiment: str | None, model: AsModel, *, as_json: bool) -> None:
+    from experiments.analysis.export.mlflow_store import EXPERIMENT
+    from experiments.service.mlflow_model import log_model
+
+    logged = log_model(
+        artifact,
+        store,
+        index=model.index,
+        copy_index=model.copy_index,
+        experiment=EXPERIMENT if experiment is None else experiment,
+        registered=model.register,
+    )
+    if as_json:
+        emit({"to": "mlflow", **asdict(logged)})
+        return
+    say(f"Logged: {logged.uri} in run {logged.run_id} of the experiment {logged.experiment}")
+    say(f"Index: {logged.index or 'none'}")
+    note(f'Load: mlflow.set_tracking_uri("{logged.store}"); mlflow.pyfunc.load_model("{logged.uri}")')
 
 
 def _to_mlflow(

@@ -200,7 +200,7 @@ def request_hash(request: dict[str, Any]) -> str:
     return sha256_text(json.dumps(request, sort_keys=True))
 
 
-_FILE = "candidates.jsonl"
+CANDIDATES = "candidates.jsonl"
 
 
 class CandidateLog:
@@ -211,7 +211,7 @@ class CandidateLog:
     """
 
     def __init__(self, folder: Path, student: "dspy.Module"):
-        self._path = folder / _FILE
+        self._path = folder / CANDIDATES
         self._student = student
 
     def add(self, candidate: "ScoredProgram") -> None:

@@ -19,6 +19,23 @@ _WRITTEN_TOKENS = 400  # of them
 
 
 @dataclass(frozen=True)
+class RunCosts:
+    """What one run of a program on an example costs.
+
+    Args:
+        calls: LM calls.
+        tokens: Prompt and completion tokens of a call.
+        written: Those of them that are completion tokens.
+        measured: Runs that they are means of; 0 for typical values.
+    """
+
+    calls: float
+    tokens: float = TYPICAL_TOKENS
+    written: float = _REPLY_TOKENS
+    measured: int = 0
+
+
+@dataclass(frozen=True)
 class CompileEstimate:
     """Upper bounds on the cost of a compilation.
 
@@ -28,6 +45,7 @@ class CompileEstimate:
         tokens: Prompt and completion tokens, from typical values.
         usd: Price; 0 if the LMs are free, None if one states no price.
         limits: Of the budget, by name.
+        measured: Runs from which calls and tokens of a run are known; 0 if they are the most and typical values.
     """
 
     optimizer: str
@@ -36,6 +54,7 @@ class CompileEstimate:
     tokens: int
     usd: float | None
     limits: Mapping[str, float | None] = field(default_factory=dict)
+    measured: int = 0
 
     def __str__(self) -> str:
         if not self.calls:
@@ -49,9 +68,12 @@ class CompileEstimate:
             f"{self.runs.prompt_calls:,} calls to write instructions" if self.runs.prompt_calls else "",
         ]
         price = "price unknown" if self.usd is None else f"{self.usd:.2f} USD" if self.usd else "free"
+        calls, source = "at most", "typical values, nothing measured yet"
+        if self.measured:
+            calls, source = "about", f"by {self.measured} run{'s' if self.measured > 1 else ''} on training examples"
         return (
-            f"{self.optimizer}: at most {', '.join(part for part in runs if part)}; at most {self.calls:,} LM calls, "
-            f"about {self.tokens:,} tokens, {price} (typical values, nothing measured yet).{early}"
+            f"{self.optimizer}: at most {', '.join(part for part in runs if part)}; {calls} {self.calls:,} LM calls, "
+            f"about {self.tokens:,} tokens, {price} ({source}).{early}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -63,17 +85,23 @@ class CompileEstimate:
             "calls": self.calls,
             "tokens": self.tokens,
             "usd": self.usd,
+            **({"measured": self.measured} if self.measured else {}),
         }
 
 
 def compile_estimate(
-    student: "dspy.Module", task: "Task", config: "CompileConfig", connection: "Connection"
+    student: "dspy.Module",
+    task: "Task",
+    config: "CompileConfig",
+    connection: "Connection",
+    run: RunCosts | None = None,
 ) -> CompileEstimate:
     """Return what a compilation takes at most.
 
     Args:
         task: Examples and options, as `checked_task` returns them.
         config: Optimizer, teacher and prompt LM.
+        run: What a run costs; by default the most calls of the student and of the teacher, at typical tokens.
     """
     from optimizers.teleprompters.catalog import get_optimizer
 
@@ -81,11 +109,11 @@ def compile_estimate(
     runs = record.estimate(student, task)
     if not record.compares:
         runs = replace(runs, student=runs.student + len(task.valset))  # the result is scored on them
-    each = student.max_calls()
-    teaching = (task.teacher or student).max_calls() * runs.teacher
+    each = run or RunCosts(student.max_calls())
+    taught = run or RunCosts((task.teacher or student).max_calls())
     shares = [
-        (each * runs.student, TYPICAL_TOKENS, _REPLY_TOKENS, connection),
-        (teaching, TYPICAL_TOKENS, _REPLY_TOKENS, config.teacher or connection),
+        (each.calls * runs.student, each.tokens, each.written, connection),
+        (taught.calls * runs.teacher, taught.tokens, taught.written, config.teacher or connection),
         (runs.prompt_calls, _PROMPT_TOKENS, _WRITTEN_TOKENS, config.prompt or connection),
     ]
     prices = [
@@ -94,14 +122,15 @@ def compile_estimate(
     return CompileEstimate(
         config.optimizer,
         runs,
-        sum(calls for calls, *_ in shares),
-        sum(calls * tokens for calls, tokens, *_ in shares),
+        round(sum(calls for calls, *_ in shares)),
+        round(sum(calls * tokens for calls, tokens, *_ in shares)),
         None if None in prices else sum(price for price in prices if price is not None),
         dict(connection.lm.budget.limits) if getattr(connection.lm, "budget", None) else {},
+        each.measured,
     )
 
 
-def price_of(connection: "Connection", prompt_tokens: int, completion_tokens: int) -> float | None:
+def price_of(connection: "Connection", prompt_tokens: float, completion_tokens: float) -> float | None:
     """Return the price in US dollars by DSPy's price list; 0 for an LM without cost, None if it is unknown."""
     lm: Any = connection.lm
     if getattr(lm.engine, "free", False):

@@ -1,6 +1,7 @@
 """The artifact of a compilation."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ def freeze_compiled(
     data: dict[str, Any],
     optimizer: dict[str, Any],
     metric: dict[str, Any],
+    write: "Callable[..., Artifact] | None" = None,
 ) -> "Artifact":
     """Freeze a compiled program with its provenance.
 
@@ -42,11 +44,12 @@ def freeze_compiled(
         overwrite: Replace an existing artifact.
         data: Question sets and index.
         optimizer: Further data on the optimizer.
+        write: Called as `programs.artifact.freeze` is, which is the default.
     """
     from programs.artifact import freeze, lm_record
 
     budget = getattr(connection.lm, "budget", None)
-    return freeze(
+    return (write or freeze)(
         compiled.program,
         out,
         overwrite=overwrite,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.scoring.score import check_evidence
@@ -10,7 +10,6 @@ from experiments.runs.config import describe_lm, request_of
 from experiments.runs.specs import CompileSpec
 from signatures.common.errors import UserError
 from signatures.common.specs import deciding
-from signatures.text_words import same_words
 
 if TYPE_CHECKING:
     import dspy
@@ -20,9 +19,12 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 
+Asked = TypeVar("Asked")  # a question, or an example
+
+
 @dataclass(frozen=True)
-class Divided:
-    """Questions to compile on.
+class Divided(Generic[Asked]):
+    """Questions or examples to compile on.
 
     Args:
         train: To learn from.
@@ -30,13 +32,13 @@ class Divided:
         notes: What a reader of the result has to know about them.
     """
 
-    train: "list[Question]"
-    val: "list[Question]"
+    train: list[Asked]
+    val: list[Asked]
     notes: tuple[str, ...] = ()
 
 
-def divided(training: "Sequence[Question]", validation: "Sequence[Question]", *, optimizer: str, seed: int) -> Divided:
-    """Return the questions of a compilation.
+def divided(training: Sequence[Asked], validation: Sequence[Asked], *, optimizer: str, seed: int) -> Divided[Asked]:
+    """Return the questions or examples of a compilation.
 
     Validation questions that are training questions, too, by id or by their words, are left out. Without validation
     questions, a part of the training questions is held out if the optimizer compares candidates.
@@ -44,13 +46,13 @@ def divided(training: "Sequence[Question]", validation: "Sequence[Question]", *,
     Raises:
         UserError: All validation questions are training questions, or there are too few questions to hold some out.
     """
-    from optimizers.examples import hold_out
+    from optimizers.examples import asked_words, example_id, hold_out
     from optimizers.teleprompters.catalog import get_optimizer
 
     if validation:
-        ids = {question.id for question in training}
-        texts = {same_words(question.question) for question in training}
-        kept = [each for each in validation if each.id not in ids and same_words(each.question) not in texts]
+        ids = {example_id(each) for each in training}
+        texts = {asked_words(each) for each in training}
+        kept = [each for each in validation if example_id(each) not in ids and asked_words(each) not in texts]
         left_out = len(validation) - len(kept)
         if not kept:
             raise UserError(
@@ -73,10 +75,15 @@ def compile_request(
     student: "dspy.Module", config: CompileConfig, task: "Task", data: dict[str, Any], connection: "Connection"
 ) -> dict[str, Any]:
     """Return everything that decides the result of a compilation."""
+    optimizer = described_optimizer(config, task)
+    return request_of(student, connection, optimizer=optimizer, metric=config.metric.described, data=data)
+
+
+def described_optimizer(config: CompileConfig, task: "Task") -> dict[str, Any]:
+    """Return what decides the work of the optimizer: all its settings, and the LMs beside that of the program."""
     named = {"teacher": config.teacher, "prompt": config.prompt}
     others = {name: describe_lm(link) for name, link in named.items() if link is not None}
-    optimizer = deciding(CompileSpec, replace(config, options=dict(task.options)), **others)
-    return request_of(student, connection, optimizer=optimizer, metric=config.metric.described, data=data)
+    return deciding(CompileSpec, replace(config, options=dict(task.options)), **others)
 
 
 def describe(questions: "Sequence[Question]") -> dict[str, Any]:
@@ -86,7 +93,9 @@ def describe(questions: "Sequence[Question]") -> dict[str, Any]:
     return {"n": len(questions), "sha256": split_hash(questions)}
 
 
-def task_of(student: "dspy.Module", questions: Divided, config: CompileConfig, connection: "Connection") -> "Task":
+def task_of(
+    student: "dspy.Module", questions: "Divided[Question]", config: CompileConfig, connection: "Connection"
+) -> "Task":
     """Return the checked task of the optimizer.
 
     Raises:
@@ -95,15 +104,33 @@ def task_of(student: "dspy.Module", questions: Divided, config: CompileConfig, c
     """
     from optimizers.examples import to_examples
     from optimizers.feedback.metric import feedback_metric
+
+    check_evidence(student, [config.metric])
+    feedback = feedback_metric(config.metric, titles=_titles(student, questions.train))
+    examples = Divided(to_examples(questions.train), to_examples(questions.val))
+    return task_on(student, examples, config, connection, feedback)
+
+
+def task_on(
+    student: "dspy.Module",
+    examples: "Divided[dspy.Example]",
+    config: CompileConfig,
+    connection: "Connection",
+    feedback: Any,
+) -> "Task":
+    """Return the checked task of the optimizer on examples; see `task_of`.
+
+    Args:
+        feedback: The metric with words.
+    """
     from optimizers.teleprompters.compile import checked_task
     from optimizers.teleprompters.task import Task
 
-    check_evidence(student, [config.metric])
     task = Task(
-        trainset=to_examples(questions.train),
-        valset=to_examples(questions.val),
+        trainset=examples.train,
+        valset=examples.val,
         score=config.metric,
-        feedback=feedback_metric(config.metric, titles=_titles(student, questions.train)),
+        feedback=feedback,
         accept=config.accept,
         max_demos=config.max_demos,
         seed=config.seed,

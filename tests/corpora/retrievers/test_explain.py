@@ -88,9 +88,7 @@ def test_a_passage_that_only_a_text_led_to_names_that_passage(open_as):
 
 
 def test_an_own_retriever_is_named_and_any_other_has_no_places(open_as, retriever):
-    import tests.conftest as module
-
-    own = OwnRetriever(open_as("bm25"), "my_module:search", module)
+    own = OwnRetriever(open_as("bm25"), "my_module:search", "my_module:search@0123")
     found = explain(own, "amber", 3)
     assert [each.places[0][:2] for each in found] == [("my_module:search", 1), ("my_module:search", 2),
                                                       ("my_module:search", 3)]  # fmt: skip

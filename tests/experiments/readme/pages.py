@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-PAGES = sorted(path for path in ROOT.rglob("README.md") if not {".venv", "node_modules"} & set(path.parts))
+_READMES = (path for path in ROOT.rglob("README.md") if not {".venv", "node_modules"} & set(path.parts))
+PAGES = sorted([*_READMES, *(ROOT / "docs").glob("*.md")])
 OWN_METRIC = "def brevity(example, prediction):\n    return 1 / (1 + len(prediction.answer.split()))\n"
 
 

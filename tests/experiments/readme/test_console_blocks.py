@@ -34,6 +34,7 @@ NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
     "array=": "starts jobs of a cluster: tests/experiments/recipes",
     "sbatch": "starts jobs of a cluster: tests/experiments/recipes",
     "HOSTS=": "starts jobs on other machines: tests/experiments/recipes",
+    "inspect": "needs an installed package: tests/experiments/service/test_inspect_task.py",
     "ray": "starts jobs of a cluster: tests/experiments/recipes",
     "VERIHOP_TOKEN=": "serves until it is stopped: tests/experiments/service/test_command.py",
     "verihop serve": "serves until it is stopped: tests/experiments/service/test_command.py",
@@ -53,6 +54,9 @@ NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
     "verihop data convert": "needs the file of a benchmark: tests/experiments/cli/corpus/test_data.py",
 }
 ELSEWHERE = {  # page -> the test that runs its commands
+    "docs/mlflow.md": "tests/experiments/service/test_mlflow_model.py",
+    "docs/langchain.md": "tests/experiments/cli/test_own_retriever.py",
+    "docs/llamaindex.md": "tests/experiments/cli/test_own_retriever.py",
     "programs/own/README.md": "tests/experiments/cli/test_own_program.py",
     "experiments/pipeline/README.md": "tests/experiments/pipeline/tuning",
 }

@@ -23,6 +23,7 @@ from tests.experiments.readme.pages import OWN_METRIC, ROOT, blocks
 
 PYTHON = blocks("python")
 ELSEWHERE = {
+    "docs/any_dspy_module.md": "the simulated LM sorts no letters: tests/experiments/python/test_any_module.py",
     "optimizers/distill/training/README.md": "it trains: tests/optimizers/distill/training",
     "programs/own/README.md": "it is a module: tests/experiments/cli/test_own_program.py",
 }
@@ -87,12 +88,43 @@ def prepare(page: str, names: dict[str, Any]) -> None:
     """Make what one page alone needs."""
     if page == "programs/README.md":
         verihop.freeze(verihop.load("artifacts/genground"), "runs/compiled")
+    elif page == "docs/langchain.md":
+        names["store"] = langchain_store(names["retrieve"])
+    elif page == "docs/inspect.md":
+        pytest.importorskip("inspect_ai", reason="needs the extra inspect")
+    elif page == "docs/mlflow.md":
+        pytest.importorskip("mlflow.pyfunc", reason="needs the extra mlflow")
+        verihop.freeze(verihop.load(program="rag", index="index", lm="simulated"), "artifacts/rag", overwrite=True)
+    elif page == "docs/llamaindex.md":
+        names["vector_index"] = llamaindex_index(names["retrieve"])
     elif page == "optimizers/replay/README.md":
         cov = verihop.load("artifacts/cov")
         verihop.evaluate(cov, names["questions"], "runs/cov", metrics="f1[hotpot]", branches=4, progress=False)
     elif page == "experiments/pipeline/README.md":
         rag = Answerer(names["program"], names["connection"])
         verihop.evaluate(rag, names["questions"], "runs/2", metrics="em", shard=Shard(2, 2), progress=False)
+
+
+def langchain_store(retrieve: Any) -> Any:
+    pytest.importorskip("langchain_core", reason="needs the extra langchain")
+    from langchain_core.embeddings import DeterministicFakeEmbedding
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    from corpora.retrievers.langchain import to_document
+
+    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    store.add_documents([to_document(passage) for passage in retrieve("line", 20)])
+    return store
+
+
+def llamaindex_index(retrieve: Any) -> Any:
+    pytest.importorskip("llama_index.core", reason="needs the extra llamaindex")
+    from llama_index.core import MockEmbedding, VectorStoreIndex
+
+    from corpora.retrievers.llamaindex import to_node
+
+    nodes = [to_node(passage).node for passage in retrieve("line", 20)]
+    return VectorStoreIndex(nodes=nodes, embed_model=MockEmbedding(embed_dim=4))
 
 
 def run(code: str, page: str, names: dict[str, Any]) -> None:

@@ -109,7 +109,7 @@ def test_an_own_retriever_is_searched_without_an_index(verihop, tmp_path, monkey
     [
         ((), "Name one query, or a file of them"),
         (("Ossa", "--queries", "q.txt"), "Name one query, or a file of them"),
-        (("Ossa",), "Name what to search: --index FOLDER"),
+        (("Ossa",), "Name what to search: the folder of an index"),
         (("  ", "--index", "index"), "The query is empty"),
         (("--queries", "empty.txt", "--index", "index"), "empty.txt is empty"),
         (("--queries", "lost.txt", "--index", "index"), "lost.txt cannot be read"),
