@@ -44,17 +44,29 @@ def split_paragraphs(text: str) -> list[str]:
 def pieces(paragraph: str, words: int) -> Iterator[tuple[str, int]]:
     """Yield sentences, or parts of them, of at most `words` words, with their number of words."""
     for sentence in chain.from_iterable(map(_sentences, _bounded(paragraph))):
-        parts = sentence.split()
-        single = " ".join(parts)
-        chinese = not single.isascii() and is_chinese(single)
-        if not chinese and len(parts) <= words and max(map(len, parts), default=0) <= _LONGEST_WORD:
-            if parts:
-                yield single, len(parts)
-            continue
-        matches = list((_CHINESE_WORD if chinese else _WORD).finditer(single))
-        for start in range(0, len(matches), words):
-            part = matches[start : start + words]
-            yield single[part[0].start() : part[-1].end()], len(part)
+        single, count = counted(sentence)
+        if count > words:
+            matches = list(_word(single).finditer(single))
+            for start in range(0, count, words):
+                part = matches[start : start + words]
+                yield single[part[0].start() : part[-1].end()], len(part)
+        elif count:
+            yield single, count
+
+
+def counted(text: str) -> tuple[str, int]:
+    """Return a text with single spaces, and its number of words; every Chinese character is one."""
+    parts = text.split()
+    single = " ".join(parts)
+    count = len(parts)
+    pattern = _word(single)
+    # Others than the longest have a character and a space, so that most texts cannot have a long one.
+    long = len(single) >= _LONGEST_WORD + 2 * count and max(map(len, parts), default=0) > _LONGEST_WORD
+    return single, sum(1 for _ in pattern.finditer(single)) if long or pattern is _CHINESE_WORD else count
+
+
+def _word(text: str) -> re.Pattern[str]:
+    return _CHINESE_WORD if not text.isascii() and is_chinese(text) else _WORD
 
 
 def join_pieces(texts: Iterable[str]) -> str:

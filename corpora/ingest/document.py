@@ -28,11 +28,13 @@ class Paragraph:
         text: Not blank.
         page: Number of the page on which it begins, from 1; None if the format has no pages.
         turns: Where further pages begin: characters before it, without white space, and its number.
+        table: Caption of the table whose row it is, "" if that has none; None if it is no row.
     """
 
     text: str
     page: int | None = None
     turns: tuple[tuple[int, int], ...] = ()
+    table: str | None = None
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,10 @@ Documents are read in processes, several at a time; a file that crashes or hangs
 Linux a process may take a limited amount of memory: a PDF of 3 kB can take gigabytes.
 """
 
-import bisect
 import datetime
 import html
 import io
 import itertools
-import json
 import logging
 import multiprocessing
 import os
@@ -31,16 +29,15 @@ from typing import Any, TypeVar
 from xml.etree import ElementTree
 
 from corpora.compressed import check_size, size_limit
-from corpora.cut import cut_text, split_paragraphs
+from corpora.cut import split_paragraphs
 from corpora.index.progress import progress_bar
 from corpora.ingest.decoding import decode
-from corpora.ingest.document import LONGEST_NAME, Document, Paragraph, Section, make_document
+from corpora.ingest.document import Document, Paragraph, make_document
 from corpora.ingest.html import read_html
+from corpora.ingest.passages import document_passages
 from corpora.ingest.pdf import read_pdf
-from corpora.paragraphs import passage_id
-from corpora.passages import SECTION_DIVIDER, PassageRecord, write_passages
+from corpora.passages import PassageRecord, write_passages
 from signatures.common.errors import UserError, one_line
-from signatures.common.files import utf8
 from signatures.common.terminal import shown
 
 _CORE = "docProps/core.xml"
@@ -456,80 +453,6 @@ def _files(path: Path, *, several: bool) -> Iterator[tuple[str, Path]]:
         inside = file.relative_to(path)
         if file.is_file() and not file.is_symlink() and not any(part.startswith(".") for part in inside.parts):
             yield front + inside.as_posix(), file
-
-
-OWN_KEYS = ("id", "title", "text", "sentences", "score", "source", "headings", "page", "last_page")
-_LONGEST_KEYS = 4000  # characters as JSON; every passage repeats them
-
-
-def document_passages(
-    document: Document, source: str, *, words: int = 100, headings_in_title: bool = True
-) -> Iterator[PassageRecord]:
-    """Yield the passages of a document in order.
-
-    Keys of a passage: `source`; `headings` above it, if any, outermost first; in formats with pages `page`, on which it
-    begins, and `last_page` if it ends on another; and the keys of the document, unless they have one of these names or
-    more than 4,000 characters.
-
-    Args:
-        document: With a title, of which the first 1,000 characters count.
-        source: Path of its file in the corpus, with `/`.
-        words: Maximum per passage, at least 1.
-        headings_in_title: The title is "document > innermost heading", which search engines and readers see; else it is
-            the document's alone.
-    """
-    keys = {name: value for name, value in document.keys.items() if name not in OWN_KEYS}
-    if len(json.dumps(keys)) > _LONGEST_KEYS:
-        keys = {}
-    named = document.title[:LONGEST_NAME].replace(SECTION_DIVIDER, " / ")  # else its first part would be the document
-    for section in document.sections:
-        inner = section.headings[-1] if headings_in_title and section.headings else ""
-        title = SECTION_DIVIDER.join(part for part in (named, inner) if part)
-        headings = {"headings": list(section.headings)} if section.headings else {}
-        for sentences, text, pages in _cut(section, words):
-            record: dict[str, Any] = {"id": passage_id(_valid(title), _valid(text)), "title": title, "text": text}
-            record |= {"sentences": sentences, "source": source, **headings, **pages, **keys}
-            yield PassageRecord.model_validate(_valid(record))
-
-
-def _valid(value: Any) -> Any:
-    """Return a value with "?" for lone surrogates (names of files, escapes), which no file of passages may have."""
-    if isinstance(value, str):
-        return utf8(value)
-    if isinstance(value, list):
-        return [_valid(item) for item in value]
-    if isinstance(value, dict):
-        return {_valid(name): _valid(item) for name, item in value.items()}
-    return value
-
-
-def _cut(section: Section, words: int) -> Iterator[tuple[list[str], str, dict[str, int]]]:
-    """Yield sentences, text and pages of each passage of a section."""
-    text = "\n\n".join(paragraph.text for paragraph in section.paragraphs)
-    starts: list[int] = []
-    numbers: list[int] = []
-    end = 0
-    for paragraph in section.paragraphs:
-        if paragraph.page is not None:
-            starts += [end, *(end + turn for turn, _ in paragraph.turns)]
-            numbers += [paragraph.page, *(page for _, page in paragraph.turns)]
-        end += _size(paragraph.text)
-    done = 0
-    for sentences, joined in cut_text(text, words):
-        first, done = done, done + _size(joined)
-        yield sentences, joined, _pages(starts, numbers, first, done - 1)
-
-
-def _pages(starts: list[int], numbers: list[int], first: int, last: int) -> dict[str, int]:
-    """Return the pages of characters `first` to `last`, counted without white space."""
-    if not starts:
-        return {}
-    page, last_page = (numbers[max(0, bisect.bisect_right(starts, place) - 1)] for place in (first, last))
-    return {"page": page} if page == last_page else {"page": page, "last_page": last_page}
-
-
-def _size(text: str) -> int:
-    return sum(map(len, text.split()))
 
 
 @dataclass(frozen=True)
