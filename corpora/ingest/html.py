@@ -48,6 +48,19 @@ def read_html(data: bytes) -> Document:
     Raises:
         UserError: It has no element, or its elements are nested too deeply.
     """
+    tree, notes = _parsed(data)
+    title = " ".join((tree.findtext(".//title") or "").split())
+    return replace(make_document(_blocks(*_main(tree)), title, _keys(tree)), notes=notes)
+
+
+def html_blocks(data: bytes) -> list[Heading | Paragraph]:
+    """Return the headings, paragraphs and rows of a part of a document, such as a chapter; raises as `read_html`."""
+    tree, _ = _parsed(data)
+    return _blocks(*_main(tree))
+
+
+def _parsed(data: bytes) -> tuple[Any, tuple[str, ...]]:
+    """Return the tree of a page, and what was guessed."""
     import lxml.etree
     import lxml.html
 
@@ -61,8 +74,7 @@ def read_html(data: bytes) -> Document:
             raise
         raise UserError("it contains no HTML element") from error
     _check_depth(tree)
-    title = " ".join((tree.findtext(".//title") or "").split())
-    return replace(make_document(_blocks(*_main(tree)), title, _keys(tree)), notes=notes)
+    return tree, notes
 
 
 def _check_depth(tree: Any) -> None:

@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from corpora.ingest.ingest import read_docx
+from corpora.ingest.office import read_docx
 from signatures.common.errors import UserError
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.ingest.ingest import read_markdown
+from corpora.ingest.markdown import read_markdown
 from signatures.common.errors import UserError
 
 NOTE = """---
