@@ -1,11 +1,13 @@
 """The formats of documents, and how a file becomes a document."""
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from corpora.cut import split_paragraphs
 from corpora.ingest.decoding import decode
+from corpora.ingest.docling_reader import read_with_docling
 from corpora.ingest.document import Document, Paragraph, make_document
 from corpora.ingest.epub import read_epub
 from corpora.ingest.html import read_html
@@ -13,7 +15,7 @@ from corpora.ingest.mail import read_mail
 from corpora.ingest.markdown import read_markdown
 from corpora.ingest.office import read_docx, read_pptx, read_xlsx
 from corpora.ingest.pdf import read_pdf
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError, needing, one_line, unknown
 
 
 def read_plain(data: bytes) -> Document:
@@ -72,7 +74,36 @@ FORMATS = (
 BY_SUFFIX = {suffix: item for item in FORMATS for suffix in item.suffixes}
 
 
-def read_document(path: Path) -> Document:
+READERS = ("verihop", "docling")
+_BY_DOCLING = ("PDF", "DOCX", "PPTX")  # the formats that lay out pages
+
+
+@dataclass(frozen=True)
+class ReadSettings:
+    """How documents are read.
+
+    Args:
+        ocr: Recognize the text of scanned pages of PDF files.
+        reader: "verihop", or "docling" for the layout of PDF, DOCX and PPTX files; it recognizes scanned pages itself.
+    """
+
+    ocr: bool = False
+    reader: str = "verihop"
+
+    def __post_init__(self) -> None:
+        """Raise UserError if the reader is unknown, or a package is missing."""
+        if self.reader not in READERS:
+            raise unknown("reader", self.reader, READERS)
+        for wanted, package, what in (
+            (self.ocr, "rapidocr", "--ocr"),
+            (self.reader == "docling", "docling", "--reader docling"),
+        ):
+            with needing(what.split()[-1].strip("-"), what):
+                if wanted and importlib.util.find_spec(package) is None:
+                    raise ModuleNotFoundError(f"No module named {package!r}")
+
+
+def read_document(path: Path, settings: ReadSettings | None = None) -> Document:
     """Return the document in a file; its title is the file's name if the document states none.
 
     Raises:
@@ -82,7 +113,7 @@ def read_document(path: Path) -> Document:
     if format_ is None:
         raise UserError(f"{path}: files of this kind cannot be read. Use one of {', '.join(BY_SUFFIX)}.")
     try:
-        document = format_.read(path.read_bytes())
+        document = _read(format_, path, settings or ReadSettings())
     except UserError as error:
         raise UserError(f"{path}: {error}.") from error
     except OSError as error:
@@ -95,3 +126,10 @@ def read_document(path: Path) -> Document:
         raise UserError(f"{path}: it contains no text.")
     title = document.title or " ".join(path.stem.replace("_", " ").replace("-", " ").split())
     return replace(document, title=title)
+
+
+def _read(format_: Format, path: Path, settings: ReadSettings) -> Document:
+    data = path.read_bytes()
+    if settings.reader == "docling" and format_.name in _BY_DOCLING:
+        return read_with_docling(data, path.suffix.lower())
+    return read_pdf(data, ocr=True) if settings.ocr and format_.read is read_pdf else format_.read(data)

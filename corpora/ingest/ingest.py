@@ -4,6 +4,7 @@ Documents are read in processes, several at a time; a file that crashes or hangs
 Linux a process may take a limited amount of memory: a PDF of 3 kB can take gigabytes.
 """
 
+import gc
 import itertools
 import logging
 import multiprocessing
@@ -14,7 +15,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -22,20 +23,23 @@ from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, TypeVar
 
-from corpora.index.progress import progress_bar
-from corpora.ingest.formats import BY_SUFFIX, read_document
+from corpora.index.progress import Pace, duration
+from corpora.ingest.formats import BY_SUFFIX, ReadSettings, read_document
 from corpora.ingest.passages import document_passages
 from corpora.passages import PassageRecord, write_passages
 from signatures.common.errors import UserError, one_line
+from signatures.common.progress import ProgressLine
 from signatures.common.terminal import shown
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 SECONDS = 300.0  # that one task may take
+SLOW_SECONDS = 3600.0  # that one may take whose pages are recognized, or read by docling
 MEMORY = 1024  # MiB that a process may take; one with nothing to do takes 60
 _AHEAD = 64  # results that may wait for an earlier one
 _MOST_WAITING = 256 << 20  # bytes of those
+_GARBAGE = 50_000  # new objects until Python looks for rings of them; with its 700 that is a fifth of the time
 _WORN = 0.5  # of the memory: a process that took more may not have given it back
 
 
@@ -148,6 +152,8 @@ def _serve(pipe: Connection, work: Callable[[Any], Any], memory: int) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     logging.disable()  # libraries write lines about what is wrong in a file, thousands if it wants that
     warnings.simplefilter("ignore")
+    gc.freeze()
+    gc.set_threshold(_GARBAGE)
     too_much = bytes(ForkingPickler.dumps(UserError(f"it needs more memory than {_limit(memory)}")))
     peak = _limit_memory(memory)
     while True:
@@ -248,15 +254,17 @@ def _files(path: Path, *, several: bool) -> Iterator[tuple[str, Path]]:
 
 @dataclass(frozen=True)
 class CutSettings:
-    """How documents are cut.
+    """How documents are read and cut.
 
     Args:
         words: Maximum per passage, at least 1 (the papers use 100).
         headings_in_title: Titles of passages are "document > heading", not the document's alone.
+        reading: How they are read.
     """
 
     words: int = 100
     headings_in_title: bool = True
+    reading: ReadSettings = field(default_factory=ReadSettings)
 
     def __post_init__(self) -> None:
         """Raise UserError if no passage could be made."""
@@ -310,7 +318,7 @@ def ingest(
     """
     found = find_documents([Path(path) for path in paths])
     report = Ingested(left_out=found.left_out)
-    with progress_bar("Documents", len(found.sources), progress) as advance:
+    with _progress(found, progress) as advance:
         records = _distinct(_all(found, settings or CutSettings(), processes, memory, report, advance), report)
         first = next(records, None)
         if first is None:
@@ -319,18 +327,46 @@ def ingest(
     return report
 
 
+@contextmanager
+def _progress(found: FoundDocuments, shown: bool) -> Iterator[Callable[[Path], object]]:
+    """Show documents, megabytes and the time left on stderr; yield what counts a document."""
+    if not shown:
+        yield lambda path: None
+        return
+    sizes = {path: _size(path) for path in found.sources.values()}
+    total = sum(sizes.values())
+    pace, done = Pace(total), 0
+    with ProgressLine("Documents", "what", "bar", "count", "figures", total=len(sizes), shown=shown) as line:
+
+        def advance(path: Path) -> None:
+            nonlocal done
+            done += sizes[path]
+            pace.advance(1, sizes[path])
+            left = "" if pace.seconds_left is None else f" {duration(pace.seconds_left)}"
+            line.update(advance=1, figures=f"{done / 1e6:,.1f} of {total / 1e6:,.1f} MB{left}")
+
+        yield advance
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):  # what cannot be read is said when its turn comes
+        return path.stat().st_size
+    return 0
+
+
 def _all(
     found: FoundDocuments,
     settings: CutSettings,
     processes: int,
     memory: int,
     report: Ingested,
-    advance: Callable[[int], object],
+    advance: Callable[[Path], object],
 ) -> Iterator[PassageRecord]:
     tasks = [(source, path, settings) for source, path in found.sources.items()]
-    results = run_in_processes(_read, tasks, min(processes, len(tasks)), memory=memory)
+    seconds = SECONDS if settings.reading == ReadSettings() else SLOW_SECONDS
+    results = run_in_processes(_read, tasks, min(processes, len(tasks)), seconds=seconds, memory=memory)
     for (_, path, _), result in zip(tasks, results, strict=True):
-        advance(1)
+        advance(path)
         if isinstance(result, UserError):
             text = str(result)
             report.errors.append(_line(text if text.startswith(str(path)) else f"{path}: {text}."))
@@ -348,7 +384,7 @@ def _line(text: str) -> str:
 
 def _read(task: tuple[str, Path, CutSettings]) -> tuple[list[PassageRecord], tuple[str, ...]]:
     source, path, settings = task
-    document = read_document(path)
+    document = read_document(path, settings.reading)
     cut = document_passages(document, source, words=settings.words, headings_in_title=settings.headings_in_title)
     return list(cut), document.notes
 

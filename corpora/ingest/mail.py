@@ -57,7 +57,7 @@ def _message(
         raise UserError(f"it has messages nested too deeply (more than {_DEEPEST})")
     stated = [(name, _line(message, name)) for name in _HEADERS]
     if any(value for _, value in stated):
-        yield Paragraph("; ".join(f"{name}: {value}" for name, value in stated if value))
+        yield Paragraph("; ".join(f"{name}: {value}" for name, value in stated if value) + ".")
     body = message.get_body(("plain", "html"))
     if body is not None:
         yield from _body(body)

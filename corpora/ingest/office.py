@@ -120,7 +120,7 @@ def _value(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.15g}"
     if isinstance(value, datetime.datetime):
-        return (value.date() if value.time() == datetime.time() else value).isoformat(" ")  # type: ignore[call-arg]
+        return str(value.date() if value.time() == datetime.time() else value)
     return " ".join(str(value).split())
 
 
@@ -150,8 +150,6 @@ def _slide(slide: Any, number: int) -> Iterator[Heading | Paragraph]:
     title = slide.shapes.title
     name = " ".join(title.text_frame.text.split()) if title is not None else ""
     yield Heading(2, name or f"Slide {number}")
-    if name:
-        yield Paragraph(name, number)
     yield from _shapes([shape for shape in slide.shapes if title is None or shape.shape_id != title.shape_id], number)
     if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
         notes = list(_paragraphs(slide.notes_slide.notes_text_frame.text, number))
