@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from corpora.ingest.archive import open_archive
-from corpora.ingest.document import Document, Heading, Paragraph, make_document
+from corpora.ingest.document import Document, Heading, Paragraph, Section, make_document
 from corpora.ingest.html import read_html
 from corpora.ingest.tables import Cell, table_rows
 from signatures.common.errors import UserError
@@ -78,20 +78,18 @@ def read_xlsx(data: bytes) -> Document:
     except Exception as error:  # as of mammoth
         raise UserError(f"it cannot be read as an Excel document ({type(error).__name__}: {error})") from error
     sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
-    return make_document(itertools.chain.from_iterable(map(_sheet, sheets)), title)
+    read = [(" ".join(sheet.title.split()), tuple(_sheet(sheet))) for sheet in sheets]
+    # Not by `make_document`, for which the heading of a single sheet would be the title.
+    sections = (Section((name,) if name else (), paragraphs) for name, paragraphs in read if paragraphs)
+    return Document(title, tuple(sections))
 
 
-def _sheet(sheet: Any) -> Iterator[Heading | Paragraph]:
+def _sheet(sheet: Any) -> Iterator[Paragraph]:
     sheet.reset_dimensions()  # what the file states may be wrong, and then rows are missing
     rows = ([_value(value) for value in row] for row in sheet.iter_rows(values_only=True))
-    found = False
     for blank, block in itertools.groupby(rows, key=lambda row: not any(row)):
-        if blank:
-            continue
-        if not found:
-            yield Heading(2, " ".join(sheet.title.split()) or "Sheet")
-            found = True
-        yield from _block(block)
+        if not blank:
+            yield from _block(block)
 
 
 def _block(rows: Iterable[list[str]]) -> Iterator[Paragraph]:
@@ -150,10 +148,12 @@ def _slide(slide: Any, number: int) -> Iterator[Heading | Paragraph]:
     title = slide.shapes.title
     name = " ".join(title.text_frame.text.split()) if title is not None else ""
     yield Heading(2, name or f"Slide {number}")
-    yield from _shapes([shape for shape in slide.shapes if title is None or shape.shape_id != title.shape_id], number)
+    others = [shape for shape in slide.shapes if title is None or shape.shape_id != title.shape_id]
+    found = list(_shapes(others, number))
     if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
         notes = list(_paragraphs(slide.notes_slide.notes_text_frame.text, number))
-        yield from [replace(note, text=f"Notes: {note.text}") for note in notes[:1]] + notes[1:]
+        found += [replace(note, text=f"Notes: {note.text}") for note in notes[:1]] + notes[1:]
+    yield from found or ([Paragraph(name, number)] if name else [])
 
 
 def _shapes(shapes: Iterable[Any], number: int, depth: int = 0) -> Iterator[Paragraph]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 _GAP = 1.5  # heights of a word between two cells; spaces of justified lines are narrower
 _PROSE = 0.6  # of the width of the page's text: a line without gaps that is wider is prose
 _FEWEST_ROWS = 3  # of two columns; with more columns one less
+_FILLED = 0.6  # of the places of a table
 _LONG_CELL = 8  # words on average: prose in columns has more
 _SAME_LINE = 0.5  # heights by which words of one line may stand apart
 _TIGHT = 0.8  # of the usual distance of lines: a closer one goes on in the same row
@@ -168,6 +169,8 @@ def _table(visual: Sequence[_Visual], columns: Sequence[tuple[float, float]]) ->
     if any(sum(bool(row[n]) for row in full) * 2 < len(full) for n in range(len(columns))):
         return None
     cells = [cell for row in full for cell in row if cell]
+    if len(cells) < _FILLED * len(full) * len(columns):
+        return None
     if sum(len(cell.split()) for cell in cells) > _LONG_CELL * len(cells):
         return None
     if len(columns) == 2 and all(_MARKER.fullmatch(row[0]) for row in full if row[0]):
