@@ -4,7 +4,7 @@ import email
 import email.policy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from email.message import EmailMessage
+from email.message import EmailMessage, MIMEPart
 
 from corpora.cut import split_paragraphs
 from corpora.ingest.document import Document, Heading, Paragraph, make_document, nested
@@ -69,7 +69,7 @@ def _message(
         yield from _attachment(part, name, read, notes, depth)
 
 
-def _body(body: EmailMessage) -> Iterator[Heading | Paragraph]:
+def _body(body: MIMEPart) -> Iterator[Heading | Paragraph]:
     text = _text(body)
     if body.get_content_subtype() == "html":
         yield from html_blocks(text.encode("utf-8", "replace")) if text.strip() else ()
@@ -77,7 +77,7 @@ def _body(body: EmailMessage) -> Iterator[Heading | Paragraph]:
         yield from (Paragraph(part) for part in split_paragraphs(text) if part.strip())
 
 
-def _text(part: EmailMessage) -> str:
+def _text(part: MIMEPart) -> str:
     try:
         return str(part.get_content())
     except (LookupError, UnicodeError, ValueError):  # an encoding that does not exist, or does not fit
