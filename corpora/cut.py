@@ -1,19 +1,18 @@
 """Split documents into passages of at most n words, at sentence ends; never used on benchmark paragraphs."""
 
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from corpora.sentences import document_sentences
 from signatures.common.errors import UserError
-from signatures.text import CJK, is_chinese, split_sentences
+from signatures.text import CJK, is_chinese
 
-_WORD = re.compile(r"\S{1,100}")  # a run of more characters, such as a key or a sequence, counts as several words
-_CHINESE_WORD = re.compile(rf"[{CJK}][^\w\s]{{,100}}|[^\s{CJK}]{{1,100}}")
+_LONGEST_WORD = 100  # characters; a longer run, such as a key or a sequence, counts as several words
+_WORD = re.compile(rf"\S{{1,{_LONGEST_WORD}}}")
+_CHINESE_WORD = re.compile(rf"[{CJK}][^\w\s]{{,100}}|[^\s{CJK}]{{1,{_LONGEST_WORD}}}")
 _LONGEST = 4000  # characters of a paragraph that are split into sentences at a time
 _END = re.compile(r"[.!?][\"'”’)]*\s+(?=[A-Z\"'“‘(])|[。！？]")
-# What a sentence may end with: most cells of tables and items of lists have nothing of it, and the splitter is slow.
-_MAY_END = re.compile(r"""[.!?。．！？)\n\r]|-["'“”]""")
 _WIDE_END = re.compile(rf"[{CJK}\u3000-\u303f\uff00-\uffef][”’…]*$")
 
 
@@ -33,8 +32,8 @@ def cut_text(text: str, words: int = 100) -> Iterator[tuple[list[str], str]]:
     """
     if words < 1:
         raise UserError(f"A passage needs at least 1 word, got {words}.")
-    for sentences in _fill(_units(text, words), words):
-        yield sentences, _joined(sentences)
+    for sentences in _fill(chain.from_iterable(pieces(part, words) for part in split_paragraphs(text)), words):
+        yield sentences, join_pieces(sentences)
 
 
 def split_paragraphs(text: str) -> list[str]:
@@ -42,23 +41,41 @@ def split_paragraphs(text: str) -> list[str]:
     return re.split(r"\n\s*\n|\r\n\s*\r\n", text)
 
 
-def _units(text: str, words: int) -> Iterator[tuple[str, int]]:
+def pieces(paragraph: str, words: int) -> Iterator[tuple[str, int]]:
     """Yield sentences, or parts of them, of at most `words` words, with their number of words."""
-    for paragraph in split_paragraphs(text):
-        for sentence in chain.from_iterable(map(_sentences, _bounded(paragraph))):
-            single = " ".join(sentence.split())
-            pattern = _CHINESE_WORD if is_chinese(single) else _WORD
-            matches = list(pattern.finditer(single))
-            for start in range(0, len(matches), words):
+    for sentence in chain.from_iterable(map(_sentences, _bounded(paragraph))):
+        single, count = counted(sentence)
+        if count > words:
+            matches = list(_word(single).finditer(single))
+            for start in range(0, count, words):
                 part = matches[start : start + words]
                 yield single[part[0].start() : part[-1].end()], len(part)
+        elif count:
+            yield single, count
 
 
-def _joined(sentences: list[str]) -> str:
-    text = sentences[0]
-    for sentence in sentences[1:]:
-        text += ("" if _WIDE_END.search(text) else " ") + sentence
-    return text
+def counted(text: str) -> tuple[str, int]:
+    """Return a text with single spaces, and its number of words; every Chinese character is one."""
+    parts = text.split()
+    single = " ".join(parts)
+    count = len(parts)
+    pattern = _word(single)
+    # Others than the longest have a character and a space, so that most texts cannot have a long one.
+    long = len(single) >= _LONGEST_WORD + 2 * count and max(map(len, parts), default=0) > _LONGEST_WORD
+    return single, sum(1 for _ in pattern.finditer(single)) if long or pattern is _CHINESE_WORD else count
+
+
+def _word(text: str) -> re.Pattern[str]:
+    return _CHINESE_WORD if not text.isascii() and is_chinese(text) else _WORD
+
+
+def join_pieces(texts: Iterable[str]) -> str:
+    """Return sentences as one text: a space follows each, but not a Chinese one."""
+    first, *others = texts
+    joined = [first]
+    for text in others:
+        joined += ("" if not joined[-1].isascii() and _WIDE_END.search(joined[-1]) else " ", text)
+    return "".join(joined)
 
 
 def _bounded(paragraph: str) -> Iterator[str]:
@@ -77,18 +94,10 @@ def _last_blank(text: str, start: int, end: int) -> int:
     return next((place for place in range(end - 1, start - 1, -1) if text[place].isspace()), end)
 
 
-def _sentences(paragraph: str) -> list[str]:
-    """Split into sentences; if the splitter would lose a character, keep the paragraph in one piece."""
-    if len(paragraph) == _LONGEST and len(paragraph.split()) == 1:  # no language, which the splitter takes seconds for
-        return [paragraph]
-    if not _MAY_END.search(paragraph):
-        return [paragraph.strip()]
-    sentences = split_sentences(paragraph)
-    if len(sentences) == 1:
-        return sentences
-    # The order of characters does not count, because citation marks move in front of the full stop.
-    kept = Counter("".join("".join(sentences).split()))
-    return sentences if kept == Counter("".join(paragraph.split())) else [paragraph]
+def _sentences(part: str) -> list[str]:
+    if len(part) == _LONGEST and len(part.split()) == 1:  # no language, which pysbd takes seconds for
+        return [part]
+    return document_sentences(part)
 
 
 def _fill(units: Iterator[tuple[str, int]], words: int) -> Iterator[list[str]]:

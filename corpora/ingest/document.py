@@ -1,6 +1,6 @@
 """What every reader returns: a document as sections, each with its headings, paragraphs and pages."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,11 +28,13 @@ class Paragraph:
         text: Not blank.
         page: Number of the page on which it begins, from 1; None if the format has no pages.
         turns: Where further pages begin: characters before it, without white space, and its number.
+        table: Caption of the table whose row it is, "" if that has none; None if it is no row.
     """
 
     text: str
     page: int | None = None
     turns: tuple[tuple[int, int], ...] = ()
+    table: str | None = None
 
 
 @dataclass(frozen=True)
@@ -108,3 +110,12 @@ def make_document(
         bare = True
     close(0)
     return Document(title, tuple(sections), keys or {})
+
+
+def nested(document: Document, level: int) -> Iterator[Heading | Paragraph]:
+    """Yield a document as headings and paragraphs of another, below a heading of `level` with its title, if any."""
+    if document.title:
+        yield Heading(level, document.title[:LONGEST_NAME])
+    for section in document.sections:
+        yield from (Heading(level + depth, text) for depth, text in enumerate(section.headings, start=1))
+        yield from section.paragraphs

@@ -4,108 +4,42 @@ Documents are read in processes, several at a time; a file that crashes or hangs
 Linux a process may take a limited amount of memory: a PDF of 3 kB can take gigabytes.
 """
 
-import bisect
-import datetime
-import html
-import io
+import gc
 import itertools
-import json
 import logging
 import multiprocessing
 import os
-import re
 import signal
 import sys
 import time
 import warnings
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, TypeVar
-from xml.etree import ElementTree
 
-from corpora.compressed import check_size, size_limit
-from corpora.cut import cut_text, split_paragraphs
-from corpora.index.progress import progress_bar
-from corpora.ingest.decoding import decode
-from corpora.ingest.document import LONGEST_NAME, Document, Paragraph, Section, make_document
-from corpora.ingest.html import read_html
-from corpora.ingest.pdf import read_pdf
-from corpora.paragraphs import passage_id
-from corpora.passages import SECTION_DIVIDER, PassageRecord, write_passages
+from corpora.index.progress import Pace, duration
+from corpora.ingest.formats import BY_SUFFIX, ReadSettings, read_document
+from corpora.ingest.passages import document_passages
+from corpora.passages import PassageRecord, write_passages
 from signatures.common.errors import UserError, one_line
-from signatures.common.files import utf8
+from signatures.common.progress import ProgressLine
 from signatures.common.terminal import shown
-
-_CORE = "docProps/core.xml"
-_MOST_XML = 64 << 20  # bytes of text with markup, as of ten thousand pages; reading them takes fifty times the memory
-_TITLE = "{http://purl.org/dc/elements/1.1/}title"
-# Below the title, which is a heading of the first level here.
-_HEADINGS = [f"p[style-name='heading {level}'] => h{min(level + 1, 6)}:fresh" for level in range(1, 10)]
-_STYLES = "\n".join(["p[style-name='Title'] => h1:fresh", "p[style-name='Subtitle'] => p:fresh", *_HEADINGS])
-
-
-def read_docx(data: bytes) -> Document:
-    """Return the document in the bytes of a `.docx` file; pictures are left out.
-
-    Raises:
-        UserError: It is no Word document, is protected by a password, or decompresses to too much.
-    """
-    import mammoth
-
-    _check_archive(data)
-    try:
-        page = mammoth.convert_to_html(io.BytesIO(data), style_map=_STYLES, convert_image=_no_picture).value
-    except MemoryError:
-        raise
-    except Exception as error:  # mammoth's own errors are those of whatever it tripped over
-        raise UserError(f"it cannot be read as a Word document ({type(error).__name__}: {error})") from error
-    document = read_html(f"<html><body><main>{page}</main></body></html>".encode("utf-8", "replace"))
-    return replace(document, title=_stated_title(data) or document.title)
-
-
-def _no_picture(image: object) -> list[object]:
-    return []
-
-
-def _check_archive(data: bytes) -> None:
-    """Raise UserError unless the bytes are a zip archive of bearable size."""
-    if data.startswith(b"\xd0\xcf\x11\xe0"):  # an OLE file
-        raise UserError("it is an old Word file (.doc) or protected by a password: save it as .docx without one")
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            parts = archive.infolist()
-    except (zipfile.BadZipFile, NotImplementedError, OverflowError) as error:
-        raise UserError("it is no Word document (.docx)") from error
-    check_size(sum(part.file_size for part in parts), size_limit(len(data)), "the document")
-    markup = sum(part.file_size for part in parts if part.filename.endswith((".xml", ".rels")))
-    if markup > _MOST_XML:
-        raise UserError(f"its text and markup have {markup:,} bytes, more than {_MOST_XML:,}: save it in several parts")
-
-
-def _stated_title(data: bytes) -> str:
-    """Return the title in the properties of the document, "" if there is none."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            found = ElementTree.fromstring(archive.read(_CORE)).findtext(_TITLE)
-    except Exception:  # noqa: BLE001 - a title that cannot be read is none, whatever is wrong with it
-        return ""
-    return " ".join((found or "").split())
-
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 SECONDS = 300.0  # that one task may take
+SLOW_SECONDS = 3600.0  # that one may take whose pages are recognized, or read by docling
 MEMORY = 1024  # MiB that a process may take; one with nothing to do takes 60
 _AHEAD = 64  # results that may wait for an earlier one
 _MOST_WAITING = 256 << 20  # bytes of those
+_GARBAGE = 50_000  # new objects until Python looks for rings of them; with its 700 that is a fifth of the time
 _WORN = 0.5  # of the memory: a process that took more may not have given it back
 
 
@@ -218,6 +152,8 @@ def _serve(pipe: Connection, work: Callable[[Any], Any], memory: int) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     logging.disable()  # libraries write lines about what is wrong in a file, thousands if it wants that
     warnings.simplefilter("ignore")
+    gc.freeze()
+    gc.set_threshold(_GARBAGE)
     too_much = bytes(ForkingPickler.dumps(UserError(f"it needs more memory than {_limit(memory)}")))
     peak = _limit_memory(memory)
     while True:
@@ -256,148 +192,6 @@ def _limit_memory(memory: int) -> Callable[[], int]:
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(kind, (most, most))
     return lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-
-
-_MARKUP = frozenset(
-    "a abbr b blockquote br caption center cite code dd del details div dl dt em figcaption figure font h1 h2 h3 h4 h5 "
-    "h6 hr i img ins kbd li mark ol p picture pre q s small source span strong sub summary sup table tbody td tfoot th "
-    "thead tr u ul".split()
-)
-_TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)[^<>]*>")
-_LONGEST_FRONT = 1 << 16  # characters of front matter; parsing takes a thousand times the memory
-_LONGEST_NUMBER = 64  # bits; of 14,000 (a few kB as hexadecimal digits) no text can be made
-_CODE = re.compile(r"\s*<(?:script|style)\b", re.IGNORECASE)
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
-
-
-def read_markdown(data: bytes) -> Document:
-    """Return the document in the bytes of a Markdown file.
-
-    The front matter (YAML between two lines of three dashes) may state the title; its other keys with simple values,
-    or lists of these, become keys of the document.
-
-    Raises:
-        UserError: It is not text.
-    """
-    from markdown_it import MarkdownIt
-
-    text, notes = decode(data)
-    front = _FRONT_MATTER.match(text, 0, _LONGEST_FRONT)
-    stated = _parsed(front.group(1)) if front else None
-    body = text[front.end() :] if front and stated is not None else text
-    parser = MarkdownIt("commonmark").enable("table")
-    parser.add_render_rule("html_inline", _html)
-    parser.add_render_rule("html_block", _html)
-    page = parser.render(body)
-    document = read_html(f"<html><body><main>{page}</main></body></html>".encode("utf-8", "replace"))
-    keys = dict(stated or {})
-    title = keys.pop("title", None)
-    return replace(document, title=str(title) if title else document.title, keys=keys, notes=notes)
-
-
-def _html(renderer: Any, tokens: list[Any], place: int, options: Any, env: Any) -> str:
-    """Return raw HTML; tags that mark up no text are shown as they are written, because prose writes about them."""
-    content: str = tokens[place].content
-    if tokens[place].type == "html_block" and _CODE.match(content):
-        return ""
-    return _TAG.sub(lambda tag: tag[0] if tag[1].lower() in _MARKUP else html.escape(tag[0]), content)
-
-
-def _parsed(front: str) -> dict[str, Any] | None:
-    """Return the keys of front matter; None if it is none, but text between two rules."""
-    import yaml
-
-    try:
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(front, yaml.SafeLoader)):
-            return None  # a few lines of aliases may mean gigabytes
-        value = yaml.safe_load(front)
-    except (yaml.YAMLError, RecursionError, ValueError):
-        return None
-    if not isinstance(value, dict):
-        return None
-    plain = {str(name): _plain(item) for name, item in value.items()}
-    return {name: item for name, item in plain.items() if item is not None}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value that JSON can state; None for anything but simple values and lists of them."""
-    if isinstance(value, (datetime.date, datetime.datetime)):
-        return value.isoformat()
-    if isinstance(value, float) and value not in (float("inf"), float("-inf")) and value == value:
-        return value
-    if isinstance(value, (bool, str)) or (isinstance(value, int) and value.bit_length() <= _LONGEST_NUMBER):
-        return value
-    if isinstance(value, list):
-        items = [_plain(item) for item in value]
-        return items if all(item is not None and not isinstance(item, list) for item in items) else None
-    return None
-
-
-def read_plain(data: bytes) -> Document:
-    """Return the document in the bytes of a text file; it has pages if it contains form feeds.
-
-    Raises:
-        UserError: It is not text.
-    """
-    text, notes = decode(data)
-    pages = text.split("\f")
-    document = make_document(
-        Paragraph(paragraph, number if len(pages) > 1 else None)
-        for number, page in enumerate(pages, start=1)
-        for paragraph in split_paragraphs(page)
-        if paragraph.strip()
-    )
-    return replace(document, notes=notes)
-
-
-@dataclass(frozen=True)
-class Format:
-    """A format of documents.
-
-    Args:
-        name: For people.
-        suffixes: In lower case, with their dot.
-        read: Makes a document of a file's bytes; raises UserError that begins with "it" or "its".
-    """
-
-    name: str
-    suffixes: tuple[str, ...]
-    read: Callable[[bytes], Document]
-
-
-FORMATS = (
-    Format("Markdown", (".md", ".markdown"), read_markdown),
-    Format("text", (".txt", ".text", ".rst"), read_plain),
-    Format("HTML", (".html", ".htm", ".xhtml"), read_html),
-    Format("PDF", (".pdf",), read_pdf),
-    Format("DOCX", (".docx",), read_docx),
-)
-BY_SUFFIX = {suffix: item for item in FORMATS for suffix in item.suffixes}
-
-
-def read_document(path: Path) -> Document:
-    """Return the document in a file; its title is the file's name if the document states none.
-
-    Raises:
-        UserError: Another format, or a file that cannot be read; the message begins with the path.
-    """
-    format_ = BY_SUFFIX.get(path.suffix.lower())
-    if format_ is None:
-        raise UserError(f"{path}: files of this kind cannot be read. Use one of {', '.join(BY_SUFFIX)}.")
-    try:
-        document = format_.read(path.read_bytes())
-    except UserError as error:
-        raise UserError(f"{path}: {error}.") from error
-    except OSError as error:
-        raise UserError(f"{path}: it cannot be opened ({error.strerror}).") from error
-    except MemoryError:
-        raise
-    except Exception as error:  # libraries meet hostile files with errors of all kinds
-        raise UserError(f"{path}: it cannot be read ({type(error).__name__}: {one_line(error, 100)}).") from error
-    if not document.sections:
-        raise UserError(f"{path}: it contains no text.")
-    title = document.title or " ".join(path.stem.replace("_", " ").replace("-", " ").split())
-    return replace(document, title=title)
 
 
 @dataclass(frozen=True)
@@ -458,91 +252,19 @@ def _files(path: Path, *, several: bool) -> Iterator[tuple[str, Path]]:
             yield front + inside.as_posix(), file
 
 
-OWN_KEYS = ("id", "title", "text", "sentences", "score", "source", "headings", "page", "last_page")
-_LONGEST_KEYS = 4000  # characters as JSON; every passage repeats them
-
-
-def document_passages(
-    document: Document, source: str, *, words: int = 100, headings_in_title: bool = True
-) -> Iterator[PassageRecord]:
-    """Yield the passages of a document in order.
-
-    Keys of a passage: `source`; `headings` above it, if any, outermost first; in formats with pages `page`, on which it
-    begins, and `last_page` if it ends on another; and the keys of the document, unless they have one of these names or
-    more than 4,000 characters.
-
-    Args:
-        document: With a title, of which the first 1,000 characters count.
-        source: Path of its file in the corpus, with `/`.
-        words: Maximum per passage, at least 1.
-        headings_in_title: The title is "document > innermost heading", which search engines and readers see; else it is
-            the document's alone.
-    """
-    keys = {name: value for name, value in document.keys.items() if name not in OWN_KEYS}
-    if len(json.dumps(keys)) > _LONGEST_KEYS:
-        keys = {}
-    named = document.title[:LONGEST_NAME].replace(SECTION_DIVIDER, " / ")  # else its first part would be the document
-    for section in document.sections:
-        inner = section.headings[-1] if headings_in_title and section.headings else ""
-        title = SECTION_DIVIDER.join(part for part in (named, inner) if part)
-        headings = {"headings": list(section.headings)} if section.headings else {}
-        for sentences, text, pages in _cut(section, words):
-            record: dict[str, Any] = {"id": passage_id(_valid(title), _valid(text)), "title": title, "text": text}
-            record |= {"sentences": sentences, "source": source, **headings, **pages, **keys}
-            yield PassageRecord.model_validate(_valid(record))
-
-
-def _valid(value: Any) -> Any:
-    """Return a value with "?" for lone surrogates (names of files, escapes), which no file of passages may have."""
-    if isinstance(value, str):
-        return utf8(value)
-    if isinstance(value, list):
-        return [_valid(item) for item in value]
-    if isinstance(value, dict):
-        return {_valid(name): _valid(item) for name, item in value.items()}
-    return value
-
-
-def _cut(section: Section, words: int) -> Iterator[tuple[list[str], str, dict[str, int]]]:
-    """Yield sentences, text and pages of each passage of a section."""
-    text = "\n\n".join(paragraph.text for paragraph in section.paragraphs)
-    starts: list[int] = []
-    numbers: list[int] = []
-    end = 0
-    for paragraph in section.paragraphs:
-        if paragraph.page is not None:
-            starts += [end, *(end + turn for turn, _ in paragraph.turns)]
-            numbers += [paragraph.page, *(page for _, page in paragraph.turns)]
-        end += _size(paragraph.text)
-    done = 0
-    for sentences, joined in cut_text(text, words):
-        first, done = done, done + _size(joined)
-        yield sentences, joined, _pages(starts, numbers, first, done - 1)
-
-
-def _pages(starts: list[int], numbers: list[int], first: int, last: int) -> dict[str, int]:
-    """Return the pages of characters `first` to `last`, counted without white space."""
-    if not starts:
-        return {}
-    page, last_page = (numbers[max(0, bisect.bisect_right(starts, place) - 1)] for place in (first, last))
-    return {"page": page} if page == last_page else {"page": page, "last_page": last_page}
-
-
-def _size(text: str) -> int:
-    return sum(map(len, text.split()))
-
-
 @dataclass(frozen=True)
 class CutSettings:
-    """How documents are cut.
+    """How documents are read and cut.
 
     Args:
         words: Maximum per passage, at least 1 (the papers use 100).
         headings_in_title: Titles of passages are "document > heading", not the document's alone.
+        reading: How they are read.
     """
 
     words: int = 100
     headings_in_title: bool = True
+    reading: ReadSettings = field(default_factory=ReadSettings)
 
     def __post_init__(self) -> None:
         """Raise UserError if no passage could be made."""
@@ -596,7 +318,7 @@ def ingest(
     """
     found = find_documents([Path(path) for path in paths])
     report = Ingested(left_out=found.left_out)
-    with progress_bar("Documents", len(found.sources), progress) as advance:
+    with _progress(found, progress) as advance:
         records = _distinct(_all(found, settings or CutSettings(), processes, memory, report, advance), report)
         first = next(records, None)
         if first is None:
@@ -605,18 +327,46 @@ def ingest(
     return report
 
 
+@contextmanager
+def _progress(found: FoundDocuments, shown: bool) -> Iterator[Callable[[Path], object]]:
+    """Show documents, megabytes and the time left on stderr; yield what counts a document."""
+    if not shown:
+        yield lambda path: None
+        return
+    sizes = {path: _size(path) for path in found.sources.values()}
+    total = sum(sizes.values())
+    pace, done = Pace(total), 0
+    with ProgressLine("Documents", "what", "bar", "count", "figures", total=len(sizes), shown=shown) as line:
+
+        def advance(path: Path) -> None:
+            nonlocal done
+            done += sizes[path]
+            pace.advance(1, sizes[path])
+            left = "" if pace.seconds_left is None else f" {duration(pace.seconds_left)}"
+            line.update(advance=1, figures=f"{done / 1e6:,.1f} of {total / 1e6:,.1f} MB{left}")
+
+        yield advance
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):  # what cannot be read is said when its turn comes
+        return path.stat().st_size
+    return 0
+
+
 def _all(
     found: FoundDocuments,
     settings: CutSettings,
     processes: int,
     memory: int,
     report: Ingested,
-    advance: Callable[[int], object],
+    advance: Callable[[Path], object],
 ) -> Iterator[PassageRecord]:
     tasks = [(source, path, settings) for source, path in found.sources.items()]
-    results = run_in_processes(_read, tasks, min(processes, len(tasks)), memory=memory)
+    seconds = SECONDS if settings.reading == ReadSettings() else SLOW_SECONDS
+    results = run_in_processes(_read, tasks, min(processes, len(tasks)), seconds=seconds, memory=memory)
     for (_, path, _), result in zip(tasks, results, strict=True):
-        advance(1)
+        advance(path)
         if isinstance(result, UserError):
             text = str(result)
             report.errors.append(_line(text if text.startswith(str(path)) else f"{path}: {text}."))
@@ -634,7 +384,7 @@ def _line(text: str) -> str:
 
 def _read(task: tuple[str, Path, CutSettings]) -> tuple[list[PassageRecord], tuple[str, ...]]:
     source, path, settings = task
-    document = read_document(path)
+    document = read_document(path, settings.reading)
     cut = document_passages(document, source, words=settings.words, headings_in_title=settings.headings_in_title)
     return list(cut), document.notes
 

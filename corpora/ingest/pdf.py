@@ -5,6 +5,7 @@ PDFium was chosen on five manuals whose text is known: as good as the best, many
 """
 
 import bisect
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from corpora.ingest.document import LONGEST_NAME, Document, Heading, Paragraph, make_document
+from corpora.ingest.ocr import recognized_lines
+from corpora.ingest.pdf_tables import Word, page_tables
+from corpora.ingest.tables import Cell, table_rows
 from signatures.common.errors import UserError
 
 _EDGE = 2  # lines at the top and at the bottom of a page that may be running ones
@@ -24,6 +28,8 @@ _ENTRIES = 3  # such lines from which on a page has one
 # A colon ends what may stand alone: a list or a quotation follows. The full-width one is the same sign in Chinese text.
 _ENDS = (".", "!", "?", ":", "。", "！", "？", "：")
 _CLOSING = "\"'”’»)]」』）】"  # may follow an end
+_TABLE = "\ue000"  # begins a line that stands for a table
+_CAPTION = re.compile(r"(?:table|tab\.|tabelle|tableau|tabla|tabella)\s.{0,200}", re.IGNORECASE)
 _HYPHEN = "\ufffe"  # PDFium's sign for a hyphen at the end of a line
 _DIVIDED = re.compile(rf"(?<!\w)(\w++){_HYPHEN}(\w+)")
 _ITEM = re.compile(r"^(?:[•‣◦▪●○■–*-]|\(?(?:\d{1,3}|[a-z])[.)])\s+\S")
@@ -89,13 +95,16 @@ def _digitless(line: str) -> str:
     return re.sub(r"\d+|\b[ivxlc]+\b", "#", " ".join(line.split()))
 
 
-def blocks_of_page(lines: Sequence[str], outline: Sequence[Outlined], page: int) -> list[Heading | Paragraph]:
+def blocks_of_page(
+    lines: Sequence[str], outline: Sequence[Outlined], page: int, tables: Sequence[Sequence[Paragraph]] = ()
+) -> list[Heading | Paragraph]:
     """Return headings and paragraphs of a page.
 
     Args:
         lines: Those of the page, in reading order, none blank.
         outline: Entries that lead to this page. One whose title is not found among the lines comes before them.
         page: Number of the page, from 1.
+        tables: Rows of each table, whose number stands in the lines where it was.
     """
     found, start = [], 0
     places = _places(lines) if outline else {}
@@ -110,11 +119,22 @@ def blocks_of_page(lines: Sequence[str], outline: Sequence[Outlined], page: int)
     done = 0
     full = _full_length(lines)
     for first, last, entry in found:
-        blocks += (Paragraph(text, page) for text in _paragraphs(lines[done:first], full))
+        blocks += _text_blocks(lines[done:first], full, page, tables)
         blocks.append(Heading(entry.level, entry.title))
         done = last
-    blocks += (Paragraph(text, page) for text in _paragraphs(lines[done:], full))
+    blocks += _text_blocks(lines[done:], full, page, tables)
     return blocks
+
+
+def _text_blocks(
+    lines: Sequence[str], full: float, page: int, tables: Sequence[Sequence[Paragraph]]
+) -> Iterator[Paragraph]:
+    """Yield the paragraphs of lines, and the rows of the tables among them."""
+    for is_table, group in itertools.groupby(lines, key=lambda line: line.startswith(_TABLE)):
+        if is_table:
+            yield from (row for line in group for row in tables[int(line[1:])])
+        else:
+            yield from (Paragraph(text, page) for text in _paragraphs(group, full))
 
 
 def _places(lines: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
@@ -170,36 +190,72 @@ def _paragraphs(lines: Iterable[str], full: float) -> Iterator[str]:
 
 
 _FILE_NAMES = (".doc", ".docx", ".odt", ".tex", ".dvi", ".indd", ".pdf", ".ps", ".qxd", ".rtf")
+_RUN = re.compile(r"\S+")
 _EMPTY = 0.2  # of the pages: more without text are not only covers and backs
+_MOST_NAMED = 10  # pages without text
+_OCR = "scanned ones are recognized with --ocr (pip install 'verihop[ocr]')"
 _PASSWORD = 4  # FPDF_ERR_PASSWORD
 
 
-def read_pdf(data: bytes) -> Document:
+@dataclass(frozen=True)
+class _Page:
+    """The text of a page, in whose place a table is a line with its number, and the rows of its tables.
+
+    Args:
+        lines: Those of its text, blank ones as well.
+        tables: Rows of each.
+        scanned: Whether it has a picture and no text.
+    """
+
+    lines: list[str]
+    tables: list[list[Paragraph]]
+    scanned: bool = False
+
+    def has_text(self) -> bool:
+        return any(line.strip() for line in self.lines)
+
+
+def read_pdf(data: bytes, *, ocr: bool = False) -> Document:
     """Return the document in the bytes of a PDF file; its paragraphs have pages, counted from 1.
 
     Running headers and footers and tables of contents with leaders are left out, words divided at the end of a line are
-    joined, and the entries of the outline become headings where their page has them.
+    joined, and the entries of the outline become headings where their page has them. Tables are found by the places of
+    their words.
+
+    Args:
+        data: The bytes.
+        ocr: Recognize the text of scanned pages, which takes a second or more for each.
 
     Raises:
-        UserError: It is no PDF, is protected by a password, or has pages but no text.
+        UserError: It is no PDF, is protected by a password, or has pages but no text; or the packages of the extra
+            `ocr` are missing.
     """
     import pypdfium2
 
     try:
         with pypdfium2.PdfDocument(data) as pdf:
-            texts = [_page_text(page) for page in pdf]
+            pages = [_page(page, number, ocr) for number, page in enumerate(pdf, start=1)]
             outline = _outline(pdf)
             stated = _title(pdf)
     except pypdfium2.PdfiumError as error:
         if getattr(error, "err_code", None) == _PASSWORD or "password" in str(error).lower():
             raise UserError("it is protected by a password: save it without one") from error
         raise UserError(f"it cannot be read as PDF ({error})") from error
-    if texts and not any(text.strip() for text in texts):
-        raise UserError("its pages have no text: recognise it first (OCR), for example with ocrmypdf")
-    document = make_document(_blocks(texts, outline), "" if stated.lower().endswith(_FILE_NAMES) else stated)
-    empty = sum(not text.strip() for text in texts)
-    scanned = f"{empty} of its {len(texts)} pages have no text: scanned ones need OCR"
-    return replace(document, notes=(scanned,) if empty > _EMPTY * len(texts) else ())
+    if pages and not any(page.has_text() for page in pages):
+        raise UserError(f"its pages have no text: {'none was recognized' if ocr else _OCR}")
+    document = make_document(_blocks(pages, outline), "" if stated.lower().endswith(_FILE_NAMES) else stated)
+    return replace(document, notes=tuple(_notes(pages, ocr)))
+
+
+def _notes(pages: Sequence[_Page], ocr: bool) -> Iterator[str]:
+    scanned = [number for number, page in enumerate(pages, start=1) if page.scanned]
+    if scanned:
+        numbers = ", ".join(map(str, scanned[:_MOST_NAMED])) + (", ..." if len(scanned) > _MOST_NAMED else "")
+        why = "no text was recognized on them" if ocr else _OCR
+        yield f"{len(scanned)} of its {len(pages)} pages are pictures without text (page {numbers}): {why}"
+    empty = sum(not page.has_text() for page in pages) - len(scanned)
+    if empty > _EMPTY * len(pages):
+        yield f"{empty} of its {len(pages)} pages have no text"
 
 
 def _title(pdf: Any) -> str:
@@ -209,14 +265,56 @@ def _title(pdf: Any) -> str:
         return ""
 
 
-def _page_text(page: Any) -> str:
+def _page(page: Any, number: int, ocr: bool) -> _Page:
+    import pypdfium2.raw
+
     text = page.get_textpage()
     try:
         found: str = text.get_text_range()
+        content = _with_tables(found.replace("\0", "").replace(_TABLE, " "), text, number)
+        pictures = not content.has_text() and any(page.get_objects([pypdfium2.raw.FPDF_PAGEOBJ_IMAGE], max_depth=5))
+        if not pictures:
+            return content
+        lines = recognized_lines(page) if ocr else []
+        return _Page(lines, [], scanned=not lines)
     finally:
         text.close()
         page.close()
-    return found.replace("\0", "")
+
+
+def _with_tables(found: str, text: Any, number: int) -> _Page:
+    """Return a page with its tables; without them where PDFium's characters are not those of the text."""
+    lines = found.splitlines(keepends=True)
+    plain = [line.rstrip("\r\n") for line in found.splitlines()]
+    if len(found) != text.count_chars():
+        return _Page(plain, [])
+    starts = itertools.accumulate((len(line) for line in lines), initial=0)
+    tables = page_tables([_words(line, start, text) for start, line in zip(starts, lines, strict=False)])
+    rows: list[list[Paragraph]] = []
+    gone: set[int] = set()
+    for table in tables:
+        first = table.lines[0]
+        captioned = first > 0 and first - 1 not in gone and _CAPTION.fullmatch(plain[first - 1].strip())
+        caption = plain[first - 1].strip() if captioned else ""
+        gone.update(table.lines[1:], [first - 1] if captioned else ())
+        plain[first] = f"{_TABLE}{len(rows)}"
+        cells = [[Cell(_whole_words(cell)) for cell in row] for row in table.rows]
+        rows.append(list(table_rows(cells, caption=_whole_words(caption), page=number)))
+    return _Page([line for place, line in enumerate(plain) if place not in gone], rows)
+
+
+def _whole_words(text: str) -> str:
+    return text.replace(f"{_HYPHEN} ", "").replace(_HYPHEN, "-")
+
+
+def _words(line: str, start: int, text: Any) -> list[Word]:
+    """Return the words of a line, whose first character is number `start` of the page."""
+    words = []
+    for match in _RUN.finditer(line):
+        left, bottom, _, top = text.get_charbox(start + match.start())
+        _, low, right, high = text.get_charbox(start + match.end() - 1)
+        words.append(Word(match[0], left, right, min(bottom, low), max(top, high) - min(bottom, low)))
+    return words
 
 
 def _outline(pdf: Any) -> dict[int, list[Outlined]]:
@@ -236,16 +334,21 @@ def _outline(pdf: Any) -> dict[int, list[Outlined]]:
     return entries
 
 
-def _blocks(texts: list[str], outline: dict[int, list[Outlined]]) -> Iterable[Heading | Paragraph]:
-    pages = dehyphenated([text.splitlines() for text in texts])
+def _blocks(read: Sequence[_Page], outline: dict[int, list[Outlined]]) -> Iterable[Heading | Paragraph]:
+    pages = dehyphenated([page.lines for page in read])
     running = running_lines(pages)
     blocks: list[Heading | Paragraph] = []
     for index, lines in enumerate(pages):
-        new = blocks_of_page(content_lines(lines, running), outline.get(index, []), index + 1)
-        before = blocks[-1] if blocks else None
-        if isinstance(before, Paragraph) and new and isinstance(new[0], Paragraph) and not ends_sentence(before.text):
+        entries = outline.get(index, [])
+        new = blocks_of_page(content_lines(lines, running), entries, index + 1, read[index].tables)
+        before, after = (blocks[-1] if blocks else None), (new[0] if new else None)
+        if _goes_on(before) and isinstance(before, Paragraph) and isinstance(after, Paragraph) and after.table is None:
             turn = (sum(map(len, before.text.split())), index + 1)  # a paragraph goes on on the next page
-            blocks[-1] = Paragraph(f"{before.text} {new[0].text}", before.page, (*before.turns, turn))
+            blocks[-1] = Paragraph(f"{before.text} {after.text}", before.page, (*before.turns, turn))
             new = new[1:]
         blocks += new
     return blocks
+
+
+def _goes_on(block: Heading | Paragraph | None) -> bool:
+    return isinstance(block, Paragraph) and block.table is None and not ends_sentence(block.text)

@@ -63,7 +63,7 @@ def test_long_paragraphs_are_split_in_parts_without_a_loss():
 @pytest.mark.parametrize("text", ["x" * 50_000, "x.y!" * 10_000, "灯" * 20_000, "ab\n" * 10_000, "[" * 50_000])
 def test_the_splitter_gets_no_long_text_and_no_passage_is_long(text, monkeypatch):
     given = []
-    monkeypatch.setattr("corpora.cut.split_sentences", lambda part: given.append(len(part)) or [part])
+    monkeypatch.setattr("corpora.sentences.split_sentences", lambda part: given.append(len(part)) or [part])
     passages = cut(text, words=20)
     assert max(given, default=0) <= 4000
     assert max(len(passage.text) for passage in passages) <= 20 * 101
@@ -72,5 +72,5 @@ def test_the_splitter_gets_no_long_text_and_no_passage_is_long(text, monkeypatch
 
 @pytest.mark.parametrize("text", ["Oil 12", "the lamp, its wick - and [1] oil", "one\ttwo", "灯和油", 'a "b" c; d: (e'])
 def test_a_text_that_cannot_end_in_its_middle_costs_no_splitter(text, monkeypatch):
-    monkeypatch.setattr("corpora.cut.split_sentences", lambda part: pytest.fail("the splitter was asked"))
+    monkeypatch.setattr("corpora.sentences.split_sentences", lambda part: pytest.fail("the splitter was asked"))
     assert cut(text)[0].text == " ".join(text.split())

@@ -1,4 +1,4 @@
-"""`verihop ingest`: documents (Markdown, text, HTML, PDF, DOCX) become passages."""
+"""`verihop ingest`: documents (Markdown, text, HTML, PDF, office files, EPUB, mail) become passages."""
 
 import os
 from dataclasses import dataclass
@@ -31,12 +31,27 @@ class Cutting:
     )
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How documents are read."""
+
+    PANEL: ClassVar[str] = "Reading"
+    ocr: Annotated[bool, Field("Recognize scanned pages of PDF files, with the extra [ocr].")] = False
+    reader: Annotated[
+        str, Field("verihop, or docling for PDF, DOCX and PPTX with hard layouts, with the extra [docling].")
+    ] = "verihop"
+
+
 @with_option_groups
 def ingest(
     documents: Annotated[
-        list[Path], typer.Argument(help="Files, and folders with their subfolders: .md .txt .rst .html .pdf .docx")
+        list[Path],
+        typer.Argument(
+            help="Files, and folders with their subfolders: .md .txt .rst .html .pdf .docx .xlsx .pptx .epub .eml"
+        ),
     ],
     cutting: Cutting,
+    reading: Reading,
     output: options.Replacing,
     out: Annotated[Path, typer.Option("--out", "-o", help="Passages, also .gz or .zst.")] = Path("passages.jsonl"),
     memory: Annotated[int, typer.Option(min=256, help="MiB that reading one document may take (Linux).")] = 1024,
@@ -48,6 +63,7 @@ def ingest(
 
     A document that cannot be read is named, and the others go on.
     """
+    from corpora.ingest.formats import ReadSettings
     from corpora.ingest.ingest import CutSettings
     from corpora.ingest.ingest import ingest as ingest_documents
 
@@ -58,7 +74,11 @@ def ingest(
     report = ingest_documents(
         documents,
         out,
-        settings=CutSettings(cutting.words, headings_in_title=cutting.titles == "headings"),
+        settings=CutSettings(
+            cutting.words,
+            headings_in_title=cutting.titles == "headings",
+            reading=ReadSettings(ocr=reading.ocr, reader=reading.reader),
+        ),
         processes=processes or os.cpu_count() or 1,
         memory=memory,
         progress=not output.quiet,

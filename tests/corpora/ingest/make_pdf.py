@@ -4,12 +4,16 @@ from collections.abc import Sequence
 
 
 def make_pdf(
-    pages: Sequence[Sequence[str]], *, outline: Sequence[tuple[int, str]] = (), title: str = "", trailer: str = ""
+    pages: Sequence[Sequence[str | Sequence[tuple[int, str]]]],
+    *,
+    outline: Sequence[tuple[int, str]] = (),
+    title: str = "",
+    trailer: str = "",
 ) -> bytes:
     """Return a PDF file.
 
     Args:
-        pages: Its lines, page by page.
+        pages: Its lines, page by page; one of cells has their places in points from the left, and their texts.
         outline: `(page from 0, title)` of entries, all of one level.
         title: In its properties.
         trailer: Added to the dictionary at its end.
@@ -25,7 +29,9 @@ def make_pdf(
     }
     for n, lines in enumerate(pages):
         shown = "\n".join(
-            f"BT /F1 10 Tf 60 {760 - 14 * row} Td ({_escaped(line)}) Tj ET" for row, line in enumerate(lines)
+            f"BT /F1 10 Tf {place} {760 - 14 * row} Td ({_escaped(text)}) Tj ET"
+            for row, line in enumerate(lines)
+            for place, text in ([(60, line)] if isinstance(line, str) else line)
         )
         objects[6 + n] = (
             f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {6 + count + n} 0 R "

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.ingest.ingest import read_markdown
+from corpora.ingest.markdown import read_markdown
 from signatures.common.errors import UserError
 
 NOTE = """---
@@ -44,7 +44,7 @@ def test_front_matter_headings_and_blocks():
     assert [paragraph.text for paragraph in first.paragraphs] == ["The lamp was lit in 1871."]
     assert second.headings == ("Parts",)
     texts = [" ".join(paragraph.text.split()) for paragraph in second.paragraphs]
-    assert texts == ["1. wick", "2. glass", "Part | Age", "wick | 3", "# not a heading"]
+    assert texts == ["1. wick", "2. glass", "Part: wick; Age: 3", "# not a heading"]
 
 
 def test_numbers_of_front_matter_that_are_absurd_are_left_out():

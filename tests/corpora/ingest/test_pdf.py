@@ -56,5 +56,5 @@ def test_what_cannot_be_read_is_one_error_with_its_cure(make_pdf):
             read_pdf(data)
     with pytest.raises(UserError, match="protected by a password: save it without one"):
         read_pdf(make_pdf([["x"]], trailer=_LOCKED))
-    with pytest.raises(UserError, match="no text: recognise it first"):
+    with pytest.raises(UserError, match="no text: scanned ones are recognized with --ocr"):
         read_pdf(make_pdf([[], []]))

@@ -3,7 +3,7 @@
 import pytest
 
 from corpora.ingest.decoding import decode
-from corpora.ingest.ingest import read_plain
+from corpora.ingest.formats import read_plain
 from signatures.common.errors import UserError
 
 

@@ -1,0 +1,90 @@
+"""EPUB as a document: the chapters of the book in reading order, read as HTML."""
+
+import posixpath
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote
+
+from corpora.ingest.archive import open_archive
+from corpora.ingest.document import Document, Heading, Paragraph, make_document
+from corpora.ingest.html import html_blocks
+from signatures.common.errors import UserError
+
+_CONTAINER = "META-INF/container.xml"
+_ENCRYPTION = "META-INF/encryption.xml"
+_PAGES = ("application/xhtml+xml", "text/html")
+_FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")  # their encryption hides no text
+
+
+def read_epub(data: bytes) -> Document:
+    """Return the document in the bytes of an `.epub` file; keys are `author` and `language`, if stated.
+
+    Raises:
+        UserError: It is no EPUB, is protected (DRM), or decompresses to too much.
+    """
+    with open_archive(data, "EPUB", ".epub") as archive:
+        package = _package(archive)
+        if _is_protected(archive):
+            raise UserError("it is protected (DRM): use a copy without protection")
+        root = _xml(archive, package)
+        blocks = [block for name in _chapters(root, package) for block in _chapter(archive, name)]
+    stated = {name: " ".join((root.findtext(f".//{{*}}metadata/{{*}}{name}") or "").split()) for name in _STATED}
+    keys = {_STATED[name]: value for name, value in stated.items() if value and name != "title"}
+    return make_document(blocks, stated["title"], keys)
+
+
+_STATED = {"title": "title", "creator": "author", "language": "language"}  # of a book -> key of the document
+
+
+def _xml(archive: zipfile.ZipFile, name: str) -> Any:
+    """Return a part of the archive; no entity of it is expanded and nothing is fetched."""
+    import lxml.etree
+
+    parser = lxml.etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, recover=True)
+    try:
+        root = lxml.etree.fromstring(archive.read(name), parser)
+    except (KeyError, lxml.etree.LxmlError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise UserError(f"it is no EPUB document, or damaged ({name} cannot be read)") from error
+    if root is None:
+        raise UserError(f"it is no EPUB document, or damaged ({name} is empty)")
+    return root
+
+
+def _package(archive: zipfile.ZipFile) -> str:
+    """Return the name of the file that lists the chapters."""
+    found = _xml(archive, _CONTAINER).find(".//{*}rootfile")
+    name = "" if found is None else found.get("full-path", "")
+    if not name:
+        raise UserError(f"it is no EPUB document, or damaged ({_CONTAINER} names no book)")
+    return str(name)
+
+
+def _is_protected(archive: zipfile.ZipFile) -> bool:
+    if _ENCRYPTION not in archive.namelist():
+        return False
+    methods = [each.get("Algorithm", "") for each in _xml(archive, _ENCRYPTION).iter("{*}EncryptionMethod")]
+    return any(method not in _FONTS for method in methods)
+
+
+def _chapters(root: Any, package: str) -> Iterator[str]:
+    """Yield the names of the chapters in the archive, in reading order, without the table of contents."""
+    pages = {
+        item.get("id"): item.get("href", "")
+        for item in root.iterfind(".//{*}manifest/{*}item")
+        if item.get("media-type") in _PAGES and "nav" not in item.get("properties", "").split()
+    }
+    seen: set[str] = set()
+    for item in root.iterfind(".//{*}spine/{*}itemref"):
+        name = pages.get(item.get("idref"))
+        if name and name not in seen and item.get("linear") != "no":
+            seen.add(name)
+            yield posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(name)))
+
+
+def _chapter(archive: zipfile.ZipFile, name: str) -> list[Heading | Paragraph]:
+    try:
+        data = archive.read(name)
+    except (KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise UserError(f"it is damaged (its chapter {name} cannot be read)") from error
+    return html_blocks(data) if data.strip() else []

@@ -1,0 +1,60 @@
+"""Messages: subject, sender, date, text or HTML, attachments that can be read, forwarded messages."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.ingest.formats import read_eml
+from signatures.common.errors import UserError
+from tests.corpora.ingest.make_office import make_eml, make_xlsx
+
+FROM = "From: Ansa Oss <ansa@tolmen.example>; To: Bede <bede@tolmen.example>; Date: Sun, 01 Mar 2026 10:00:00 +0100."
+
+
+def shape(document):
+    return [(section.headings, [paragraph.text for paragraph in section.paragraphs]) for section in document.sections]
+
+
+def test_a_message_with_attachments():
+    table = make_xlsx({"Parts": [["Part", "Age"], ["wick", 3]]})
+    files = {"parts.xlsx": table, "photo.png": b"\x89PNG", "bad.pdf": b"no pdf"}
+    document = read_eml(make_eml("Dear Bede,\n\nthe lamp is out.\n", attached=files))
+    assert document.title == "The lamp"
+    assert document.keys == {"from": "Ansa Oss <ansa@tolmen.example>", "date": "2026-03-01T10:00:00+01:00"}
+    assert shape(document) == [
+        ((), [FROM, "Dear Bede,", "the lamp is out.\n", "Attachments: parts.xlsx, photo.png, bad.pdf."]),
+        (("parts.xlsx", "Parts"), ["Part: wick; Age: 3"]),
+    ]
+    (note,) = document.notes
+    assert note.startswith("its attachment 'bad.pdf' was left out: it cannot be read as PDF")
+
+
+def test_html_and_forwarded_messages():
+    inner = make_eml("Inner text.", subject="Older")
+    document = read_eml(make_eml("", page="<h2>News</h2><p>It is lit.</p><script>x()</script>", forwarded=inner))
+    assert shape(document) == [
+        ((), [FROM]),
+        (("News",), ["It is lit."]),
+        (("Older",), [FROM, "Inner text.\n"]),
+    ]
+
+
+def test_messages_in_messages_end():
+    message = make_eml("Text.")
+    for _ in range(7):
+        message = make_eml("Text.", forwarded=message)
+    with pytest.raises(UserError, match="nested too deeply"):
+        read_eml(message)
+
+
+def test_what_is_no_message_is_refused():
+    for data in (b"", b"Just text.\nOf two lines.", b"\0\1\2"):
+        with pytest.raises(UserError, match="no message"):
+            read_eml(data)
+
+
+@given(st.binary(max_size=60), st.sampled_from(["utf-8", "no-such", "koi8-r"]))
+def test_odd_headers_and_encodings_give_text_or_one_error(data, charset):
+    head = b"From: \xff" + data.replace(b"\n", b" ") + b"\nDate: never\nContent-Type: text/plain; charset="
+    document = read_eml(head + charset.encode() + b"\n\nbody " + data)
+    assert "body" in str(shape(document))
