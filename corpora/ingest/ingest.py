@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 from corpora.index.progress import Pace, duration
@@ -104,10 +105,26 @@ def _free(workers: list[_Worker], processes: int, work: Callable[[Any], Any], me
     context = multiprocessing.get_context("spawn")
     pipe, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, work, memory), daemon=True)
-    process.start()
+    with _no_main_module():
+        process.start()
     theirs.close()
     workers.append(_Worker(process, pipe))
     return workers[-1]
+
+
+@contextmanager
+def _no_main_module() -> Iterator[None]:
+    """Have a process that starts in the block not import the user's script, which may call `ingest` outside of a guard.
+
+    A reader needs nothing of it. Without this, every script needs `if __name__ == "__main__":`, or ends in a
+    RuntimeError of multiprocessing.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _ready(workers: list[_Worker]) -> list[_Worker]:

@@ -3,14 +3,18 @@
 import logging
 import multiprocessing
 import os
+import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import pytest
 
 from corpora.ingest.ingest import run_in_processes
 from signatures.common.errors import UserError
+
+ROOT = Path(__file__).parents[3]
 
 
 def work(task: int) -> int:
@@ -73,3 +77,17 @@ def test_a_task_that_takes_too_much_memory_costs_itself_only():
     assert (found[0], found[2], found[4]) == (1, 9, 16)
     assert "more memory than 300 MiB" in str(found[1])
     assert "--memory" in str(found[3])
+
+
+def test_a_script_that_ingests_needs_no_guard(tmp_path):
+    """Processes that start anew would import the script, which would ingest again."""
+    (tmp_path / "a.md").write_text("# Quill\n\nQuill is a town.\n")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from corpora.ingest.ingest import ingest\nprint(ingest(['a.md'], 'p.jsonl', processes=2).errors)\n"
+    )
+    run = [sys.executable, str(script)]
+    done = subprocess.run(
+        run, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
