@@ -40,6 +40,7 @@ _SPANS = {  # stops in these end no sentence
     "--": re.compile(r"--[^-]+--"),
 }
 _OPENED = re.compile(r"""\s*(\([^)]{2,}\)|"[^"]*[^,]"|'[^']*[^,]'|“[^”]*[^,]”)(?=\s[A-Z])""")
+_OPENING = ('"', "(", "'", "“", "")
 _BETWEEN_QUOTES = re.compile(r"""["”]\s\(.*\)\s["“]""")
 _QUOTED_END = re.compile(r"""["'“”]\s[A-Z]""")
 _QUOTES = ('"', "'", "“", "”")
@@ -136,7 +137,7 @@ def _of_line(shown: str, *, first: bool) -> Iterator[str]:
         elif end > start:
             yield from _sentence(shown[start:end], unclear)
             start = end
-            end, unclear = _opened(line, start)
+            end, unclear = _opened(line, start) if line[start : start + 4].lstrip()[:1] in _OPENING else (start, False)
             if end > start:
                 yield shown[start:end].strip()
                 start = end
@@ -181,7 +182,12 @@ def _end(line: str, stop: int, spans: list[tuple[int, int]], first: bool) -> int
     after = line[stop + 1 : stop + 2]
     quoted = after in _QUOTES and bool(_QUOTED_END.match(line, stop + 1))
     place = bisect.bisect_right(spans, (stop, 0)) - 1 if spans else -1
-    if line[stop] == "-" or (place >= 0 and stop < spans[place][1]):
+    inside = place >= 0 and stop < spans[place][1]
+    if after == " " and not inside and line[stop] == "." and line[stop + 2 : stop + 3] != "[":
+        word = line[line.rfind(" ", 0, stop) + 1 : stop]
+        if len(word) > 1 and word.isalpha() and word.lower() not in _rules().abbreviations:  # most stops
+            return stop + 1
+    if inside or line[stop] == "-":
         if after in _QUOTES and "[" in line[stop + 2 : stop + 4]:
             return None
         return stop + 2 if quoted else 0

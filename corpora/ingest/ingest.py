@@ -40,7 +40,7 @@ SLOW_SECONDS = 3600.0  # that one may take whose pages are recognized, or read b
 MEMORY = 1024  # MiB that a process may take; one with nothing to do takes 60
 _AHEAD = 64  # results that may wait for an earlier one
 _MOST_WAITING = 256 << 20  # bytes of those
-_GARBAGE = 50_000  # new objects until Python looks for rings of them; with its 700 that is a fifth of the time
+_GARBAGE = 200_000  # new objects until Python looks for rings of them; with its 700 that is a fifth of the time
 _WORN = 0.5  # of the memory: a process that took more may not have given it back
 
 
@@ -88,10 +88,21 @@ def run_in_processes(
                 for worker in _ready(workers):
                     done = worker.place
                     results[done] = _received(worker, workers, seconds, memory)
-            yield ForkingPickler.loads(results.pop(place))
+            yield _loaded(results.pop(place))
     finally:
         for worker in workers:
             _end(worker)
+
+
+def _loaded(data: bytes) -> Any:
+    """Return a result; Python does not look for rings of objects among its thousands, which takes twice the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return ForkingPickler.loads(data)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _free(workers: list[_Worker], processes: int, work: Callable[[Any], Any], memory: int) -> _Worker | None:

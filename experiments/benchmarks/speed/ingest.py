@@ -3,11 +3,13 @@
     python -m experiments.benchmarks.speed.ingest --data ../shared/data
 
 In every round pysbd splits a part of the paragraphs into sentences as `verihop ingest` once split all of them, and the
-same process reads the whole text, cuts it, and writes the file, so that a busy machine slows both.
+whole text is ingested, so that a busy machine slows both. CPU seconds are those of all processes, without those that a
+text of one word takes.
 `experiments/results/ingest.json` has the figures of the rounds.
 """
 
 import argparse
+import resource
 import statistics
 import sys
 import tempfile
@@ -18,9 +20,7 @@ from typing import Any
 
 import ujson
 
-from corpora.ingest.formats import read_document
-from corpora.ingest.passages import document_passages
-from corpora.passages import write_passages
+from corpora.ingest.ingest import ingest
 from corpora.sentences import document_sentences
 from experiments.runs.config import portable, provenance
 from experiments.runs.files import write_json
@@ -28,6 +28,7 @@ from signatures.common.errors import UserError
 from signatures.text import split_sentences
 
 RESULT = Path("experiments/results/ingest.json")
+COPIES = 4  # of the text, so that starting a process takes little beside it
 TEXTS = "hotpotqa/hotpot_dev_500.ircot.jsonl"
 
 
@@ -44,16 +45,27 @@ def paragraphs(data: Path) -> list[str]:
     return list(dict.fromkeys(each["paragraph_text"] for row in rows for each in row["contexts"]))
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Return the CPU seconds of some work."""
+def split_seconds(texts: Sequence[str]) -> float:
+    """Return the CPU seconds in which pysbd splits texts."""
     start = time.process_time()
-    work()
+    for text in texts:
+        split_sentences(text)
     return time.process_time() - start
 
 
-def ingested(path: Path, out: Path) -> int:
-    """Write the passages of a file and return their number."""
-    return write_passages(out, {each.id: each for each in document_passages(read_document(path), path.name)}.values())
+def ingest_seconds(text: str, folder: Path) -> float:
+    """Return the CPU seconds in which `COPIES` documents of a text become a file of passages, in all processes."""
+    paths = [folder / f"{number}.txt" for number in range(COPIES)]
+    for path in paths:
+        path.write_text(text, encoding="utf-8")
+    before = _used()
+    ingest(paths, folder / "passages.jsonl")
+    return _used() - before
+
+
+def _used() -> float:
+    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
 
 
 def compared(texts: Sequence[str]) -> dict[str, int]:
@@ -66,17 +78,15 @@ def compared(texts: Sequence[str]) -> dict[str, int]:
 
 def measured(texts: Sequence[str], rounds: int, share: int) -> list[dict[str, float]]:
     """Return the megabytes a CPU second of each round: of pysbd on a part of the texts, and of all as a document."""
-    part = texts[::share]
     found: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "text.txt"
-        path.write_text("\n\n".join(texts), encoding="utf-8")
-        ingested(path, Path(folder) / "first.jsonl")  # imports and tables
+        text = "\n\n".join(texts)
         for number in range(rounds):
-            pysbd = sum(map(_size, part)) / 1e6 / seconds(lambda: [split_sentences(text) for text in part])
-            out = Path(folder) / f"{number}.jsonl"
-            ingest = path.stat().st_size / 1e6 / seconds(lambda out=out: ingested(path, out))  # type: ignore[misc]
-            found.append({"pysbd": pysbd, "ingest": ingest, "ratio": ingest / pysbd})
+            part = texts[number::share]  # others in each round, because `split_sentences` keeps what it has split
+            pysbd = sum(map(_size, part)) / 1e6 / split_seconds(part)
+            taken = ingest_seconds(text, Path(folder)) - ingest_seconds("Word.", Path(folder))
+            ours = COPIES * _size(text) / 1e6 / taken
+            found.append({"pysbd": pysbd, "ingest": ours, "ratio": ours / pysbd})
     return found
 
 

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tests.corpora.ingest.make_office import make_eml, make_epub, make_pptx, make_xlsx
+
 
 def test_a_folder_becomes_passages_an_index_and_an_answer(verihop, tmp_path):
     docs = tmp_path / "docs"
@@ -40,6 +42,27 @@ def test_json_and_mistakes(verihop, tmp_path):
     assert (code, "Unknown kind of titles 'long'" in err) == (2, True)
     code, _, err = verihop("ingest", tmp_path / "gone", "--out", tmp_path / "q.jsonl")
     assert (code, "does not exist" in err) == (2, True)
+
+
+def test_rows_pages_and_formats_from_the_command_line(verihop, tmp_path):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "parts.xlsx").write_bytes(make_xlsx({"Parts": [["Part", "Age"], ["wick", 3]]}))
+    (docs / "talk.pptx").write_bytes(make_pptx([("The lamp", "It was lit.", [], ""), ("Oil", "From Pen.", [], "")]))
+    (docs / "book.epub").write_bytes(make_epub({"one": "<body><h1>One</h1><p>Ansa went to sea.</p></body>"}))
+    (docs / "mail.eml").write_bytes(make_eml("The lamp is out."))
+    (docs / "broken.pptx").write_bytes(b"PK")
+    out = tmp_path / "p.jsonl"
+    code, said, err = verihop("ingest", docs, "--out", out)
+    assert code == 0
+    assert "4 documents" in said
+    assert "broken.pptx: it is no PowerPoint document" in err
+    assert "MB" in err
+    rows = {(row["source"], row.get("page")): row["text"] for row in map(json.loads, out.read_text().splitlines())}
+    assert rows["parts.xlsx", None] == "Part: wick; Age: 3"
+    assert (rows["talk.pptx", 1], rows["talk.pptx", 2]) == ("It was lit.", "From Pen.")
+    code, _, err = verihop("ingest", docs, "--out", tmp_path / "q.jsonl", "--reader", "dockling")
+    assert (code, "Unknown reader 'dockling'" in err) == (2, True)
 
 
 @pytest.mark.parametrize("given", ["docs", "manual.docx"])
