@@ -59,7 +59,9 @@ def measured(asked: Sequence[dict[str, str]], retrieve: Retriever, answer: Calla
     found = {}
     for form in asked[0]:
         ranks = [_ranks(one[form], dialogue, retrieve) for one, dialogue in zip(asked, dialogues(), strict=True)]
-        right = [exact_match(answer(one[form]), each["answers"]) for one, each in zip(asked, dialogues(), strict=True)]
+        right = [
+            exact_match(answer(one[form]), each["answers"]) or 0.0 for one, each in zip(asked, dialogues(), strict=True)
+        ]
         found[form] = {f"gold among {k}": sum(rank < k for rank in ranks) / len(ranks) for k in FIRST}
         found[form]["exact match"] = sum(right) / len(right)
     return found
