@@ -21,6 +21,7 @@ from optimizers.metrics.names import COMPILED, DEFAULT, TUNED
 
 if TYPE_CHECKING:
     from corpora.questions import Question
+    from corpora.sync.sync import Synced
     from experiments.analysis.question_report import QuestionReport
     from experiments.analysis.summary import RunSummary
     from experiments.pipeline.opened import OpenedProgram
@@ -42,7 +43,7 @@ if not __spec__ or __spec__.submodule_search_locations is None:  # in a checkout
     __path__: list[str] = []
     name_as_in_wheel("verihop")
 
-__all__ = ["Answer", "compile", "connect", "evaluate", "freeze", "load", "open_index", "report", "tune"]
+__all__ = ["Answer", "compile", "connect", "evaluate", "freeze", "load", "open_index", "report", "sync", "tune"]
 
 
 def __getattr__(name: str) -> Any:
@@ -110,6 +111,48 @@ def open_index(
         raise refused("folder", folder, "the folder of an index")
     opened = open_folder(expanded(folder).absolute(), retriever=retriever, precision=precision)
     return open_sentences(open_reranker(opened, rerank or NONE), sentences)
+
+
+def sync(
+    documents: Path | str | Sequence[Path | str],
+    out: Path | str = "index",
+    *,
+    dry_run: bool = False,
+    progress: bool = True,
+    **settings: Any,
+) -> Synced:
+    """Bring an index up to date with documents, or build it; call it again when they have changed.
+
+    New documents are added, changed ones replaced, and those that are gone removed; passages whose text stays keep
+    their ids, and are not embedded again. A call that was interrupted is finished by the next. Documents are read in
+    processes of their own: in a script, call it below `if __name__ == "__main__":`.
+
+    Args:
+        documents: Files, and folders with their subfolders.
+        out: Folder of the index.
+        dry_run: Change nothing, read no document, and return what would be added, changed and removed.
+        progress: Show progress on stderr.
+        **settings: Further fields of `experiments.runs.specs.SyncSpec`: retriever, embedder, words, titles, memory,
+            processes, allow_removal.
+
+    Returns:
+        Names of the documents that were added, changed, removed and unchanged, a line for each unreadable one, numbers
+        of passages, and the content of `index.json`.
+
+    Raises:
+        UserError: There is no document that can be read, the index was made with other settings, or so much has
+            vanished that it looks like a mistake.
+    """
+    from experiments.pipeline.setup import refused, settings_of
+    from experiments.pipeline.sync import sync as sync_now
+    from experiments.runs.specs import SyncSpec
+    from signatures.common.files import expanded
+
+    named = [documents] if isinstance(documents, Path | str) else list(documents)
+    if wrong := [each for each in (*named, out) if not isinstance(each, Path | str)]:
+        raise refused("documents or out", wrong[0], "paths")
+    spec = settings_of("sync", SyncSpec, **settings)
+    return sync_now([expanded(each) for each in named], expanded(out), spec, dry_run=dry_run, progress=progress)
 
 
 def load(

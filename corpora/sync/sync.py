@@ -237,8 +237,8 @@ class _Sync:
         gone = [name for name in held if name not in readable and held[name].sha256 not in moved]
         if 2 * len(gone) > len(held) or any(_all_in(f"{root}/", held, gone) for root in self._roots):
             return (
-                f"{len(gone)} of the {len(held)} documents of {self._folder} have vanished or cannot be read (the first "
-                f"is {gone[0]!r}). Is a folder not mounted, or another one meant? To remove their passages, {_ALLOW}"
+                f"{len(gone)} of the {len(held)} documents of {self._folder} have vanished or cannot be read (first "
+                f"{gone[0]!r}). Is a folder not mounted, or another one meant? To remove their passages, {_ALLOW}"
             )
         if others := self._others(readable):
             return (

@@ -1,0 +1,31 @@
+"""Documents and their index are kept the same: what `verihop sync` and `verihop.sync` do."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.runs.specs import SyncSpec
+
+if TYPE_CHECKING:
+    from corpora.sync.sync import Synced
+
+
+def sync(
+    documents: Sequence[Path], out: Path, spec: SyncSpec, *, dry_run: bool = False, progress: bool = True
+) -> "Synced":
+    """Bring the index in `out` up to date with documents; see `corpora.sync.sync.sync_documents`."""
+    from corpora.sync.sync import sync_documents
+
+    return sync_documents(
+        documents,
+        out,
+        words=spec.words,
+        headings_in_title=spec.headings_in_title,
+        retriever=spec.retriever,
+        embedder=spec.embedder,
+        processes=spec.at_a_time,
+        memory=spec.memory,
+        allow_removal=spec.allow_removal,
+        dry_run=dry_run,
+        progress=progress,
+    )
