@@ -13,13 +13,14 @@ from signatures.common.errors import UserError
 _SHARE = 10  # a look takes at most so small a part of the time
 
 
-def changes(paths: Sequence[Path | str]) -> Iterator[None]:
+def changes(paths: Sequence[Path | str], *, wait: Callable[[float], object] = time.sleep) -> Iterator[None]:
     """Return what yields whenever documents have changed since this call, or since the last time, and have settled.
 
     Args:
         paths: As for `sync_documents`.
+        wait: Waits so many seconds.
     """
-    seen = looks(paths)
+    seen = looks(paths, wait=wait)
     return settled(chain([next(seen)], seen))
 
 
