@@ -148,7 +148,7 @@ def sync(
     from experiments.runs.specs import SyncSpec
     from signatures.common.files import expanded
 
-    named = [documents] if isinstance(documents, Path | str) else list(documents)
+    named = list(documents) if isinstance(documents, Sequence) and not isinstance(documents, str) else [documents]
     if wrong := [each for each in (*named, out) if not isinstance(each, Path | str)]:
         raise refused("documents or out", wrong[0], "paths")
     spec = settings_of("sync", SyncSpec, **settings)
