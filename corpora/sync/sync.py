@@ -60,17 +60,32 @@ class Synced:
     refused: str | None = None
 
 
+@dataclass(frozen=True)
+class SyncSettings:
+    """How documents and their index are kept the same.
+
+    Args:
+        words, headings_in_title: As `CutSettings`; None for those of the index, or the defaults of a new one.
+        retriever, embedder: As `renew_index`.
+        processes, memory: As `ingest`.
+        allow_removal: Remove also if most documents have vanished, or all of one of several folders, as if it were not
+            mounted; and passages that no sync has added.
+    """
+
+    words: int | None = None
+    headings_in_title: bool | None = None
+    retriever: str | None = None
+    embedder: Embedder | str | None = None
+    processes: int = 1
+    memory: int = MEMORY
+    allow_removal: bool = False
+
+
 def sync_documents(
     paths: Sequence[Path | str],
     folder: Path | str,
+    settings: SyncSettings = SyncSettings(),
     *,
-    words: int | None = None,
-    headings_in_title: bool | None = None,
-    retriever: str | None = None,
-    embedder: Embedder | str | None = None,
-    processes: int = 1,
-    memory: int = MEMORY,
-    allow_removal: bool = False,
     dry_run: bool = False,
     progress: bool = False,
 ) -> Synced:
@@ -81,39 +96,28 @@ def sync_documents(
     Args:
         paths: Files, and folders with their subfolders; `folder` itself may lie in them.
         folder: An index, or a new or empty folder.
-        words, headings_in_title: As `CutSettings`; None for those of the index, or the defaults of a new one.
-        retriever, embedder: As `renew_index`.
-        processes, memory: As `ingest`.
-        allow_removal: Remove also if most documents have vanished, or all of one of several folders, as if it were not
-            mounted; and passages that no sync has added.
+        settings: What is made.
         dry_run: Change nothing, read no document, and return what would be added, changed and removed.
         progress: Show progress on stderr.
 
     Raises:
-        UserError: A path does not exist, there is no document or none that can be read, another option than that of the
-            index, too much would be removed, another sync of this index is at work, or the disk is full.
+        UserError: A path does not exist, there is no document or none that can be read, another setting than that of
+            the index, too much would be removed, another sync of this index is at work, or the disk is full.
     """
     given, folder = [Path(path) for path in paths], Path(folder)
     refuse_foreign(folder)
     refuse_links(folder)
     found = _found(given, folder)
     roots = {path.resolve().name for path in given if path.is_dir()} if len(given) > 1 else set()
-
-    def started() -> _Sync:
-        work = _Sync(found, roots, folder, words, headings_in_title)
-        if work.index is not None:
-            refuse_other(folder, work.index, retriever, embedder)
-        return work
-
     if dry_run:
-        return started().planned()
+        return _Sync(found, roots, folder, settings).planned()
     busy = f"{folder} is being synced by another process: wait for it or choose another."
     with _removed_if_empty(folder), locked_folder(folder / DOCUMENTS, _LOCK, busy):
-        work = started()
-        work.read(processes, memory, shown=progress)
-        if not allow_removal and (reason := work.refusal()):
+        work = _Sync(found, roots, folder, settings)
+        work.read(shown=progress)
+        if not settings.allow_removal and (reason := work.refusal()):
             raise UserError(reason)
-        work.renew(retriever, embedder, shown=progress)
+        work.renew(shown=progress)
         return work.finished()
 
 
@@ -165,20 +169,21 @@ class _Sync:
         found: The documents that are there.
         roots: Names of the folders, if several were named.
         folder: Of the index.
-        words, headings_in_title: As for `sync_documents`.
+        settings: What is made.
     """
 
-    def __init__(
-        self, found: FoundDocuments, roots: set[str], folder: Path, words: int | None, headings_in_title: bool | None
-    ):
-        self._folder, self._roots, self._opened = folder, roots, complete_index(folder)
+    def __init__(self, found: FoundDocuments, roots: set[str], folder: Path, settings: SyncSettings):
+        self._folder, self._roots, self._settings = folder, roots, settings
+        self._opened = complete_index(folder)
         self._held_file, self._reading_file = (folder / DOCUMENTS / name for name in (record.HELD, record.READING))
         self.index = read_info(self._opened) if (self._opened / INFO_FILE).is_file() else None
         self._before, self._held = record.read_known(self._held_file) if self.index else (None, {})
         reading, begun = record.read_known(self._reading_file)
         if self._before is not None:
-            _refuse_other_cut(folder, self._before, words, headings_in_title)
-        self._cut = _cut(self._before or reading, words, headings_in_title)
+            _refuse_other_cut(folder, self._before, settings)
+        if self.index is not None:
+            refuse_other(folder, self.index, settings.retriever, settings.embedder)
+        self._cut = _cut(self._before or reading, settings)
         self._begun = begun if self._cut.same(reading) else {}
         self._files = {name: _File(path) for name, path in found.sources.items()}
         usable = self._held if self._cut.same(self._before) else {}
@@ -196,7 +201,7 @@ class _Sync:
         self._report.info, self._report.refused = self.index, self._refusal(readable)
         return self._report
 
-    def read(self, processes: int, memory: int, *, shown: bool) -> None:
+    def read(self, *, shown: bool) -> None:
         """Read the documents that are new or changed.
 
         Raises:
@@ -207,14 +212,15 @@ class _Sync:
             return
         if not self._begun:
             self._reading_file.unlink(missing_ok=True)
-        settings = CutSettings(self._cut.words, headings_in_title=self._cut.headings_in_title)
+        cut = CutSettings(self._cut.words, headings_in_title=self._cut.headings_in_title)
+        how = {"processes": self._settings.processes, "memory": self._settings.memory}
         with (
             AppendedFile(self._reading_file, sync_every=1.0) as file,
             progress_bar("Documents", len(missing), shown) as advance,
         ):
             if not self._begun:
                 file.write(record.line(self._cut))
-            for read in read_documents(missing, settings, processes=processes, memory=memory):
+            for read in read_documents(missing, cut, **how):
                 advance(1)
                 self._report.notes += read.notes
                 if read.error is not None:
@@ -255,7 +261,7 @@ class _Sync:
         store = PassageStore(self._opened, keys=KEYS_FILE in self.index.files)
         return Counter(source for source in _sources(store) if source not in own)
 
-    def renew(self, retriever: str | None, embedder: Embedder | str | None, *, shown: bool) -> None:
+    def renew(self, *, shown: bool) -> None:
         """Bring the index to the passages of the documents, and record these.
 
         Raises:
@@ -266,7 +272,8 @@ class _Sync:
         if self.index is not None and self._is_current():
             info, self._report.passages = self.index, _counts(self.index, changed=False)
         else:
-            updated = renew_index(self._folder, self._passages, retriever=retriever, embedder=embedder, progress=shown)
+            kind = {"retriever": self._settings.retriever, "embedder": self._settings.embedder}
+            updated = renew_index(self._folder, self._passages, **kind, progress=shown)
             info, self._report.passages = updated.info, _counts(updated.info, changed=updated.changed)
         self._report.info = info
         stamps = {name: self._files[name].stamp for name in sorted(self._known)}
@@ -305,23 +312,27 @@ class _Sync:
         report.removed = sorted(held.keys() - self._files.keys())
 
 
-def _refuse_other_cut(folder: Path, cut: Cut, words: int | None, headings_in_title: bool | None) -> None:
-    if words not in (None, cut.words):
+def _refuse_other_cut(folder: Path, cut: Cut, settings: SyncSettings) -> None:
+    if settings.words not in (None, cut.words):
         raise UserError(
-            f"{folder} has passages of {cut.words} words, not {words}: omit words, or sync into another folder."
+            f"{folder} has passages of {cut.words} words, not {settings.words}: omit words, or sync into another "
+            "folder."
         )
-    if headings_in_title not in (None, cut.headings_in_title):
+    if settings.headings_in_title not in (None, cut.headings_in_title):
         titles = "headings" if cut.headings_in_title else "document"
         raise UserError(f"{folder} has passages with the titles of {titles}: omit titles, or sync into another folder.")
 
 
-def _cut(earlier: Cut | None, words: int | None, headings_in_title: bool | None) -> Cut:
+def _cut(earlier: Cut | None, settings: SyncSettings) -> Cut:
     """Return how documents are cut now; where nothing is said, as before."""
     default = CutSettings()
     if earlier is not None:
         default = CutSettings(earlier.words, headings_in_title=earlier.headings_in_title)
-    headings = default.headings_in_title if headings_in_title is None else headings_in_title
-    return Cut.now(CutSettings(default.words if words is None else words).words, headings)
+    words, headings = settings.words, settings.headings_in_title
+    return Cut.now(
+        CutSettings(default.words if words is None else words).words,
+        default.headings_in_title if headings is None else headings,
+    )
 
 
 def _all_in(root: str, held: Iterable[str], gone: list[str]) -> bool:

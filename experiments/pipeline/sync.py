@@ -14,11 +14,9 @@ def sync(
     documents: Sequence[Path], out: Path, spec: SyncSpec, *, dry_run: bool = False, progress: bool = True
 ) -> "Synced":
     """Bring the index in `out` up to date with documents; see `corpora.sync.sync.sync_documents`."""
-    from corpora.sync.sync import sync_documents
+    from corpora.sync.sync import SyncSettings, sync_documents
 
-    return sync_documents(
-        documents,
-        out,
+    settings = SyncSettings(
         words=spec.words,
         headings_in_title=spec.headings_in_title,
         retriever=spec.retriever,
@@ -26,6 +24,5 @@ def sync(
         processes=spec.at_a_time,
         memory=spec.memory,
         allow_removal=spec.allow_removal,
-        dry_run=dry_run,
-        progress=progress,
     )
+    return sync_documents(documents, out, settings, dry_run=dry_run, progress=progress)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from corpora.sync import sync
+from corpora.sync.sync import Synced, SyncSettings
 from signatures.common.errors import UserError
 
 
@@ -31,6 +33,10 @@ def docs(tmp_path: Path, read_here: None) -> Path:
     write(folder / "marn.md", "# Marn\n\nLake Marn lies in Veld.\n")
     write(folder / "veld.txt", "Veld is a country.")
     return folder
+
+
+def sync_documents(paths: list[Path], folder: Path, *, dry_run: bool = False, **settings: Any) -> Synced:
+    return sync.sync_documents(paths, folder, SyncSettings(**settings), dry_run=dry_run)
 
 
 def write(path: Path, text: str) -> None:

@@ -13,9 +13,9 @@ from corpora.index.update import update_index
 from corpora.ingest.ingest import ingest
 from corpora.sync import record
 from corpora.sync import sync as syncing
-from corpora.sync.sync import Synced, sync_documents
+from corpora.sync.sync import Synced
 from signatures.common.errors import UserError
-from tests.corpora.sync.conftest import write
+from tests.corpora.sync.conftest import sync_documents, write
 
 FISH = "trout fish"
 

@@ -12,11 +12,10 @@ from corpora.index import build, manifest, renew, replace
 from corpora.index.open import open_index
 from corpora.sync import record
 from corpora.sync import sync as syncing
-from corpora.sync.sync import sync_documents
 from signatures.common import work
 from tests.corpora.index.test_index import ROOT
 from tests.corpora.index.test_replace import Killed, killing
-from tests.corpora.sync.conftest import write
+from tests.corpora.sync.conftest import sync_documents, write
 
 pytestmark = pytest.mark.slow
 STEPS = (
@@ -99,6 +98,7 @@ KILLED = """
 import os, signal, sys
 sys.path[:0] = [{root!r}]
 from corpora.index import build
+from corpora.sync.sync import SyncSettings, sync_documents
 from corpora.sync.sync import sync_documents
 
 def killed(*arguments, **options):
@@ -107,7 +107,7 @@ def killed(*arguments, **options):
 if __name__ == "__main__":
     if {fatal}:
         build.write_info = killed
-    print(len(sync_documents([{docs!r}], {out!r}, retriever="bm25").unchanged))
+    print(len(sync_documents([{docs!r}], {out!r}, SyncSettings(retriever="bm25")).unchanged))
 """
 
 

@@ -14,9 +14,8 @@ from corpora.ingest.ingest import CutSettings, ingest
 from corpora.retrievers.dense import VECTORS_FILE
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.store import PassageStore, Stored
-from corpora.sync.sync import sync_documents
 from tests.corpora.conftest import hashed_words
-from tests.corpora.sync.conftest import age, in_this_process
+from tests.corpora.sync.conftest import age, in_this_process, sync_documents
 
 NAMES = ("a.md", "b.txt", "c.md", "sub/d.md", "sub/e.txt")
 PARTS = ("Amber brook.", "Cedar delta ember.", "Fjord grove harbor inlet.", "# Jetty", "Knoll.\n\nLagoon meadow.")
