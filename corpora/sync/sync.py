@@ -272,8 +272,10 @@ class _Sync:
         if self.index is not None and self._is_current():
             info, self._report.passages = self.index, _counts(self.index, changed=False)
         else:
-            kind = {"retriever": self._settings.retriever, "embedder": self._settings.embedder}
-            updated = renew_index(self._folder, self._passages, **kind, progress=shown)
+            asked = self._settings
+            updated = renew_index(
+                self._folder, self._passages, retriever=asked.retriever, embedder=asked.embedder, progress=shown
+            )
             info, self._report.passages = updated.info, _counts(updated.info, changed=updated.changed)
         self._report.info = info
         stamps = {name: self._files[name].stamp for name in sorted(self._known)}
