@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
+    from corpora.sync.sync import Synced
     from experiments.analysis.question_report import QuestionReport
     from experiments.analysis.summary import RunSummary
     from experiments.pipeline.compile_module import CompiledModule
@@ -61,6 +62,7 @@ __all__ = [
     "load_module",
     "open_index",
     "report",
+    "sync",
     "tune",
 ]
 
@@ -130,6 +132,47 @@ def open_index(
     index = None if folder is None else expanded(folder).absolute()
     named = Retrieval(index=index, retriever=retriever, rerank=rerank, sentences=sentences, precision=precision)
     return named_retriever(named)
+
+
+def sync(
+    documents: Path | str | Sequence[Path | str],
+    out: Path | str = "index",
+    *,
+    dry_run: bool = False,
+    progress: bool = True,
+    **settings: Any,
+) -> Synced:
+    """Bring an index up to date with documents, or build it; call it again when they have changed.
+
+    New documents are added, changed ones replaced, and those that are gone removed; passages whose text stays keep
+    their ids, and are not embedded again. A call that was interrupted is finished by the next.
+
+    Args:
+        documents: Files, and folders with their subfolders.
+        out: Folder of the index.
+        dry_run: Change nothing, read no document, and return what would be added, changed and removed.
+        progress: Show progress on stderr.
+        **settings: Further fields of `experiments.runs.specs.SyncSpec`: retriever, embedder, words, titles, memory,
+            processes, allow_removal.
+
+    Returns:
+        Names of the documents that were added, changed, removed and unchanged, a line for each unreadable one, numbers
+        of passages, and the content of `index.json`.
+
+    Raises:
+        UserError: There is no document that can be read, the index was made with other settings, or so much has
+            vanished that it looks like a mistake.
+    """
+    from experiments.pipeline.setup import refused, settings_of
+    from experiments.pipeline.sync import sync as sync_now
+    from experiments.runs.specs import SyncSpec
+    from signatures.common.files import expanded
+
+    named = list(documents) if isinstance(documents, Sequence) and not isinstance(documents, str) else [documents]
+    if wrong := [each for each in (*named, out) if not isinstance(each, Path | str)]:
+        raise refused("documents or out", wrong[0], "paths")
+    spec = settings_of("sync", SyncSpec, **settings)
+    return sync_now([expanded(each) for each in named], expanded(out), spec, dry_run=dry_run, progress=progress)
 
 
 def load(

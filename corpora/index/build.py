@@ -177,7 +177,7 @@ def build_parts(
         embedder: Makes the vectors, if there are some.
         shown: Show progress.
         cluster: Where passages are embedded; None for this process.
-        kept: Vectors of the first passages; None embeds all.
+        kept: Vectors that are there; None embeds all.
         update: Recorded in `index.json`.
     """
     store = PassageStore(folder)

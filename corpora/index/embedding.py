@@ -12,6 +12,7 @@ from corpora.index.progress import progress_bar
 from corpora.retrievers.arrays import write_npy
 from corpora.retrievers.dense import CODES_FILE, VECTORS_FILE, ExactKind, build_codes, passage_text
 from corpora.retrievers.embedder import Embedder
+from corpora.retrievers.engine import Rows
 from corpora.retrievers.store import PassageStore
 from signatures.common.errors import UserError
 
@@ -22,15 +23,15 @@ _COPIED = 65_536  # vectors copied at a time; bounds memory
 
 
 class Kept(NamedTuple):
-    """Vectors that need not be computed: those of the first passages of the corpus.
+    """Vectors that need not be computed.
 
     Args:
         vectors: Those of another index; shape (passages, dimension).
-        rows: Which of them, in the order of the corpus.
+        rows: For each passage of the corpus, which of them is its own; -1 for one that is embedded.
     """
 
     vectors: NDArray[np.float32]
-    rows: NDArray[np.int64]
+    rows: Rows
 
 
 def step_dense(
@@ -52,15 +53,14 @@ def step_dense(
         kind: How they will be searched.
         shown: Show progress.
         cluster: Where passages are embedded; None for this process.
-        kept: Vectors of the first passages; None embeds all.
+        kept: Vectors that are there; None embeds all.
 
     Raises:
         UserError: The embedder returned no vectors, or others than those that are kept.
     """
     dense = folder / "dense"
     dense.mkdir(exist_ok=True)
-    first = 0 if kept is None else len(kept.rows)
-    shards = _shards(dense, first, len(store))
+    shards = _shards(dense, np.arange(len(store)) if kept is None else np.flatnonzero(kept.rows < 0))
     if not (dense / VECTORS_FILE).is_file():
         _embed(shards, store, embedder, shown=shown, cluster=cluster)
         _assemble(dense, len(store), list(shards), kept)
@@ -72,14 +72,14 @@ def step_dense(
     return int(np.load(dense / VECTORS_FILE, mmap_mode="r", allow_pickle=False).shape[1])
 
 
-def _shards(dense: Path, first: int, count: int) -> dict[Path, range]:
+def _shards(dense: Path, rows: Rows) -> dict[Path, Rows]:
     """Return the files of the vectors that are computed, each with its rows."""
-    starts = range(first, count, SHARD)
-    return {dense / f"shard-{start:09d}.npy": range(start, min(start + SHARD, count)) for start in starts}
+    parts = [rows[start : start + SHARD] for start in range(0, len(rows), SHARD)]
+    return {dense / f"shard-{part[0]:09d}.npy": part for part in parts}
 
 
 def _embed(
-    shards: dict[Path, range], store: PassageStore, embedder: Embedder, *, shown: bool, cluster: Cluster | None
+    shards: dict[Path, Rows], store: PassageStore, embedder: Embedder, *, shown: bool, cluster: Cluster | None
 ) -> None:
     """Write the shards that are missing."""
     if not shards:
@@ -88,11 +88,11 @@ def _embed(
     if cluster is None:
         embedder.load()  # before the bar, whose rate is that of embedding
     sizes = np.minimum(store.sizes(), _LONGEST)
-    work = float(sizes[rows_of[0].start :].sum())
-    with progress_bar("Embedding", rows_of[-1].stop - rows_of[0].start, shown, work=work) as advance:
+    every = np.concatenate(rows_of)
+    with progress_bar("Embedding", len(every), shown, work=float(sizes[every].sum())) as advance:
 
-        def count(rows: range, *, skipped: bool = False) -> None:
-            advance(len(rows), float(sizes[rows.start : rows.stop].sum()), skipped=skipped)
+        def count(rows: Rows, *, skipped: bool = False) -> None:
+            advance(len(rows), float(sizes[rows].sum()), skipped=skipped)
 
         missing = []
         for number, file in enumerate(files):
@@ -108,8 +108,8 @@ def _embed(
             return
         for number in missing:
             blocks = []
-            for start in range(rows_of[number].start, rows_of[number].stop, _STEP):
-                rows = range(start, min(start + _STEP, rows_of[number].stop))
+            for start in range(0, len(rows_of[number]), _STEP):
+                rows = rows_of[number][start : start + _STEP]
                 vectors = embedder(_texts(store, rows))
                 _check(vectors, len(rows), embedder)
                 blocks.append(vectors)
@@ -117,8 +117,8 @@ def _embed(
             write_npy(files[number], (sum(map(len, blocks)), blocks[0].shape[1]), blocks)
 
 
-def _texts(store: PassageStore, rows: range) -> list[str]:
-    return [passage_text(record) for record in store.records(rows.start, rows.stop)]
+def _texts(store: PassageStore, rows: Rows) -> list[str]:
+    return [passage_text(record) for record in store.records(rows)]
 
 
 def _check(vectors: np.ndarray, expected: int, embedder: Embedder) -> None:
@@ -139,10 +139,20 @@ def _assemble(dense: Path, count: int, shards: list[Path], kept: Kept | None) ->
         )
 
     def blocks() -> Iterator[np.ndarray]:
-        if kept is not None:
-            for start in range(0, len(kept.rows), _COPIED):
-                yield kept.vectors[kept.rows[start : start + _COPIED]]
-        for shard in shards:
-            yield np.load(shard, allow_pickle=False)
+        computed = (np.load(shard, allow_pickle=False) for shard in shards)
+        if kept is None:
+            yield from computed
+            return
+        left = np.empty((0, *kept.vectors.shape[1:]), kept.vectors.dtype)
+        for start in range(0, count, _COPIED):
+            rows = kept.rows[start : start + _COPIED]
+            block = kept.vectors[np.maximum(rows, 0)]
+            new = np.flatnonzero(rows < 0)
+            parts = [left]
+            while sum(map(len, parts)) < len(new):
+                parts.append(next(computed))
+            left = np.concatenate(parts)
+            block[new], left = left[: len(new)], left[len(new) :]
+            yield block
 
     write_npy(dense / VECTORS_FILE, (count, widths.pop()), blocks())

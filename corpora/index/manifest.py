@@ -19,6 +19,7 @@ from signatures.common.work import difference, locked_folder
 
 INFO_FILE, STATE_FILE, LOCK_FILE = "index.json", "build.json", "build.lock"
 REBUILD = ".rebuild"  # subfolder of an index that is being replaced
+DOCUMENTS = ".documents"  # subfolder of an index of documents: what was read of them (`corpora.sync`)
 _KEYS = frozenset({KEYS_FILE, KEYS_OFFSETS_FILE})  # both, or none if no passage has other keys
 OWN = (INFO_FILE, STATE_FILE, LOCK_FILE, TEXT_FILE, OFFSETS_FILE, *sorted(_KEYS), "bm25", "bm25s", "dense")
 _LARGE, _BLOCK, _BLOCKS = 4 << 20, 4096, 64  # bytes; of larger files, the size and number of the blocks hashed
@@ -157,7 +158,7 @@ def refuse_foreign(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: choose a folder for the index.")
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if names - {LOCK_FILE} and not names & {INFO_FILE, STATE_FILE, REBUILD}:
+    if names - {LOCK_FILE, DOCUMENTS} and not names & {INFO_FILE, STATE_FILE, REBUILD}:
         raise UserError(f"{folder} is not empty and contains no index: choose an empty or new folder.")
 
 

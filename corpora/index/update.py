@@ -86,7 +86,7 @@ def update_index(
         info = read_info(folder)
         if info.update is not None and info.update.changes == changes:
             return Updated(info, changed=False)
-        model = _model(folder, info, embedder, embeds=bool(files))
+        model = embedder_of(folder, info, embedder, embeds=bool(files))
         old = PassageStore(folder, keys=KEYS_FILE in info.files)
         rows = _kept_rows(folder, old, ids, empty=not files)
         started = {"corpus_hash": sha256_text(canonical([info.corpus_hash, changes])), "settings": info.settings}
@@ -100,7 +100,8 @@ def update_index(
             note_long_passages(store, len(rows))
             content = CONTENT + content_hash(store.stored(np.arange(len(store))))
             added = len(store) - len(rows)
-            kept = Kept(_vectors(folder, len(old)), rows) if has_vectors(info.retriever) else None
+            places = np.append(rows, np.full(added, -1))
+            kept = Kept(vectors_of(folder, len(old)), places) if has_vectors(info.retriever) else None
             update = UpdateInfo(
                 changes=changes,
                 corpus_before=info.corpus_hash,
@@ -120,7 +121,7 @@ def update_index(
         return Updated(read_info(folder), changed=True)
 
 
-def _model(folder: Path, info: IndexInfo, embedder: Embedder | str | None, *, embeds: bool) -> Embedder:
+def embedder_of(folder: Path, info: IndexInfo, embedder: Embedder | str | None, *, embeds: bool) -> Embedder:
     """Return the embedder of the index; where nothing is embedded, any that is not loaded."""
     if info.embedder is None or (embedder is None and not embeds):
         return embedder if isinstance(embedder, Embedder) else Embedder()
@@ -186,5 +187,6 @@ def _added(folder: Path, files: Sequence[Path], old: PassageStore, kept: NDArray
         )
 
 
-def _vectors(folder: Path, passages: int) -> NDArray[np.float32]:
+def vectors_of(folder: Path, passages: int) -> NDArray[np.float32]:
+    """Return the vectors of a complete index with so many passages."""
     return read_npy(folder / "dense" / VECTORS_FILE, np.dtype(np.float32), columns=None, rows=passages)

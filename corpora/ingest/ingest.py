@@ -14,7 +14,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -390,19 +390,55 @@ def _all(
     report: Ingested,
     advance: Callable[[Path], object],
 ) -> Iterator[PassageRecord]:
-    tasks = [(source, path, settings) for source, path in found.sources.items()]
+    for read in read_documents(found.sources, settings, processes=processes, memory=memory):
+        advance(found.sources[read.source])
+        if read.error is not None:
+            report.errors.append(read.error)
+            continue
+        report.documents[read.format] += 1
+        report.notes += read.notes
+        yield from read.passages
+
+
+@dataclass(frozen=True)
+class ReadDocument:
+    """What became of one document.
+
+    Args:
+        source: Its name in the corpus.
+        format: Of its file, for people.
+        passages: In order; none if it could not be read.
+        notes: A line for each thing that was guessed or is missing.
+        error: A line that says why it could not be read; None if it was.
+    """
+
+    source: str
+    format: str
+    passages: list[PassageRecord]
+    notes: list[str]
+    error: str | None = None
+
+
+def read_documents(
+    sources: Mapping[str, Path], settings: CutSettings, *, processes: int = 1, memory: int = MEMORY
+) -> Iterator[ReadDocument]:
+    """Yield what became of each document, in their order; see `ingest`.
+
+    Args:
+        sources: Name in the corpus -> path, as `find_documents` returns them.
+    """
+    tasks = [(source, path, settings) for source, path in sources.items()]
     seconds = SECONDS if settings.reading == ReadSettings() else SLOW_SECONDS
     results = run_in_processes(_read, tasks, min(processes, len(tasks)), seconds=seconds, memory=memory)
-    for (_, path, _), result in zip(tasks, results, strict=True):
-        advance(path)
+    for (source, path, _), result in zip(tasks, results, strict=True):
+        name = BY_SUFFIX[path.suffix.lower()].name
         if isinstance(result, UserError):
             text = str(result)
-            report.errors.append(_line(text if text.startswith(str(path)) else f"{path}: {text}."))
-            continue
-        passages, notes = result
-        report.documents[BY_SUFFIX[path.suffix.lower()].name] += 1
-        report.notes += [_line(f"{path}: {note}.") for note in notes]
-        yield from passages
+            error = _line(text if text.startswith(str(path)) else f"{path}: {text}.")
+            yield ReadDocument(source, name, [], [], error)
+        else:
+            passages, notes = result
+            yield ReadDocument(source, name, passages, [_line(f"{path}: {note}.") for note in notes])
 
 
 def _line(text: str) -> str:

@@ -185,12 +185,12 @@ class PassageStore:
         """Return the bytes of id, title and text of all passages."""
         return np.diff(self._starts[:, 0])
 
-    def records(self, start: int = 0, stop: int | None = None) -> Iterator[dict[str, str]]:
-        """Yield title and text of the passages in rows `start` to `stop` (exclusive; None: to the end) in order."""
-        stop = len(self) if stop is None else stop
-        for first in range(start, stop, _BLOCK):
-            rows = np.arange(first, min(first + _BLOCK, stop))
-            for fields in self._fields(rows, np.zeros(len(rows))):
+    def records(self, rows: NDArray[np.int64] | None = None) -> Iterator[dict[str, str]]:
+        """Yield title and text of the passages at `rows`, by default of all, in order."""
+        rows = np.arange(len(self)) if rows is None else rows
+        for first in range(0, len(rows), _BLOCK):
+            chosen = rows[first : first + _BLOCK]
+            for fields in self._fields(chosen, np.zeros(len(chosen))):
                 yield {"title": fields["title"], "text": fields["text"]}
 
     def stored(self, rows: NDArray[np.int64]) -> Iterator[Stored]:

@@ -50,6 +50,7 @@ try:
     from experiments.cli.corpus.index import index
     from experiments.cli.corpus.ingest import ingest
     from experiments.cli.corpus.search import search
+    from experiments.cli.corpus.sync import sync
     from experiments.cli.demo import demo
     from experiments.cli.distill.app import distill
     from experiments.cli.doctor import doctor
@@ -112,6 +113,7 @@ app.command("demo")(demo)
 app.command("ask")(ask)
 app.command("ingest")(ingest)
 app.command("index", uses_cache=True)(index)
+app.command("sync", uses_cache=True)(sync)
 app.command("search", uses_cache=True)(search)
 app.add_typer(data, name="data")
 app.command("compile")(compile_)

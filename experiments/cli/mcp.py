@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from experiments.cli.serve import (
     ArtifactFolder,
     QuestionBudget,
+    Reload,
     Token,
     named_program,
     opened_service,
@@ -33,6 +34,7 @@ class Transport:
     port: Annotated[int, Range(0, 65535), Field("With --http: port; 0 for any that is free.")] = 8081
     token: Token = None
     question_budget: QuestionBudget = None
+    reload: Reload = True
 
 
 @with_option_groups
@@ -57,7 +59,8 @@ def mcp(
     granted = Limits(budget=parse_limits(transport.question_budget, "--question-budget"))
     if not transport.http:
         with claimed() as wire:
-            service = opened_service(named_program(program, artifact_folder), lm, granted, Address(), limits)
+            config, reload = named_program(program, artifact_folder), transport.reload
+            service = opened_service(config, lm, granted, Address(), limits, reload=reload)
             with service_watched(service, otel):
                 note(f"Ready over stdio ({service.about['program']}, {service.about['lm']}). Ctrl-C stops.")
                 serve_over_stdio(service, wire)
@@ -65,7 +68,7 @@ def mcp(
     address = stated_address(transport.host, transport.port, transport.token)
     config = named_program(program, artifact_folder)
     with contextlib.closing(bound(address)) as listener:
-        service = opened_service(config, lm, granted, address, limits)
+        service = opened_service(config, lm, granted, address, limits, reload=transport.reload)
         with service_watched(service, otel):
             about = f"({service.about['program']}, {service.about['lm']}). Ctrl-C stops."
             serve_tools(service, address, lambda url: note(f"Ready: {url}mcp {about}"), listener)

@@ -41,6 +41,13 @@ QuestionBudget = Annotated[
     list[str] | None,
     typer.Option(help="What one question may take, e.g. calls=50 tokens=20000.", show_default=False),
 ]
+Reload = Annotated[
+    bool,
+    typer.Option(
+        "--reload/--no-reload",
+        help="Answer new questions from the new index when the index changes (`verihop sync`).",
+    ),
+]
 ArtifactFolder = Annotated[
     Path | None, typer.Argument(metavar="ARTIFACT", help="A compiled program.", show_default=False)
 ]
@@ -58,6 +65,7 @@ class Serving:
     queue: Annotated[int, Range(0), Field("Questions that may wait; further ones get status 503.")] = 64
     seconds: Annotated[float, Range(0.1), Field("That a question may take, once it is begun.")] = 600.0
     question_budget: QuestionBudget = None
+    reload: Reload = True
     processes: Annotated[
         int,
         Range(1),
@@ -94,12 +102,13 @@ def serve(
     )
     config = named_program(program, artifact_folder)
     with contextlib.closing(bound(address)) as listener:
-        opened = options.answerer(config, lm, limits, threads=granted.width).open()
+        named = options.answerer(config, lm, limits, threads=granted.width)
         tell = partial(_tell, as_json=as_json)
         if serving.processes > 1:
-            _serve_divided(serving.processes, opened, granted, address, listener, otel, tell)
-        else:
-            _serve_on(listener, make_service(opened, granted, address), address, otel, tell)
+            _serve_divided(serving, named.open(), granted, address, listener, otel, tell)
+        else:  # nothing but the service holds what is opened, so that an index that is replaced is freed
+            service = make_service(named.open(), granted, address, reload=serving.reload)
+            _serve_on(listener, service, address, otel, tell)
 
 
 def _serve_on(
@@ -112,8 +121,8 @@ def _serve_on(
 
 
 def _serve_divided(
-    processes: int,
-    opened: "OpenedProgram",
+    serving: Serving,
+    opened: "OpenedProgram | None",
     granted: "Limits",
     address: "Address",
     holder: socket.socket,
@@ -123,15 +132,25 @@ def _serve_divided(
     from experiments.service.run import make_service, serve_in_processes, shared
     from programs.lms.calls.retry import share_limits
 
+    processes = serving.processes
+
     def work(number: int, listener: socket.socket, ready: Callable[[dict[str, Any]], None]) -> None:
+        nonlocal opened
+        assert opened is not None
         share_limits(processes, number)
-        service = make_service(opened, shared(granted, processes, number), address)
+        service = make_service(opened, shared(granted, processes, number), address, reload=serving.reload)
+        opened = None  # else the index could not be freed when it is replaced
         service = replace(service, about={**service.about, "processes": processes})
         _serve_on(listener, service, address, otel, ready)
 
-    if (budget := opened.connection.lm.budget).limited:
+    def begun(facts: dict[str, Any]) -> None:
+        nonlocal opened
+        opened = None
+        tell(facts)
+
+    if opened is not None and (budget := opened.connection.lm.budget).limited:
         budget.share()
-    serve_in_processes(processes, holder, work, tell)
+    serve_in_processes(processes, holder, work, begun)
 
 
 def stated_address(host: str, port: int, token: str | None) -> "Address":
@@ -159,19 +178,21 @@ def named_program(program: ProgramSpec, folder: Path | None) -> ProgramSpec:
 
 
 def opened_service(
-    program: ProgramSpec, lm: LMSpec, granted: "Limits", address: "Address", limits: Budgets
+    program: ProgramSpec, lm: LMSpec, granted: "Limits", address: "Address", limits: Budgets, *, reload: bool
 ) -> "Service":
     """Return the service of a program, ready to answer, and say what was chosen for the embedded LM."""
     from experiments.service.run import make_service
 
     named = options.answerer(program, lm, limits, threads=granted.width)
-    return make_service(named.open(), granted, address)
+    return make_service(named.open(), granted, address, reload=reload)
 
 
 @contextlib.contextmanager
 def service_watched(service: "Service", otel: bool) -> Iterator[None]:
-    """Send spans of the questions of a service in the block, if they are wanted."""
-    with spans_sent(otel) as watched:
+    """In the block, open its index anew when it changes, and send spans of its questions, each if it is wanted."""
+    from experiments.service.served import reloading
+
+    with spans_sent(otel) as watched, reloading(service, note, watched):
         watched(service.answering.answerer.program)
         yield
 

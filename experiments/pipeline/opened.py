@@ -71,6 +71,14 @@ class OpenedProgram(Answerer):
         """Return it as it is: it is open; see `AnswererSpec.open`."""
         return self
 
+    def reopened(self) -> "OpenedProgram":
+        """Return it opened anew from where it was opened, with the index as it is now and the same connection.
+
+        Raises:
+            UserError: Something cannot be opened.
+        """
+        return AnswererSpec(self.config, LMSpec(), connection=self.connection).open()
+
     @property
     def cache(self) -> bool:
         """Whether replies are cached, and cached ones used."""

@@ -4,17 +4,18 @@ A group of options stands in the panel of the class that declares it. Where Pyth
 metric, a connection, questions), the type says so by Any: the module must stay light, since `--help` imports it.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from experiments.runs.fixed_contexts import FixedContexts
 from experiments.runs.shards import Shard
 from optimizers.metrics.names import COMPILED, DEFAULT, TUNED
 from optimizers.tuning.signs import GRACE_SECONDS, GRID_POINTS, HEARTBEAT_SECONDS, PRUNE_BELOW
-from signatures.common.specs import Field, Range
+from signatures.common.specs import Field, Range, check
 
 _DECIDES = partial(Field, decides=True)
 _OPTIONAL = partial(Field, decides=True, optional=True)
@@ -99,6 +100,79 @@ class ProgramSpec(Retrieval, Knobs):
             "--accept-probability-mode",
         ),
     ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cutting:
+    """How documents are cut into passages."""
+
+    PANEL: ClassVar[str] = "Passages"
+    words: Annotated[
+        int | None, Range(1), Field("Most words of a passage, by default 100; sentences stay whole if they fit.")
+    ] = None
+    titles: Annotated[
+        Literal["headings", "document"] | None,
+        Field("Title of a passage: headings (document > innermost heading; default) or document."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Raise UserError if a value is not allowed."""
+        check(self)
+
+    @property
+    def headings_in_title(self) -> bool | None:
+        """Whether a title names the innermost heading; None if nothing is said."""
+        return None if self.titles is None else self.titles == "headings"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How documents are read, and what that may take."""
+
+    PANEL: ClassVar[str] = "Reading"
+    ocr: Annotated[bool, Field("Recognize scanned pages of PDF files, with the extra [ocr].")] = False
+    reader: Annotated[
+        str | None,
+        Field("verihop (default), or docling for PDF, DOCX and PPTX with hard layouts, with the extra [docling]."),
+    ] = None
+    memory: Annotated[int, Range(256), Field("MiB that reading one document may take (Linux).")] = 1024
+    processes: Annotated[int | None, Range(1), Field("Documents read at a time; by default one per core.")] = None
+
+    @property
+    def at_a_time(self) -> int:
+        """How many documents are read at a time."""
+        return self.processes or os.cpu_count() or 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Indexing:
+    """What kind of index is built."""
+
+    PANEL: ClassVar[str] = "Index"
+    retriever: Annotated[str | None, Field("bm25, bm25s, dense or hybrid; by default hybrid.")] = None
+    embedder: Annotated[
+        str | None, Field("A sentence-transformers model, by name or folder; by default all-MiniLM-L6-v2.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removal:
+    """What may be removed."""
+
+    PANEL: ClassVar[str] = "Removal"
+    allow_removal: Annotated[
+        bool,
+        Field(
+            "Also remove what looks like a mistake: most documents, all of one of several folders, or passages that "
+            "no sync has added.",
+            "--allow-removal",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyncSpec(Removal, Reading, Indexing, Cutting):
+    """How documents and their index are kept the same; of an index that is there, what it was made with holds."""
 
 
 @dataclass(frozen=True, kw_only=True)

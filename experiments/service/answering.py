@@ -167,7 +167,7 @@ class Answering:
     """Answers questions with one program.
 
     Args:
-        answerer: Has a width of at least that of the limits.
+        answerer: Has a width of at least that of the limits. It may be replaced; a question keeps that it began with.
     """
 
     answerer: "Answerer"
@@ -257,14 +257,14 @@ class Answering:
         from programs.parts.meter import metered
         from programs.tracing.questions import question_span
 
-        limits: Any = self.limits.budget
+        answerer, limits = self.answerer, dict[str, Any](self.limits.budget)
         costs, number, scope = _Steps(), 0, asyncio.timeout(self.limits.seconds)
         try:
-            traced = question_span(self.answerer.program, question, id=id)
+            traced = question_span(answerer.program, question, id=id)
             with traced as span, metered() as meter, limited_by(Budget(**limits)):
                 async with scope:
-                    asked, understood = await self._understood(question, turns, meter, costs, told)
-                    before, stream = meter.counts(), self.answerer.stream(asked)
+                    asked, understood = await self._understood(answerer, question, turns, meter, costs, told)
+                    before, stream = meter.counts(), answerer.stream(asked)
                     async with _closing(stream) as items:
                         async for item in items:
                             if isinstance(item, dspy.Prediction):
@@ -287,6 +287,7 @@ class Answering:
 
     async def _understood(
         self,
+        answerer: "Answerer",
         question: str,
         turns: Sequence[Turn],
         meter: "Meter",
@@ -296,7 +297,7 @@ class Answering:
         """Return what is asked, and, with turns, that as clients see it, after telling it."""
         if not turns:
             return question, {}
-        found = await self.answerer.understand(question, turns)
+        found = await answerer.understand(question, turns)
         understood = {**dataclasses.asdict(found), "cost": costs.since_last(meter.counts())}
         told.put_nowait(Event("understood", understood))
         return found.question, {"understood": understood}
@@ -374,19 +375,20 @@ _FULL = Failure(503, "queue_full", "Too many searches are waiting. Search again 
 
 
 class Searching:
-    """Searches with one retriever. Whoever waits for a result may be cancelled: its next part is not searched for.
+    """Searches. Whoever waits for a result may be cancelled: its next part is not searched for.
 
     Args:
-        retrieve: Ranks passages.
         limits: `searches` run at a time, and as many requests as `queue` wait.
     """
 
-    def __init__(self, retrieve: Retriever, limits: Limits):
-        self.retrieve, self._limits = retrieve, limits
+    def __init__(self, limits: Limits):
+        self._limits = limits
         self._places = asyncio.Semaphore(limits.searches)
         self._accepted = 0
 
-    async def many(self, queries: Sequence[str], k: int, shape: Callable[[Passage], Found]) -> list[list[Found]]:
+    async def many(
+        self, retrieve: Retriever, queries: Sequence[str], k: int, shape: Callable[[Passage], Found]
+    ) -> list[list[Found]]:
         """Return the rankings of queries, at most `k` passages each, with `shape` applied to each passage.
 
         Raises:
@@ -394,7 +396,7 @@ class Searching:
         """
 
         def search(part: Sequence[str]) -> list[list[Found]]:
-            return [[shape(passage) for passage in ranking] for ranking in self.retrieve.many(part, k)]
+            return [[shape(passage) for passage in ranking] for ranking in retrieve.many(part, k)]
 
         parts = [queries[place : place + PART] for place in range(0, len(queries), PART)]
         found = await self._in_turn([partial(search, part) for part in parts])

@@ -15,7 +15,7 @@ from functools import partial
 from html import escape
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -28,6 +28,9 @@ from experiments.service.guards import Guards
 from experiments.service.leaving import unless_left
 from programs.parts.conversation import MOST_TURNS
 from signatures.types import Retriever, Turn
+
+if TYPE_CHECKING:
+    from experiments.pipeline.opened import OpenedProgram
 
 DONE = "data: [DONE]\n\n"
 _NONE = ("No answer was found in the passages.", "No answer: a reply of the language model could not be read.")
@@ -289,16 +292,18 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Service:
     """What is served.
 
     Args:
         answering: Answers questions.
-        retrieve: Its retriever; None if the program searches nothing.
-        about: What `/v1/info` says: `program`, `title`, `lm`, `corpus`, `max_calls`.
+        retrieve: Its retriever; None if the program searches nothing. Like the answerer it may be replaced, as
+            `experiments.service.served` does: whoever uses it takes it once.
+        about: What `/v1/info` says: `program`, `title`, `lm`, `corpus`, `index`, `max_calls`.
         token: That requests must state; None for none.
         hosts: Names that the Host header may have; None for any.
+        opened: What answers, to be opened anew when its index has changed; None if it is not.
     """
 
     answering: Answering
@@ -306,6 +311,7 @@ class Service:
     about: dict[str, Any] = field(default_factory=dict)
     token: str | None = None
     hosts: tuple[str, ...] | None = None
+    opened: "OpenedProgram | None" = None
 
 
 def make_app(service: Service) -> FastAPI:
@@ -492,11 +498,11 @@ async def _kept_alive(lines: AsyncIterator[str]) -> AsyncIterator[str]:
 def _add_retrieval(app: FastAPI, service: Service) -> None:
     limits = service.answering.limits
     most = limits.question_characters
-    searching = None if service.retrieve is None else Searching(service.retrieve, limits)
+    searching = Searching(limits)
 
     @app.post("/retrieve", summary="Passages for queries, in the form of Search-R1's retrieval server")
     async def retrieve(searched: Searched, request: Request) -> Response:
-        if searching is None:
+        if (current := service.retrieve) is None:
             raise Refused(Failure(404, "not_found", "This service has no index."))
         if len(searched.queries) > limits.queries:
             raise Refused(Failure(413, "too_large", f"At most {limits.queries} queries at a time."))
@@ -504,12 +510,12 @@ def _add_retrieval(app: FastAPI, service: Service) -> None:
             raise Refused(Failure(422, "invalid_request", f"queries.{bad[0]}: it is not valid Unicode."))
         if any(len(query) > most for query in searched.queries):
             raise Refused(Failure(413, "too_large", f"A query may have at most {most:,} characters."))
-        return await _unless_left(request, _found(searching, searched))
+        return await _unless_left(request, _found(searching, current, searched))
 
 
-async def _found(searching: Searching, searched: Searched) -> Response:
+async def _found(searching: Searching, retrieve: Retriever, searched: Searched) -> Response:
     shape = partial(_document, scored=searched.return_scores)
-    return _json({"result": await searching.many(searched.queries, searched.topk, shape)})
+    return _json({"result": await searching.many(retrieve, searched.queries, searched.topk, shape)})
 
 
 def _document(passage: Any, *, scored: bool) -> dict[str, Any]:

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from experiments.service.app import Service
 
 
-_SPARE = 16  # threads
 _BACKLOG = 2048  # connections that wait to be accepted
 _ACCEPTED = (
     64  # at a time, before what they send is read: few, or many would be over the limit before one can be closed
@@ -107,22 +106,27 @@ def is_local(host: str) -> bool:
         return False
 
 
-def make_service(opened: "OpenedProgram", limits: Limits, address: Address) -> "Service":
+def make_service(opened: "OpenedProgram", limits: Limits, address: Address, *, reload: bool = True) -> "Service":
     """Return a service that is ready to answer: models are loaded, and the LM has replied.
+
+    Args:
+        opened: What answers.
+        reload: It may be opened anew when its index has changed (`experiments.service.served.reloading`).
 
     Raises:
         UserError: A model cannot be loaded, or the LM does not answer, or it has no price but questions a limit in usd.
     """
     from experiments.service.answering import Answering
     from experiments.service.app import Service
-    from programs.inference import Answerer
+    from experiments.service.served import about, answerer_of, index_folder
 
-    # More threads than places: one that hangs outside of an LM call must not keep a later question from beginning.
-    answerer = Answerer(opened.program, opened.connection, width=2 * limits.width + _SPARE)
+    answerer = answerer_of(opened, limits)
     with _priced(limits):
         answerer.warm()
-    about = _about(opened.program, opened.connection.id, opened.retrieve)
-    return Service(Answering(answerer, limits), opened.retrieve, about, address.token, address.hosts)
+    reload = reload and index_folder(opened) is not None
+    told = about(opened, reload=reload)
+    again = opened if reload else None
+    return Service(Answering(answerer, limits), opened.retrieve, told, address.token, address.hosts, again)
 
 
 @contextlib.contextmanager
@@ -133,18 +137,6 @@ def _priced(limits: Limits) -> Iterator[None]:
     usd = limits.budget.get("usd")
     with contextlib.nullcontext() if usd is None else limited_by(Budget(usd=usd)):
         yield
-
-
-def _about(program: Any, lm: str, retrieve: Any) -> dict[str, Any]:
-    from programs.artifact import program_name
-
-    index = retrieve
-    while hasattr(index, "retriever"):  # in front of it: a choice of sentences, a reranker
-        index = index.retriever
-    corpus = {"passages": len(index)} if hasattr(index, "__len__") else None
-    title = (type(program).__doc__ or "").strip().partition("\n")[0]
-    named = {"program": program_name(program), "title": title, "lm": lm, "corpus": corpus}
-    return {**named, "max_calls": program.max_calls()}
 
 
 def serve_tools(

@@ -175,9 +175,11 @@ def _answer(data: dict[str, Any]) -> Answer:
 
 
 def _add_search(server: MCPServer, service: "Service") -> None:
-    retrieve: Any = service.retrieve
     most = service.answering.limits.question_characters
-    searching = Searching(retrieve, service.answering.limits)
+    searching = Searching(service.answering.limits)
+
+    def current() -> Any:
+        return service.retrieve
 
     async def found(search: Callable[[], T]) -> T:
         try:
@@ -192,15 +194,15 @@ def _add_search(server: MCPServer, service: "Service") -> None:
     ) -> list[Found]:
         """Return the passages of the corpus that fit a query best, best first."""
         words = _text("query", query, most)
-        ranked = await found(partial(retrieve, words, k))
+        ranked = await found(partial(current(), words, k))
         return [_passage(passage) for passage in ranked] or _none_found(words)
 
-    if callable(getattr(retrieve, "passages", None)):
+    if callable(getattr(current(), "passages", None)):
 
         @server.tool(title="Read a passage", annotations=_READS)
         async def read_passage(id: Annotated[str, Field(description="As search and ask return it.")]) -> Found:
             """Return one passage whole, by its id."""
-            passages = await found(partial(retrieve.passages, [id])) if is_unicode(id) else []
+            passages = await found(partial(current().passages, [id])) if is_unicode(id) else []
             if not passages:
                 raise ToolError(f"The corpus has no passage {_shown(id)}. Find ids with search.")
             return _passage(passages[0])

@@ -10,6 +10,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, lines_of, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import QUESTION, command
 from experiments.cli.shared.options import with_option_groups
+from experiments.runs.specs import Indexing
 from signatures.common.errors import UserError
 from signatures.common.specs import Field, Range
 
@@ -22,18 +23,14 @@ if TYPE_CHECKING:
 RETRIEVER, EMBEDDER = "hybrid", "all-MiniLM-L6-v2"
 
 
-@dataclass(frozen=True)
-class Building:
+@dataclass(frozen=True, kw_only=True)
+class Building(Indexing):
     """What is built, and where."""
 
     PANEL: ClassVar[str] = "Index"
     out: Annotated[Path | None, Field("Folder for the index; by default `index` next to the corpus.", "--out -o")] = (
         None
     )
-    retriever: Annotated[str | None, Field(f"bm25, bm25s, dense or hybrid; by default {RETRIEVER}.")] = None
-    embedder: Annotated[
-        str | None, Field(f"A sentence-transformers model, by name or folder; by default {EMBEDDER}.")
-    ] = None
     questions: Annotated[Path | None, Field("questions.jsonl; say whether the index has all their gold passages.")] = (
         None
     )

@@ -1,9 +1,7 @@
 """`verihop ingest`: documents (Markdown, text, HTML, PDF, office files, EPUB, mail) become passages."""
 
-import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,35 +9,11 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
 from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.options import with_option_groups
-from signatures.common.errors import UserError, unknown
-from signatures.common.specs import Field, Range
+from experiments.runs.specs import Cutting, Reading
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from corpora.ingest.ingest import Ingested
-
-_TITLES = ("headings", "document")
-
-
-@dataclass(frozen=True)
-class Cutting:
-    """How documents are cut into passages."""
-
-    PANEL: ClassVar[str] = "Passages"
-    words: Annotated[int, Range(1), Field("Most words of a passage; sentences stay whole if they fit.")] = 100
-    titles: Annotated[str, Field("Title of a passage: headings (document > innermost heading) or document.")] = (
-        "headings"
-    )
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How documents are read."""
-
-    PANEL: ClassVar[str] = "Reading"
-    ocr: Annotated[bool, Field("Recognize scanned pages of PDF files, with the extra [ocr].")] = False
-    reader: Annotated[
-        str, Field("verihop, or docling for PDF, DOCX and PPTX with hard layouts, with the extra [docling].")
-    ] = "verihop"
 
 
 @with_option_groups
@@ -54,10 +28,6 @@ def ingest(
     reading: Reading,
     output: options.Replacing,
     out: Annotated[Path, typer.Option("--out", "-o", help="Passages, also .gz or .zst.")] = Path("passages.jsonl"),
-    memory: Annotated[int, typer.Option(min=256, help="MiB that reading one document may take (Linux).")] = 1024,
-    processes: Annotated[
-        int | None, typer.Option(min=1, help="Documents read at a time; by default one per core.", show_default=False)
-    ] = None,
 ) -> None:
     """Turn documents into passages with titles, headings and page numbers.
 
@@ -67,20 +37,18 @@ def ingest(
     from corpora.ingest.ingest import CutSettings
     from corpora.ingest.ingest import ingest as ingest_documents
 
-    if cutting.titles not in _TITLES:
-        raise unknown("kind of titles", cutting.titles, _TITLES)
     if out.exists() and not output.overwrite:
         raise UserError(f"{out} exists already: name another file, or replace it with --overwrite.")
     report = ingest_documents(
         documents,
         out,
         settings=CutSettings(
-            cutting.words,
-            headings_in_title=cutting.titles == "headings",
-            reading=ReadSettings(ocr=reading.ocr, reader=reading.reader),
+            cutting.words or CutSettings.words,
+            headings_in_title=cutting.headings_in_title is not False,
+            reading=ReadSettings(ocr=reading.ocr, reader=reading.reader or ReadSettings.reader),
         ),
-        processes=processes or os.cpu_count() or 1,
-        memory=memory,
+        processes=reading.at_a_time,
+        memory=reading.memory,
         progress=not output.quiet,
     )
     if output.as_json:
@@ -92,16 +60,21 @@ def ingest(
 
 
 def _tell(report: "Ingested", out: Path) -> None:
-    for line in report.errors:
-        note(f"Not read: {line}")
-    for line in report.notes:
-        note(f"Read, but {line}")
-    if report.left_out:
-        kinds = ", ".join(f"{count} {suffix or 'without suffix'}" for suffix, count in report.left_out.items())
-        note(f"Files of other kinds were left out: {kinds}.")
+    tell_of_files(report.errors, report.notes, report.left_out)
     kinds = ", ".join(f"{count} {name}" for name, count in report.documents.most_common())
     if report.errors:
         kinds += f"; {len(report.errors)} could not be read"
     documents = report.documents.total()
     repeated = f" {report.repeated} repeated ones are in it once." if report.repeated else ""
     say(f"Wrote {report.passages} passages of {documents} documents ({kinds}) to {out}.{repeated}")
+
+
+def tell_of_files(errors: list[str], notes: list[str], left_out: dict[str, int]) -> None:
+    """Print what the user should know of files that were read, and of those that were not."""
+    for line in errors:
+        note(f"Not read: {line}")
+    for line in notes:
+        note(f"Read, but {line}")
+    if left_out:
+        kinds = ", ".join(f"{count} {suffix or 'without suffix'}" for suffix, count in left_out.items())
+        note(f"Files of other kinds were left out: {kinds}.")

@@ -210,6 +210,10 @@ CASES = {
         "ingest GIVEN/documents --out OUT/passages.jsonl --processes 2 --overwrite",
         lambda out: sha256_file(out / "passages.jsonl"), nothing, resumed=again,
     ),
+    "sync": Case(
+        "sync GIVEN/documents --out OUT --retriever bm25 --processes 2",
+        lambda out: read_json(out / "index.json")["corpus_hash"], nothing, resumed=again,
+    ),
 }  # fmt: skip
 
 

@@ -33,6 +33,7 @@ COMMANDS = [
     "doctor",
     "ingest",
     "search",
+    "sync",
     "tune",
     "replay",
     "score",

@@ -23,6 +23,7 @@ RUN = (
     "corpora/datasets/README.md",
     "corpora/index/README.md",
     "corpora/ingest/README.md",
+    "corpora/sync/README.md",
     "experiments/cli/README.md",
     "optimizers/distill/README.md",
 )
@@ -38,6 +39,7 @@ NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
     "ray": "starts jobs of a cluster: tests/experiments/recipes",
     "VERIHOP_TOKEN=": "serves until it is stopped: tests/experiments/service/test_command.py",
     "verihop serve": "serves until it is stopped: tests/experiments/service/test_command.py",
+    "verihop sync docs --out index --watch": "goes on: tests/experiments/cli/corpus/test_sync.py",
     "verihop mcp": "serves until it is stopped: tests/experiments/service/test_tools.py",
     "OTEL_EXPORTER": "needs a collector: tests/experiments/cli/test_otel.py",
     'verihop trace runs/rag "chief': "names a question of another corpus: tests/experiments/cli/runs/test_trace.py",
@@ -96,7 +98,7 @@ def adapted(command: str) -> list[str]:
     for option, value in FEWER.get(arguments[1] if name == "distill" else name, ()):
         if option not in arguments:
             arguments += [option, value]
-    if name == "index" and "--add" not in arguments:
+    if name == "sync" or (name == "index" and "--add" not in arguments):
         arguments += ["--retriever", "bm25"]
     return arguments
 

@@ -49,6 +49,26 @@ def test_it_answers_and_stops_with_grace(started):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+def test_it_answers_from_the_index_that_sync_has_changed(processes, started_command, tmp_path, verihop):
+    document, index = tmp_path / "ossa.txt", tmp_path / "index"
+    document.write_text("The Ossa ends in Lake Marn.")
+    assert verihop("sync", document, "--out", index, "--retriever", "bm25", "-q")[0] == 0
+    command = ["serve", "--program", "rag", "--index", str(index), "--lm", "simulated", "--port", "0"]
+    url = started_command(["-m", "experiments.cli.main", *command, "--processes", str(processes)])
+    before = httpx.get(f"{url}v1/info").json()["index"]
+    assert (before["swaps"], before["reload"]) == (0, True)
+    document.write_text("The Ossa ends in the sea.")
+    assert verihop("sync", document, "--out", index, "-q")[0] == 0
+    lines = [line for _, line in zip(range(processes), started_command.processes[-1].stderr, strict=False)]
+    assert ["new questions are answered from it" in line for line in lines] == [True] * processes
+    after = httpx.get(f"{url}v1/info").json()["index"]
+    assert (after["swaps"], after["corpus_hash"] != before["corpus_hash"]) == (1, True)
+    found = httpx.post(f"{url}retrieve", json={"queries": ["Ossa"]}).json()["result"][0]
+    assert [each["text"] for each in found] == ["The Ossa ends in the sea."]
+
+
+@pytest.mark.slow
 def test_a_port_in_use_is_one_line(started, verihop, small_world):
     _, url = started()
     port = url.rsplit(":", 1)[1].strip("/")

@@ -84,7 +84,7 @@ def test_searches_wait_and_a_full_queue_refuses(serving, held):
 
 def test_a_place_is_free_when_its_search_ends_not_when_its_client_leaves(held):
     async def leave_and_ask() -> tuple[int, str]:
-        searching = Searching(held, Limits(searches=1, queue=1))
+        searching = Searching(Limits(searches=1, queue=1))
         first = asyncio.ensure_future(searching.run(lambda: held("first", 1)))
         await asyncio.to_thread(held.await_begun)
         first.cancel()
@@ -103,7 +103,7 @@ def test_an_error_of_a_search_frees_its_place(held):
         raise ValueError("broken")
 
     async def search_twice() -> str:
-        searching = Searching(held, Limits(searches=1, queue=0))
+        searching = Searching(Limits(searches=1, queue=0))
         with pytest.raises(ValueError, match="broken"):
             await searching.run(fail)
         held.held.set()
@@ -114,7 +114,7 @@ def test_an_error_of_a_search_frees_its_place(held):
 
 def test_a_race_of_searches_is_refused_beyond_the_queue(held):
     async def race() -> int:
-        searching = Searching(held, Limits(searches=1, queue=2))
+        searching = Searching(Limits(searches=1, queue=2))
         asked = [asyncio.ensure_future(searching.run(lambda: held("q", 1))) for _ in range(10)]
         await asyncio.to_thread(held.await_begun)
         held.held.set()

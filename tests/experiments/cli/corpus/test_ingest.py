@@ -39,7 +39,7 @@ def test_json_and_mistakes(verihop, tmp_path):
     assert (code, "replace it with --overwrite" in err) == (2, True)
     assert verihop(*command, "--overwrite")[0] == 0
     code, _, err = verihop(*command, "--overwrite", "--titles", "long")
-    assert (code, "Unknown kind of titles 'long'" in err) == (2, True)
+    assert (code, "Unknown titles 'long'" in err) == (2, True)
     code, _, err = verihop("ingest", tmp_path / "gone", "--out", tmp_path / "q.jsonl")
     assert (code, "does not exist" in err) == (2, True)
 

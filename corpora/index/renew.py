@@ -1,0 +1,200 @@
+"""Bring an index to a corpus, whatever it held before, without embedding again what it has; the first call builds it.
+
+The updated index replaces the old one as in `corpora.index.update`. There the caller names what changes, and the order
+of the passages tells what was added when; here it gives the whole corpus, so that the index is the one that a build
+from that corpus makes: the same order, scores, `corpus_hash` and fingerprint.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+from corpora.index.build import build_parts, explained, note_long_passages
+from corpora.index.embedding import Kept
+from corpora.index.info import CONTENT, EmbedderInfo, IndexInfo, Request, UpdateInfo, canonical, has_vectors
+from corpora.index.manifest import (
+    INFO_FILE,
+    REBUILD,
+    STATE_FILE,
+    clear,
+    exclusive,
+    prepare,
+    read_info,
+    read_state,
+    remove_leftovers,
+)
+from corpora.index.progress import progress_bar
+from corpora.index.replace import finish_replacing, update_folder
+from corpora.index.update import Updated, embedder_of, vectors_of
+from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
+from corpora.retrievers.engine import Rows
+from corpora.retrievers.store import KEYS_FILE, OFFSETS_FILE, PassageStore, Stored, content_hash, write_stored
+from signatures.common.errors import UserError
+from signatures.common.files import sha256_text
+from signatures.common.work import difference
+
+RETRIEVER = "hybrid"
+
+
+def renew_index(
+    folder: Path | str,
+    passages: Callable[[], Iterable[Stored]],
+    *,
+    retriever: str | None = None,
+    embedder: Embedder | str | None = None,
+    progress: bool = False,
+) -> Updated:
+    """Make the index in `folder` that of these passages, in this order.
+
+    A call that was interrupted after its passages were written is finished first, so that its vectors are not lost,
+    also if the passages have changed meanwhile.
+
+    Args:
+        folder: A complete index, one whose build was interrupted, or a folder that is empty or new.
+        passages: Returns the same at each call: at least one, with unique ids that change with title and text.
+        retriever: That of the index, by default; of a new one, hybrid.
+        embedder: That of the index, by default; a model, or its name or folder.
+        progress: Show progress on stderr.
+
+    Raises:
+        UserError: The index has another retriever or embedder, the folder contains other files, or the disk is full.
+    """
+    folder = Path(folder)
+    with explained(folder, "then run the same command again"), exclusive(folder):
+        remove_leftovers(folder)
+        finish_replacing(folder)
+        renewing = _Renewing(folder, retriever, embedder, progress)
+        finished = renewing.finish_started()
+        changed = renewing.bring_to(passages)
+        return Updated(read_info(folder), finished or changed)
+
+
+def refuse_other(
+    folder: Path, info: IndexInfo, retriever: str | None = None, embedder: Embedder | str | None = None
+) -> None:
+    """Raise UserError if an index has another retriever or embedder than those that are named."""
+    if retriever not in (None, info.retriever):
+        raise UserError(
+            f"{folder} is a {info.retriever} index and stays one, not {retriever}: omit the retriever, or choose "
+            "another folder."
+        )
+    if embedder is not None:
+        embedder_of(folder, info, embedder, embeds=True)
+
+
+class _Renewing:
+    """One call of `renew_index`, with the lock of the folder."""
+
+    def __init__(self, folder: Path, retriever: str | None, embedder: Embedder | str | None, progress: bool):
+        self._folder, self._embedder, self._progress = folder, embedder, progress
+        self._old = self._complete()
+        if self._old is not None:
+            refuse_other(folder, self._old, retriever, embedder)
+        self._retriever = retriever or (RETRIEVER if self._old is None else self._old.retriever)
+
+    def _complete(self) -> IndexInfo | None:
+        return read_info(self._folder) if (self._folder / INFO_FILE).is_file() else None
+
+    def finish_started(self) -> bool:
+        """Finish what an interrupted call has begun to build; return whether there was something."""
+        target = self._folder if self._old is None else self._folder / REBUILD
+        if not ((target / STATE_FILE).is_file() and (target / OFFSETS_FILE).is_file()):
+            return False
+        started = read_state(target)
+        if self._old is None:
+            self._require_same(started)
+        elif started != self._request(_content_of(target)):
+            return False  # another change of this index, or of an earlier one
+        self._build(target, started)
+        return True
+
+    def bring_to(self, passages: Callable[[], Iterable[Stored]]) -> bool:
+        """Build the index of these passages; return False if it is there."""
+        content = CONTENT + content_hash(passages())
+        if self._old is not None and content == _corpus_of(self._folder, self._old):
+            return False
+        request = self._request(content)
+        if self._old is None:
+            target = self._folder
+            if (target / STATE_FILE).is_file():
+                clear(target)  # nothing in it can be resumed
+            prepare(target, request, resume=True, overwrite=False)
+        else:
+            target = update_folder(self._folder, request)
+        with progress_bar("Passages", None, self._progress) as advance:
+            write_stored(target, passages(), advance)
+        if self._old is None:
+            note_long_passages(PassageStore(target))
+        self._build(target, request)
+        return True
+
+    def _request(self, content: str) -> Request:
+        """Return what a build of passages with this hash is started with: beside an old index, it depends on that."""
+        old = self._old
+        if old is None:
+            model = self._model(embeds=True)
+            info = EmbedderInfo(id=model.id, weights_hash=model.weights_hash) if has_vectors(self._retriever) else None
+            return Request(retriever=self._retriever, corpus_hash=content, embedder=info)
+        started = sha256_text(canonical([old.corpus_hash, content]))
+        return Request(retriever=old.retriever, corpus_hash=started, embedder=old.embedder, settings=old.settings)
+
+    def _require_same(self, started: Request) -> None:
+        wanted = self._request(started.corpus_hash).model_dump(exclude={"settings"})
+        if differs := difference(started.model_dump(exclude={"settings"}), wanted):
+            raise UserError(
+                f"{self._folder} contains an unfinished index with another {differs.field.partition('.')[0]}: name the "
+                "same, delete the folder, or choose another."
+            )
+
+    def _model(self, *, embeds: bool) -> Embedder:
+        if self._old is not None:
+            return embedder_of(self._folder, self._old, self._embedder, embeds=embeds)
+        return self._embedder if isinstance(self._embedder, Embedder) else Embedder(self._embedder or DEFAULT_EMBEDDER)
+
+    def _build(self, target: Path, request: Request) -> None:
+        """Build the parts of the index whose passages are in `target`, and put it in place of the old one."""
+        store, old = PassageStore(target), self._old
+        kept = update = None
+        if old is not None:
+            before = PassageStore(self._folder, keys=False)
+            rows = _same_texts(store, before)
+            stay, vectors = int((rows >= 0).sum()), has_vectors(old.retriever)
+            kept = Kept(vectors_of(self._folder, len(before)), rows) if vectors else None
+            update = UpdateInfo(
+                changes=request.corpus_hash,
+                corpus_before=old.corpus_hash,
+                kept=stay,
+                added=len(store) - stay,
+                removed=len(before) - stay,
+                embedded=len(store) - stay if vectors else 0,
+            )
+            request = request.model_copy(update={"corpus_hash": _content_of(target)})
+        model = self._model(embeds=update is None or bool(update.embedded))
+        build_parts(target, request, model, shown=self._progress, cluster=None, kept=kept, update=update)
+        finish_replacing(self._folder)
+        self._old = self._complete()
+
+
+def _content_of(folder: Path, *, keys: bool = True) -> str:
+    store = PassageStore(folder, keys=keys)
+    return CONTENT + content_hash(store.stored(np.arange(len(store))))
+
+
+def _corpus_of(folder: Path, info: IndexInfo) -> str:
+    """Return the hash of the passages of a complete index, which may state that of a file."""
+    stated = info.corpus_hash
+    return stated if stated.startswith(CONTENT) else _content_of(folder, keys=KEYS_FILE in info.files)
+
+
+def _same_texts(new: PassageStore, old: PassageStore) -> Rows:
+    """Return for each passage of `new` the row of `old` with the same id, title and text; -1 if there is none."""
+    rows = np.full(len(new), -1, dtype=np.int64)
+    ids = [passage.id.decode() for passage in new.stored(np.arange(len(new)))]
+    found = old.rows_of(ids)
+    here = np.array([row for row, name in enumerate(ids) if name in found], dtype=np.int64)
+    there = np.array([found[ids[row]] for row in here.tolist()], dtype=np.int64)
+    pairs = zip(new.stored(here), old.stored(there), strict=True)
+    same = np.array([fresh[:3] == before[:3] for fresh, before in pairs], dtype=bool)
+    rows[here[same]] = there[same]
+    return rows

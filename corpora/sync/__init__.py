@@ -1,0 +1,1 @@
+"""A folder of documents and its index, kept the same."""

@@ -1,0 +1,66 @@
+"""Tell when documents have changed, by looking again and again: so it also does on network drives and in containers."""
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, pairwise
+from pathlib import Path
+
+from corpora.ingest.ingest import find_documents
+from corpora.sync.record import stamp_of
+from signatures.common.errors import UserError
+
+_SHARE = 10  # a look takes at most so small a part of the time
+
+
+def changes(paths: Sequence[Path | str], *, wait: Callable[[float], object] = time.sleep) -> Iterator[None]:
+    """Return what yields whenever documents have changed since this call, or since the last time, and have settled.
+
+    Args:
+        paths: As for `sync_documents`.
+        wait: Waits so many seconds.
+    """
+    seen = looks(paths, wait=wait)
+    return settled(chain([next(seen)], seen))
+
+
+def settled(looks: Iterable[Hashable]) -> Iterator[None]:
+    """Yield when a look differs from that of the last time, and nothing has changed between it and the next look.
+
+    Args:
+        looks: What is seen now and then; the first is what is known already.
+    """
+    acted: list[Hashable] = []
+    for before, now in pairwise(looks):
+        acted = acted or [before]
+        if before == now != acted[0]:
+            acted = [now]
+            yield
+
+
+def looks(
+    paths: Sequence[Path | str], seconds: float = 1.0, *, wait: Callable[[float], object] = time.sleep
+) -> Iterator[Hashable]:
+    """Yield names and times of the documents without end, or why they cannot be found.
+
+    Args:
+        paths: As for `sync_documents`.
+        seconds: Between two looks, at least.
+        wait: Waits so many seconds.
+    """
+    while True:
+        begun = time.monotonic()
+        yield _look([Path(path) for path in paths])
+        wait(max(seconds, _SHARE * (time.monotonic() - begun)))
+
+
+def _look(paths: Sequence[Path]) -> Hashable:
+    try:
+        found = find_documents(paths).sources
+    except (UserError, OSError) as error:  # also a folder that vanishes while it is looked at
+        return str(error)
+    seen = []
+    for name, path in found.items():
+        with suppress(OSError):  # it has just been removed
+            seen.append((name, stamp_of(path)[0]))
+    return tuple(seen)

@@ -1,0 +1,184 @@
+"""What a service answers from, and how it changes with its index.
+
+When the index has changed, the program is opened anew beside the one that answers, in a thread of its own, and replaces
+it. A question takes the program once, when it begins, and a search the retriever, so that none sees two indexes; the
+old one is freed with the last of those that read it. What cannot be opened changes nothing.
+"""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from corpora.index.info import IndexInfo
+from corpora.index.manifest import read_info
+from corpora.index.replace import complete_index, state_of
+from experiments.service.answering import Limits
+from programs.parts.threads import daemon
+from signatures.common.errors import UserError, one_line
+from signatures.common.logs import event
+from signatures.common.own_code import is_own
+
+if TYPE_CHECKING:
+    import dspy
+
+    from experiments.pipeline.opened import OpenedProgram
+    from experiments.service.app import Service
+    from programs.inference import Answerer
+
+_SPARE = 16  # threads
+_SECONDS = 1.0  # between two looks at an index
+_LONGEST_PAUSE = 64  # looks, after many that failed
+
+
+def answerer_of(opened: "OpenedProgram", limits: Limits) -> "Answerer":
+    """Return what answers with a program, as many questions at a time as the limits allow."""
+    from programs.inference import Answerer
+
+    # More threads than places: one that hangs outside of an LM call must not keep a later question from beginning.
+    return Answerer(opened.program, opened.connection, width=2 * limits.width + _SPARE)
+
+
+def about(opened: "OpenedProgram", *, reload: bool, swaps: int = 0) -> dict[str, Any]:
+    """Return what `/v1/info` says of a program that has just been opened.
+
+    Args:
+        reload: It is opened anew when its index changes.
+        swaps: How often it was.
+    """
+    from programs.artifact import program_name
+
+    index, program = _index_of(opened), opened.program
+    corpus = {"passages": len(index)} if hasattr(index, "__len__") else None
+    title = (type(program).__doc__ or "").strip().partition("\n")[0]
+    named = {"program": program_name(program), "title": title, "lm": opened.connection.id, "corpus": corpus}
+    told = None if (folder := index_folder(opened)) is None else _about_index(folder, index, reload=reload, swaps=swaps)
+    return {**named, "index": told, "max_calls": program.max_calls()}
+
+
+def _about_index(folder: Path, index: Any, *, reload: bool, swaps: int) -> dict[str, Any]:
+    return {
+        "corpus_hash": _info(folder).corpus_hash,
+        "fingerprint": index.fingerprint,
+        "opened": datetime.now(UTC).isoformat(timespec="seconds"),
+        "swaps": swaps,
+        "reload": reload,
+    }
+
+
+def index_folder(opened: "OpenedProgram") -> Path | None:
+    """Return the folder of the index that a program retrieves from; None without one, or with an own retriever."""
+    config = opened.config
+    return None if config.retriever is not None and is_own(config.retriever) else config.index
+
+
+def _index_of(opened: "OpenedProgram") -> Any:
+    index: Any = opened.retrieve
+    while hasattr(index, "retriever"):  # in front of it: a choice of sentences, a reranker
+        index = index.retriever
+    return index
+
+
+def _info(folder: Path) -> IndexInfo:
+    return read_info(complete_index(folder))
+
+
+class Reloading:
+    """Looks at the index of a service, and lets the service answer from the new one when it has changed.
+
+    Args:
+        service: Whose `opened` has an index.
+        say: Receives what happened, for people.
+        watched: Is given a program before it answers.
+    """
+
+    def __init__(
+        self,
+        service: "Service",
+        say: Callable[[str], None],
+        watched: "Callable[[dspy.Module], object]" = lambda program: None,
+    ):
+        assert service.opened is not None
+        folder = index_folder(service.opened)
+        assert folder is not None
+        self._service, self._folder, self._say, self._watched = service, folder, say, watched
+        self._embedder = _info(folder).embedder
+        self._seen: object = None  # the first look compares with what was opened
+        self._failures = self._pause = 0
+        self._said: str | None = None
+
+    def look(self) -> None:
+        """Open the index anew if it has changed; one that cannot be opened is looked at again, ever less often."""
+        state = state_of(self._folder)
+        if state == self._seen:
+            return
+        if self._pause:
+            self._pause -= 1
+            return
+        try:
+            if self._renew(state):
+                self._seen, self._failures, self._said = state, 0, None
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with the new index, the old one answers
+            self._failures += 1
+            self._pause = min(2**self._failures, _LONGEST_PAUSE)  # its files may be on their way
+            self._refused(one_line(error, 300) if isinstance(error, UserError) else f"{type(error).__name__}: {error}")
+
+    def _renew(self, state: object) -> bool:
+        """Open what is there and answer from it; return False if it changed meanwhile."""
+        service = self._service
+        old = service.opened
+        assert old is not None
+        if _info(self._folder).embedder != self._embedder:
+            raise UserError("it was built with another embedder: start the service anew to use it")
+        new = old.reopened()
+        if _index_of(new).fingerprint == _index_of(old).fingerprint:
+            return True
+        answerer = answerer_of(new, service.answering.limits)
+        _load(new)
+        self._watched(new.program)
+        told = {**service.about, **about(new, reload=True, swaps=service.about["index"]["swaps"] + 1)}
+        if state_of(self._folder) != state:
+            return False
+        service.answering.answerer, service.retrieve, service.opened, service.about = answerer, new.retrieve, new, told
+        index = told["index"]
+        event("index_swapped", corpus_hash=index["corpus_hash"], fingerprint=index["fingerprint"], swaps=index["swaps"])
+        count = f"{told['corpus']['passages']:,} passages"
+        self._say(f"The index {self._folder} has changed: new questions are answered from it ({count}).")
+        return True
+
+    def _refused(self, why: str) -> None:
+        if why != self._said:
+            self._said = why
+            event("index_refused", level=logging.WARNING, reason=why)
+            self._say(f"The index {self._folder} has changed, but cannot be used; the one before stays. {why}")
+
+
+def _load(opened: "OpenedProgram") -> None:
+    """Load models and files, but call no LM."""
+    from programs.inference import warm_up
+
+    warm_up(opened.program, opened.connection)
+
+
+@contextlib.contextmanager
+def reloading(
+    service: "Service", say: Callable[[str], None], watched: "Callable[[dspy.Module], object]" = lambda program: None
+) -> Iterator[None]:
+    """Look at the index of a service while the block runs, if it is to be opened anew; arguments as of `Reloading`."""
+    if service.opened is None:
+        yield
+        return
+    ended, renewing = threading.Event(), Reloading(service, say, watched)
+
+    def look_again() -> None:
+        while not ended.wait(_SECONDS):
+            renewing.look()
+
+    daemon(look_again, name="index")
+    try:
+        yield
+    finally:
+        ended.set()
