@@ -86,8 +86,8 @@ def test_who_leaves_stops_the_rewriting(serving, rewriting):
     with service.client.stream("POST", "/v1/answers", json={**FOLLOW_UP, "stream": True}) as response:
         assert next(response.iter_lines()) == "event: started"
         rewriting.await_calls(1)
-    rewriting.held.set()
     service.await_counts(abandoned=1, answering=0)
+    rewriting.held.set()
     assert len(rewriting.engine.requests) == 1
 
 
