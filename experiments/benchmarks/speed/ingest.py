@@ -96,7 +96,7 @@ def _size(text: str) -> int:
 
 def main() -> None:
     """Measure, print and write the result file."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of the development data")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--share", type=int, default=20, help="pysbd gets one paragraph of so many")
