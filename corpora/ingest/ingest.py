@@ -346,7 +346,7 @@ def ingest(
     """
     found = find_documents([Path(path) for path in paths])
     report = Ingested(left_out=found.left_out)
-    with _progress(found, progress) as advance:
+    with documents_progress(found.sources.values(), shown=progress) as advance:
         records = _distinct(_all(found, settings or CutSettings(), processes, memory, report, advance), report)
         first = next(records, None)
         if first is None:
@@ -356,12 +356,12 @@ def ingest(
 
 
 @contextmanager
-def _progress(found: FoundDocuments, shown: bool) -> Iterator[Callable[[Path], object]]:
+def documents_progress(paths: Iterable[Path], *, shown: bool) -> Iterator[Callable[[Path], object]]:
     """Show documents, megabytes and the time left on stderr; yield what counts a document."""
     if not shown:
         yield lambda path: None
         return
-    sizes = {path: _size(path) for path in found.sources.values()}
+    sizes = {path: _size(path) for path in paths}
     total = sum(sizes.values())
     pace, done = Pace(total), 0
     with ProgressLine("Documents", "what", "bar", "count", "figures", total=len(sizes), shown=shown) as line:

@@ -16,11 +16,17 @@ import numpy as np
 
 from corpora.index.info import IndexInfo
 from corpora.index.manifest import DOCUMENTS, INFO_FILE, REBUILD, read_info, refuse_foreign
-from corpora.index.progress import progress_bar
 from corpora.index.renew import refuse_other, renew_index
 from corpora.index.replace import complete_index
 from corpora.ingest.formats import ReadSettings
-from corpora.ingest.ingest import MEMORY, CutSettings, FoundDocuments, find_documents, read_documents
+from corpora.ingest.ingest import (
+    MEMORY,
+    CutSettings,
+    FoundDocuments,
+    documents_progress,
+    find_documents,
+    read_documents,
+)
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.store import KEYS_FILE, PassageStore, Stored
 from corpora.sync import record
@@ -220,12 +226,12 @@ class _Sync:
         how = {"processes": self._settings.processes, "memory": self._settings.memory}
         with (
             AppendedFile(self._reading_file, sync_every=1.0) as file,
-            progress_bar("Documents", len(missing), shown) as advance,
+            documents_progress(missing.values(), shown=shown) as advance,
         ):
             if not self._begun:
                 file.write(record.line(self._cut))
             for read in read_documents(missing, cut, **how):
-                advance(1)
+                advance(missing[read.source])
                 self._report.notes += read.notes
                 if read.error is not None:
                     self._report.unreadable.append(read.error)
