@@ -55,12 +55,12 @@ def same_words(text: str) -> str:
     return " ".join(text_words(text))
 
 
-_BRACKETS = re.compile(r"\s*\([^()]*\)$")
+_BRACKETS = re.compile(r"[(（][^()（）]*[)）]$")
 
 
 def without_brackets(title: str) -> str:
     """Return a title without brackets at its end, which tell it from others of the name: "Get Low (song)"."""
-    return _BRACKETS.sub("", title)
+    return _BRACKETS.sub("", title.rstrip()).rstrip()
 
 
 def contains_words(text: str, part: str) -> bool:

@@ -298,6 +298,8 @@ class Answering:
         if not turns:
             return question, {}
         found = await answerer.understand(question, turns)
+        if not found.turns:  # all are blank: nothing was asked of the LM
+            return question, {}
         understood = {**dataclasses.asdict(found), "cost": costs.since_last(meter.counts())}
         told.put_nowait(Event("understood", understood))
         return found.question, {"understood": understood}

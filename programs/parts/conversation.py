@@ -16,12 +16,13 @@ from typing import Literal, TypeAlias
 import dspy
 
 from programs.parts.meter import Meter, metered, record
+from programs.parts.passages import terms_of
 from programs.parts.prediction import drop_from_trace, try_predict
 from programs.parts.questions import find_question
 from signatures.citation_marks import strip_citations
 from signatures.common.errors import one_line
-from signatures.common.words import FUNCTION_WORDS, strip_suffix
 from signatures.conversation import RewriteFollowUp
+from signatures.text import CJK
 from signatures.text_words import text_words
 from signatures.types import Turn
 
@@ -32,12 +33,14 @@ _LONGER = 300  # characters by which a rewritten question may be longer than the
 
 How: TypeAlias = Literal["rewritten", "unchanged", "with the last turn", "as asked"]
 
-_POINTS_BACK = re.compile(
-    r"\b(?:he|him|his|she|hers?|it|its|they|them|theirs?|this|these|those|there|then|former|latter|same|others?|another"
-    r"|else)\b|\A\W*(?:and|or|but|so|also|(?:what|how) about)\b|[他她它其这那此该]",
+_PERSON = re.compile(r"\b(?:he|him|his|she|hers?|it|they|them|theirs?)\b|(?<![其吉])他|[她它]", re.IGNORECASE)
+# In a question that names something, these may point to that ("... France, and how many live there?").
+_MAY_POINT_BACK = re.compile(
+    r"\b(?:its|this|these|those|there|then|former|latter|same|others?|another|else)\b"
+    r"|\A\W*(?:and|or|but|so|also|(?:what|how) about)\b|其(?![他中实余次])|这|那(?!不)|此|(?<!应)该",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[^\W_]+")
+_WORD = re.compile(rf"[{CJK}]|[^\s{CJK}]+")
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,12 @@ def with_last_turn(question: str, turns: Sequence[Turn]) -> str:
 
 
 def points_back(question: str) -> bool:
-    """Return whether a question has a pronoun or begins as only a follow-up does ("And when?"); English and Chinese."""
-    return bool(_POINTS_BACK.search(question))
+    """Return whether a question seems to need what was said before; English and Chinese.
+
+    It has a personal pronoun, or names nothing and points back otherwise, or begins as only a follow-up does
+    ("And when?").
+    """
+    return bool(_PERSON.search(question) or (not _named(question) and _MAY_POINT_BACK.search(question)))
 
 
 def usable(text: str, question: str, turns: Sequence[Turn]) -> str:
@@ -120,23 +127,15 @@ def usable(text: str, question: str, turns: Sequence[Turn]) -> str:
         return "" if points_back(question) else found
     if len(found) > len(question) + _LONGER or any(words == text_words(turn.question) for turn in turns):
         return ""
-    wanted = _content(question)
-    if 2 * len(wanted & _stems(found)) < len(wanted):
+    wanted = terms_of(question)
+    if 2 * len(wanted & terms_of(found)) < len(wanted):
         return ""
-    said = _stems(" ".join([question, *(f"{turn.question} {turn.answer}" for turn in turns)]))
+    said = terms_of(" ".join([question, *(f"{turn.question} {turn.answer}" for turn in turns)]))
     return found if _named(found) <= said else ""
 
 
-def _stems(text: str) -> set[str]:
-    return {strip_suffix(word) for word in text_words(text)}
-
-
-def _content(text: str) -> set[str]:
-    return {strip_suffix(word) for word in text_words(text) if word not in FUNCTION_WORDS}
-
-
 def _named(text: str) -> set[str]:
-    """Return the stems of words with a capital letter, except the first, and of numbers."""
-    _, *rest = _WORD.findall(text) or [""]
-    names = {word.casefold() for word in rest if word[0].isupper()} - FUNCTION_WORDS
-    return {strip_suffix(word) for word in names | {word for word in _WORD.findall(text) if word[0].isdigit()}}
+    """Return the terms of words with a capital letter, except the first, and of numbers."""
+    first, *rest = (word.lstrip("\"'([¿¡“‘«") for word in _WORD.findall(text) or [""])
+    names = [word for word in rest if word[:1].isupper()] + [word for word in (first, *rest) if word[:1].isdigit()]
+    return {term for name in names for term in terms_of(name)}

@@ -13,8 +13,8 @@ from unicodedata import normalize
 from programs.parts.quotes import behind_title, is_paraphrase, verbatim_part
 from signatures.citation_marks import find_marks
 from signatures.common.words import FUNCTION_WORDS, strip_suffix
-from signatures.text import CJK, split_sentences
-from signatures.text_words import contains_words, same_words, text_words
+from signatures.text import CJK
+from signatures.text_words import contains_words, same_words, text_words, without_brackets
 from signatures.types import Passage, QuoteMatch, Similarity
 from signatures.yes_no import parse_yes_no
 
@@ -134,7 +134,8 @@ def passages_supporting(question: str, answer: str, passages: Iterable[Passage])
     First come those that state the answer (`passages_stating`), the one whose stating sentence shares most words with
     the question before the others. Then come those that lead there: whose title the question or the first of them
     names, or that name the title of the first; of several passages of one title the nearest to the question. Of an
-    answer that no passage states, such as yes or no, these are what the question names.
+    answer that no passage states, such as yes or no, these are what the question names. A title of one word is a name
+    only where it is spelled as the title, and a function word ("It") is none.
 
     Args:
         question: That was answered.
@@ -148,36 +149,37 @@ def passages_supporting(question: str, answer: str, passages: Iterable[Passage])
     shared = {each.id: _shared_terms(asked, each, answer if each.id in stating else "") for each in read}
     nearest = sorted(read, key=lambda passage: -shared[passage.id])
     cited = [passage for passage in nearest if passage.id in stating]
-    titles = {_bare_title(passage) for passage in cited}
+    titles = {without_brackets(passage.title) for passage in cited}
     for passage in nearest:
-        title = _bare_title(passage)
+        title = without_brackets(passage.title)
         if title not in titles and _leads(title, passage, question, cited[0] if cited else None):
             titles.add(title)
             cited.append(passage)
     return [passage.id for passage in cited]
 
 
+# Ends of sentences, or nearly so: passages may be long, and this only ranks them.
+_ENDS = re.compile(r"(?<=[.!?])\s|(?<=[。！？])|\n")
+
+
 def _shared_terms(asked: set[str], passage: Passage, answer: str) -> int:
     """Return the most terms that a sentence under its title, of those that state the answer, shares with a question."""
-    sentences = [text for text in split_sentences(passage.text) if contains_words(text, answer)] if answer else []
+    sentences = [text for text in _ENDS.split(passage.text) if contains_words(text, answer)] if answer else []
     return max(len(asked & terms_of(f"{passage.title} {text}")) for text in sentences or [passage.text])
 
 
 def _leads(title: str, passage: Passage, question: str, first: Passage | None) -> bool:
     """Return whether a passage is named by the question, or one of it and the first one cited names the other."""
-    return contains_words(question, title) or (
-        first is not None and (_names(first.text, title) or _names(passage.text, _bare_title(first)))
+    return (
+        _names(question, title)
+        or (len(terms_of(title)) > 1 and contains_words(question, title))
+        or (first is not None and (_names(first.text, title) or _names(passage.text, without_brackets(first.title))))
     )
 
 
 def _names(text: str, title: str) -> bool:
-    """Return whether a text has a title as it is spelled: "home" is not the film "Home"."""
-    return bool(title) and title in text and contains_words(text, title)
-
-
-def _bare_title(passage: Passage) -> str:
-    """Return the title of a passage without what tells it from others of its name: "Home" of "Home (film)"."""
-    return re.sub(r"\s*[(（][^()（）]*[)）]\s*$", "", passage.title).strip()
+    """Return whether a text has a title as it is spelled: "home" is not the film "Home", and "It" is no title."""
+    return title in text and bool(terms_of(title)) and contains_words(text, title)
 
 
 def deduplicate(passages: Iterable[Passage]) -> list[Passage]:

@@ -132,3 +132,33 @@ def test_no_name_or_number_comes_from_nowhere(text):
     found = usable(text, "Where was he born?", BRIDGE)
     assert not {"Eiffel", "1811", "1889"} & set(found.split()[1:])
     assert found == "" or "born" in found
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Jean-Luc Picard", "Sean O'Brien", "AT&T", "the U.S.", "Coca-Cola", "C++", "J.R.R. Tolkien", "“Anna” Maria"],
+)
+def test_a_name_with_signs_was_said_before(name):
+    turns = [Turn(question=f"Tell me about {name}.", answer="Well known.")]
+    rewritten = f"When was {name} founded?"
+    assert usable(rewritten, "When was it founded?", turns) == rewritten
+    assert usable("When was Zed-Ux founded?", "When was it founded?", turns) == ""
+
+
+def test_a_name_beside_chinese_was_said_before():
+    turns = [Turn(question="Who is Lena Voss?", answer="A painter from Tarn.")]
+    assert usable("Lena Voss出生在哪里？", "她出生在哪里？", turns) == "Lena Voss出生在哪里？"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the capital of France, and how many people live there?",
+        "Is there a bridge in Paris?",
+        "Which other ships did A. Miller own?",
+        "那不勒斯在哪里？",
+        "吉他是谁发明的？",
+    ],
+)
+def test_a_question_that_names_what_it_asks_stays(question):
+    assert usable(question, question, [Turn(question="Who is Lena Voss?", answer="A painter.")]) == question

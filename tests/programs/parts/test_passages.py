@@ -265,6 +265,24 @@ def test_a_title_is_found_as_it_is_spelled_and_one_passage_of_a_title_leads_to_t
     assert passages_supporting(BORN, "Quill", [again, ROVERS, MANAGER]) == ["manager", "club"]
 
 
+@pytest.mark.parametrize(
+    ("question", "titles"),
+    [
+        ("Who directed the film where Lena Voss was born?", ["The Who", "Where?", "Born", "Film", "Was"]),
+        ("Will she be in it?", ["Will", "It (novel)", "She", "In"]),
+        ("Is Lena Voss older than Ann Orr?", ["Is", "Than", "Older"]),
+    ],
+)
+def test_a_title_of_a_common_word_is_not_what_a_question_names(question, titles):
+    read = [Passage(id=title, title=title, text="Tarn." if title == "Born" else "Nothing.") for title in titles]
+    assert passages_supporting(question, "no", read) == []
+    assert passages_supporting(question, "Tarn", read) == [title for title in titles if title == "Born"]
+
+
+def test_a_title_of_several_words_is_named_in_any_case():
+    assert passages_supporting("who manages vell rovers?", "no", [ROVERS, HOME]) == ["club"]
+
+
 @given(st.text(), st.text(), st.lists(st.tuples(st.text(), st.text()), max_size=4))
 def test_citations_are_of_the_passages_read_and_hold_all_that_state_the_answer(question, answer, texts):
     read = [Passage(id=str(n), title=title, text=text) for n, (title, text) in enumerate(texts)]
