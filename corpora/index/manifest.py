@@ -80,6 +80,8 @@ def read_info(folder: Path) -> IndexInfo:
     """
     path = folder / INFO_FILE
     if not path.is_file():
+        if (folder / DOCUMENTS).is_dir():
+            raise UserError(f"{folder} contains no finished index of documents: run the same `verihop sync` again.")
         if (folder / STATE_FILE).is_file():
             raise UserError(f"{folder} contains an unfinished index: build it again with resume.")
         raise UserError(f"{folder} contains no index: build one there.")

@@ -235,6 +235,10 @@ class FoundDocuments:
     left_out: dict[str, int]
 
 
+class NoDocument(UserError):
+    """There is no document, or none that can be read; one may come."""
+
+
 def find_documents(paths: Iterable[Path]) -> FoundDocuments:
     """Return the documents among files and folders; hidden files and folders are left out, links are not followed.
 
@@ -263,7 +267,7 @@ def find_documents(paths: Iterable[Path]) -> FoundDocuments:
                 seen.add(file.resolve())
     if not sources:
         where = ", ".join(map(str, given))
-        raise UserError(f"{where}: there is no document. Suffixes that can be read: {', '.join(BY_SUFFIX)}.")
+        raise NoDocument(f"{where}: there is no document. Suffixes that can be read: {', '.join(BY_SUFFIX)}.")
     return FoundDocuments(dict(sorted(sources.items())), dict(left_out.most_common()))
 
 
@@ -272,7 +276,9 @@ def _files(path: Path, *, several: bool) -> Iterator[tuple[str, Path]]:
         yield path.name, path
         return
     if not path.is_dir():
-        raise UserError(f"{path} is not a file or folder." if path.exists() else f"{path} does not exist.")
+        if path.exists():
+            raise UserError(f"{path} is not a file or folder.")
+        raise NoDocument(f"{path} does not exist.")
     front = f"{path.resolve().name}/" if several else ""
     for file in sorted(path.rglob("*")):
         inside = file.relative_to(path)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from corpora.paragraphs import passage_id
 from corpora.retrievers.over import check_k
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError, seen
 from signatures.types import Passage, make_passage
 
 K = 10  # passages that our retrievers return in other frameworks, whose calls name no number
@@ -90,8 +90,7 @@ def described(framework: str, retriever: Any, ignored: Collection[str] = ()) -> 
 def check_found(framework: str, found: Any, kind: type) -> None:
     """Raise UserError if a retriever returned something else than a list of its framework's kind."""
     if not isinstance(found, list) or not all(isinstance(each, kind) for each in found):
-        what = one_line(repr(found), 60)
-        raise UserError(f"The {framework} retriever returned {what}, not a list of {kind.__name__}.")
+        raise UserError(f"The {framework} retriever returned {seen(found)}, not a list of {kind.__name__}.")
 
 
 def _free(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from corpora.retrievers.explain import Explained, places_in
 from corpora.retrievers.foreign import ForeignRetriever
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError, one_line, seen
 from signatures.common.files import sha256_file
 from signatures.common.own_code import code_digest, digest_of_code, import_own
 from signatures.types import Passage, Retriever
@@ -52,11 +52,12 @@ def given_retriever(value: Any) -> Retriever | None:
         return None
     if isinstance(value, Retriever):
         return value
-    if not _searches(value):
-        return _adopted(value)
     named = value if hasattr(value, "__qualname__") else type(value)
     name = f"{named.__module__}:{named.__qualname__}"
-    return OwnRetriever(value, name, f"{name}@{digest_of_code(named)}")
+    if _searches(value):
+        return OwnRetriever(value, name, f"{name}@{digest_of_code(named)}")
+    foreign = _adopted(value)
+    return None if foreign is None else OwnRetriever(foreign, name, foreign.fingerprint)
 
 
 def _adopted(value: Any) -> ForeignRetriever | None:
@@ -110,7 +111,7 @@ class OwnRetriever:
             return [self(query, k) for query in queries]
         rankings = self._called(many, list(queries), k)
         if not isinstance(rankings, Sequence) or len(rankings) != len(queries):
-            raise self._error(f"its many returned {one_line(repr(rankings), 60)} for {len(queries)} queries")
+            raise self._error(f"its many returned {seen(rankings)} for {len(queries)} queries")
         return [self._ranking(ranking, k) for ranking in rankings]
 
     def explain(self, query: str, k: int) -> list[Explained]:
@@ -136,9 +137,7 @@ class OwnRetriever:
 
     def _ranking(self, found: Any, k: int) -> list[Passage]:
         if not isinstance(found, Sequence) or not all(isinstance(each, Passage) for each in found):
-            raise self._error(
-                f"it returned {one_line(repr(found), 60)}: return a list of verihop.signatures.types.Passage"
-            )
+            raise self._error(f"it returned {seen(found)}: return a list of verihop.signatures.types.Passage")
         return list(found[:k])
 
     def _error(self, what: str) -> UserError:

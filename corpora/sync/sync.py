@@ -23,6 +23,7 @@ from corpora.ingest.ingest import (
     MEMORY,
     CutSettings,
     FoundDocuments,
+    NoDocument,
     documents_progress,
     find_documents,
     read_documents,
@@ -111,8 +112,9 @@ def sync_documents(
         progress: Show progress on stderr.
 
     Raises:
-        UserError: A path does not exist, there is no document or none that can be read, another setting than that of
-            the index, too much would be removed, another sync of this index is at work, or the disk is full.
+        NoDocument: A path does not exist, or there is no document or none that can be read.
+        UserError: Another setting than that of the index, too much would be removed, another sync of this index is at
+            work, or the disk is full.
     """
     given, folder = [Path(path) for path in paths], Path(folder)
     refuse_foreign(folder)
@@ -145,7 +147,7 @@ def _found(paths: Sequence[Path], folder: Path) -> FoundDocuments:
     found, own = find_documents(paths), folder.resolve()
     sources = {name: path for name, path in found.sources.items() if own not in path.resolve().parents}
     if not sources:
-        raise UserError(f"{', '.join(map(str, paths))}: there is no document outside of the index {folder}.")
+        raise NoDocument(f"{', '.join(map(str, paths))}: there is no document outside of the index {folder}.")
     return FoundDocuments(sources, found.left_out)
 
 
@@ -215,7 +217,7 @@ class _Sync:
         """Read the documents that are new or changed.
 
         Raises:
-            UserError: None can be read, and there is no index.
+            NoDocument: None can be read, and there is no index.
         """
         missing = {name: file.path for name, file in self._files.items() if name not in self._known}
         if not missing:
@@ -241,7 +243,7 @@ class _Sync:
                 self._known[read.source] = KnownDocument(own.stamp, own.sha256, self._reading_file, start)
         if not self._known and self.index is None:
             self._reading_file.unlink()
-            raise UserError(f"No document could be read. {self._report.unreadable[0]}")
+            raise NoDocument(f"No document could be read. {self._report.unreadable[0]}")
 
     def refusal(self) -> str | None:
         """Return why so much is not removed unless that is allowed; None if it is not much."""

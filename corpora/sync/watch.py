@@ -11,30 +11,43 @@ from corpora.sync.record import stamp_of
 from signatures.common.errors import UserError
 
 _SHARE = 10  # a look takes at most so small a part of the time
+_RETRY = 10  # looks after which what failed is tried again
 
 
-def changes(paths: Sequence[Path | str], *, wait: Callable[[float], object] = time.sleep) -> Iterator[None]:
+def _never() -> bool:
+    return False
+
+
+def changes(
+    paths: Sequence[Path | str],
+    *,
+    failed: Callable[[], bool] = _never,
+    wait: Callable[[float], object] = time.sleep,
+) -> Iterator[None]:
     """Return what yields whenever documents have changed since this call, or since the last time, and have settled.
 
     Args:
         paths: As for `sync_documents`.
+        failed: Tells whether what was done the last time has failed: it is tried again though nothing has changed.
         wait: Waits so many seconds.
     """
     seen = looks(paths, wait=wait)
-    return settled(chain([next(seen)], seen))
+    return settled(chain([next(seen)], seen), failed)
 
 
-def settled(looks: Iterable[Hashable]) -> Iterator[None]:
+def settled(looks: Iterable[Hashable], failed: Callable[[], bool] = _never) -> Iterator[None]:
     """Yield when a look differs from that of the last time, and nothing has changed between it and the next look.
 
     Args:
         looks: What is seen now and then; the first is what is known already.
+        failed: As of `changes`; asked every ten looks.
     """
     acted: list[Hashable] = []
+    since = 0
     for before, now in pairwise(looks):
-        acted = acted or [before]
-        if before == now != acted[0]:
-            acted = [now]
+        acted, since = acted or [before], since + 1
+        if before == now and (now != acted[0] or (since >= _RETRY and failed())):
+            acted, since = [now], 0
             yield
 
 

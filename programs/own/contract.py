@@ -447,6 +447,8 @@ def _broken(check: Callable[[Any], None], subject: Any) -> str | None:
         check(subject)
     except Broken as error:
         return str(error)
+    except UserError as error:
+        return one_line(error)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         return f"it raised {type(error).__name__}: {one_line(error)}"
     return None

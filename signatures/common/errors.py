@@ -1,6 +1,7 @@
 """Errors and notices for the user: commands print them as a single line; an error exits with code 2."""
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Self
 
@@ -8,6 +9,8 @@ from signatures.common.secrets import redact
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+", re.IGNORECASE)
 
 
 class UserError(ValueError):
@@ -57,6 +60,11 @@ def one_line(text: object, longest: int = 300) -> str:
     if not line and isinstance(text, BaseException):
         return type(text).__name__
     return line if len(line) <= longest else f"{line[:longest]}..."
+
+
+def seen(value: object, longest: int = 60) -> str:
+    """Return a value on one line for a message, without addresses in memory, which say nothing and always change."""
+    return one_line(_ADDRESS.sub("", repr(value)), longest)
 
 
 def user_error_within(error: BaseException | None) -> UserError | None:

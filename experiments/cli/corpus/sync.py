@@ -1,8 +1,9 @@
 """`verihop sync`: documents and their index are kept the same."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,27 +43,54 @@ def sync(
     if dry_run and watch:
         raise UserError("--dry-run changes nothing and --watch goes on changing: choose one.")
 
-    def run() -> None:
+    def run() -> "Synced":
         report = sync_documents(documents, out, spec, dry_run=dry_run, progress=not output.quiet)
         if output.as_json:
             emit(_as_json(report, out))
             sys.stdout.flush()
         else:
             _tell(report, out, dry_run=dry_run, names=names)
+        return report
 
     with _interruptible(watch):
-        seen = changes(documents) if watch else iter(())
-        run()
         if watch:
-            note("Watching; Ctrl-C stops.")
-        elif not output.as_json:
+            _watch(run, partial(changes, documents))
+            return
+        report = run()
+        if not output.as_json and not report.refused:
             then = ["sync", *documents] if dry_run else ["ask", "--program", "rag", "--index"]
             next_step(command("verihop", *then, *(("--out", out) if dry_run else (out, QUESTION))))
-        for _ in seen:
-            try:
-                run()
-            except UserError as error:  # a folder is not mounted, say: it may come back
+
+
+def _watch(run: Callable[[], object], changes: Callable[..., Iterator[None]]) -> None:
+    """Sync now and on each change; what fails is told once, and tried again until it succeeds.
+
+    Args:
+        run: Syncs.
+        changes: As `corpora.sync.watch.changes`, of the documents.
+
+    Raises:
+        UserError: The first sync is refused, and not only for want of documents.
+    """
+    from corpora.ingest.ingest import NoDocument
+
+    told: str | None = None  # why the last sync failed
+
+    def attempt(expected: type[UserError]) -> None:
+        nonlocal told
+        try:
+            run()
+            told = None
+        except expected as error:
+            if str(error) != told:
                 note(f"Not synced: {error}")
+            told = str(error)
+
+    seen = changes(failed=lambda: told is not None)
+    attempt(NoDocument)
+    note("Watching; Ctrl-C stops.")
+    for _ in seen:
+        attempt(UserError)  # a folder is not mounted, say, or another sync is at work: that may pass
 
 
 @contextmanager

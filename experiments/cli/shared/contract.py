@@ -17,7 +17,7 @@ def show_points(what: str, name: str, results: "Sequence[PointResult]", total: i
     Args:
         what: Was checked: "program" or "retriever".
         name: Its name.
-        total: Points there are; fewer are checked where a check does not end.
+        total: Points there are; fewer are checked where one does not end, or a retriever does not answer.
     """
     broken = sum(result.broken is not None for result in results)
     if as_json:

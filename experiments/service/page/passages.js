@@ -28,7 +28,7 @@ function sourceLine(passage) {
   const trail = Array.isArray(headings) ? headings.map(clean).filter(Boolean).join(" › ") : clean(headings);
   const parts = [clean(source), pagesOf(passage), trail].filter(Boolean).map((part) => said("bdi", part));
   const address = typeof url === "string" ? webAddress(url) : null;
-  // A new tab, because this page forgets its answers when it is left.
+  // A new tab, so that answers, which are kept only until this tab is closed, stay in sight.
   const safe = { rel: "noopener noreferrer", target: "_blank" };
   if (address) parts.push(make("a", { dir: "auto", href: address, ...safe }, address));
   else if (clean(url)) parts.push(said("bdi", url));

@@ -29,6 +29,26 @@ def test_a_change_is_told_when_the_next_look_sees_the_same(seen, when):
     assert told(seen) == when
 
 
+@pytest.mark.parametrize(
+    ("seen", "failures", "when"),
+    [
+        ("a" * 30, 0, []), ("a" * 30, 1, [10]), ("a" * 30, 2, [10, 20]), ("a" * 9 + "bb" + "b" * 12, 1, [10]),
+        ("a" * 9 + "bb" + "b" * 12, 2, [10, 20]), ("a" * 9 + "bab" + "b" * 20, 9, [12, 22]),
+    ],
+)  # fmt: skip
+def test_what_failed_is_tried_again_though_nothing_changes(seen, failures, when):
+    """`failures` counts the one before the first look."""
+    place, tried = [-1], []
+
+    def look():
+        for place[0], letter in enumerate(seen):
+            yield letter
+
+    for _ in settled(look(), failed=lambda: len(tried) < failures):
+        tried.append(place[0])
+    assert tried == when
+
+
 @given(st.text("abc"))
 def test_what_is_seen_twice_last_was_acted_on(seen):
     """Whatever happens, after the documents have settled the last sync saw them as they are."""

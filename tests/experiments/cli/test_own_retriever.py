@@ -42,12 +42,17 @@ class Broken:
 def raising(query, k):
     print("I am asked")
     raise KeyError(query)
+
+def lazy(query, k):
+    return (each for each in [TOWN])
 '''
 FOREIGN = """
 from langchain_core.runnables import RunnableLambda
 from langchain_core.documents import Document
 
 chain = RunnableLambda(lambda query: [Document("Ilse Varrow was born in Tolmen.", id="tolmen")])
+
+failing = RunnableLambda(lambda query: 1 / 0)
 
 def make():
     from llama_index.core.base.base_retriever import BaseRetriever
@@ -102,10 +107,19 @@ def test_a_check_names_every_fault_at_once(verihop, home):
 def test_a_check_outlives_exceptions_and_prints(verihop, home):
     code, out, _ = verihop("search", "--check", "--retriever", "my_search:raising", "--json")
     told = json.loads(out)
-    assert (code, told["kept"], len(told["points"])) == (1, False, 10)
+    assert (code, told["kept"], len(told["points"])) == (1, False, 1)
     assert "raised KeyError" in told["points"][0]["broken"]
+    assert "UserError" not in told["points"][0]["broken"]
     code, _, err = verihop("search", "--check", "--retriever", "my_search:nothing")
     assert (code, "has no 'nothing'" in err) == (2, True)
+
+
+def test_a_check_of_one_that_does_not_answer_says_so_once(verihop, home):
+    code, out, err = verihop("search", "--check", "--retriever", "my_search:lazy")
+    assert (code, out.count("BROKEN"), "keeps 0 of 10 points" in err) == (1, 1, True)
+    assert "Own retriever 'my_search:lazy': it returned <generator object lazy.<locals>.<genexpr>>: return a" in out
+    assert "The other points were not checked." in out
+    assert ("UserError" in out, "0x" in out) == (False, False)
 
 
 @pytest.mark.parametrize("name", ["their_search:chain", "their_search:make"])
@@ -181,6 +195,19 @@ def test_python_takes_names_functions_and_other_frameworks(home):
     given = library.load(program="rag", index=my_search.search, lm="simulated")
     assert given.retrieve.fingerprint == named.retrieve.fingerprint
     assert given.provenance() == {}
+
+
+def test_one_of_another_framework_fails_as_a_function_does(home):
+    """Given in Python, too, it is wrapped: its error is one line that names it."""
+    pytest.importorskip("langchain_core", reason="needs the extra langchain")
+    pytest.importorskip("llama_index.core", reason="needs the extra llamaindex")
+    import their_search
+
+    given = library.load(program="rag", index=their_search.failing, lm="simulated").retrieve
+    with pytest.raises(UserError, match="Own retriever 'langchain_core.*it raised ZeroDivisionError"):
+        given("Where?", 3)
+    found = library.load(program="rag", index=their_search.chain, lm="simulated").retrieve
+    assert (found.explain("Where?", 1)[0].places[0].rank, found.fingerprint[:10]) == (1, "langchain:")
 
 
 def test_python_says_what_is_no_retriever(home, world):

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 import verihop as library
 from corpora.sync import sync as syncing
 from signatures.common.errors import UserError
+from signatures.common.work import locked_folder
 from tests.corpora.sync.conftest import in_this_process
 
 ROOT = Path(__file__).parents[4]
@@ -89,6 +91,7 @@ def test_a_folder_that_is_not_mounted_removes_nothing(docs, verihop):
     assert (code, "add --allow-removal" in err) == (2, True)
     code, said, err = sync(verihop, "--dry-run")
     assert (code, "2 removed" in said, "This would be refused." in err) == (0, True, True)
+    assert "Next:" not in err
     assert sync(verihop, "--allow-removal")[0] == 0
 
 
@@ -121,6 +124,68 @@ def test_watching_syncs_after_each_change_until_ctrl_c(docs, verihop, monkeypatc
     ]  # fmt: skip
     assert (code, err.count("Not synced: docs does not exist"), "Stopped watching." in err) == (130, 1, True)
     assert "Traceback" not in err
+
+
+@contextmanager
+def looked_at(monkeypatch, *acts):
+    """Let documents, which seem not to change, be looked at twenty times after each of the acts; then comes Ctrl-C."""
+
+    def looks(paths, **_):
+        yield 0
+        for act in acts:
+            act()
+            yield from [0] * 20
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("corpora.sync.watch.looks", looks)
+        yield
+
+
+def test_a_sync_that_failed_is_tried_again_though_no_document_changes(docs, verihop, monkeypatch):
+    """Another sync has the lock for a while."""
+    assert sync(verihop)[0] == 0
+    held = ExitStack()
+
+    def other_begins():
+        held.enter_context(locked_folder(Path("index/.documents"), "sync.lock", "busy"))
+        (docs / "new.txt").write_text("Something new.")
+
+    def changed(paths, **_):
+        yield 0
+        other_begins()
+        yield from [1] * 30
+        held.close()
+        yield from [1] * 20
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("corpora.sync.watch.looks", changed)
+    code, said, err = sync(verihop, "--watch")
+    assert (code, err.count("Not synced: index is being synced by another process")) == (130, 1)
+    assert said.count("Documents: 1 added") == 1
+    assert said.count("Synced") == 2
+
+
+def test_watching_waits_for_the_first_document_and_for_the_folder(docs, verihop, monkeypatch):
+    away = docs.parent / "away"
+    docs.rename(away)
+    with looked_at(monkeypatch, lambda: None, docs.mkdir, lambda: (docs / "new.txt").write_text("Something new.")):
+        code, said, err = sync(verihop, "--watch")
+    assert (code, said.count("Documents: 1 added")) == (130, 1)
+    assert (err.count("docs does not exist"), err.count("there is no document"), "Watching" in err) == (1, 1, True)
+
+
+def test_the_cure_of_an_interrupted_first_sync_is_the_same_sync(docs, verihop, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("corpora.index.build.write_info", interrupted)
+        assert sync(verihop)[0] == 130
+    code, _, err = verihop("search", "Ossa", "--index", "index")
+    assert (code, "run the same `verihop sync` again" in err, "resume" in err) == (2, True, False), err
+    assert sync(verihop)[0] == 0
+    assert verihop("search", "Ossa", "--index", "index")[0] == 0
 
 
 def test_a_mistake_ends_watching_at_once(docs, verihop, monkeypatch):
