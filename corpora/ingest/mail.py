@@ -8,6 +8,7 @@ from email.message import EmailMessage, MIMEPart
 
 from corpora.cut import split_paragraphs
 from corpora.ingest.document import Document, Heading, Paragraph, make_document, nested
+from corpora.ingest.failures import told
 from corpora.ingest.html import html_blocks
 from signatures.common.errors import UserError
 
@@ -102,7 +103,8 @@ def _attachment(
     if not name or not isinstance(payload, bytes):
         return
     try:
-        document = read(name, payload)
+        with told():
+            document = read(name, payload)
     except UserError as error:
         notes.append(f"its attachment {name!r} was left out: {error}")
         return

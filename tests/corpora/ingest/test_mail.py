@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.ingest.formats import read_eml
+from corpora.ingest.mail import read_mail
 from signatures.common.errors import UserError
 from tests.corpora.ingest.make_office import make_eml, make_xlsx
 
@@ -27,6 +28,19 @@ def test_a_message_with_attachments():
     ]
     (note,) = document.notes
     assert note.startswith("its attachment 'bad.pdf' was left out: it cannot be read as PDF")
+
+
+def test_an_attachment_that_trips_up_its_library_costs_itself_only():
+    def read(name, data):
+        raise {"a.pdf": ZeroDivisionError("of a library"), "b.pdf": MemoryError()}[name]
+
+    document = read_mail(make_eml("Text.", attached={"a.pdf": b"x"}), read)
+    assert document.sections
+    assert document.notes == (
+        "its attachment 'a.pdf' was left out: it cannot be read (ZeroDivisionError: of a library)",
+    )
+    with pytest.raises(MemoryError):
+        read_mail(make_eml("Text.", attached={"b.pdf": b"x"}), read)
 
 
 def test_html_and_forwarded_messages():

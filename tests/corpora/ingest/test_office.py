@@ -129,3 +129,9 @@ def test_entities_are_not_expanded_and_no_file_is_read(tmp_path):
 def test_a_sheet_that_states_a_wrong_size_is_read_whole():
     data = _changed(make_xlsx({"S": [["a", "b"], ["1", "2"]]}), "xl/worksheets/sheet1.xml", "A1:B2", "A1:A1")
     assert texts(read_xlsx(data)) == [(("S",), [("a: 1; b: 2", None, "")])]
+
+
+def test_a_sheet_that_is_cut_off_is_one_error():
+    data = _changed(make_xlsx({"S": [["a", "b"], ["1", "2"]]}), "xl/worksheets/sheet1.xml", "</sheetData>", "")
+    with pytest.raises(UserError, match=r"cannot be read as an Excel document \(ParseError"):
+        read_xlsx(data)
