@@ -53,6 +53,34 @@ def test_html_and_forwarded_messages():
     ]
 
 
+def _raw(kind: str, body: bytes, *headers: str) -> bytes:
+    lines = "\n".join(
+        ["From: Ansa", "Subject: The lamp", "MIME-Version: 1.0", f"Content-Type: {kind}", *headers, "", ""]
+    )
+    return lines.encode() + body
+
+
+@pytest.mark.parametrize(("plain", "text"), [(b"", "It is lit."), (b" \n\n", "It is lit."), (b"Plain.", "Plain.")])
+def test_html_beside_a_blank_text_is_the_body(plain, text):
+    parts = b"--b\nContent-Type: text/plain\n\n%s\n--b\nContent-Type: text/html\n\n<p>It is lit.</p>\n--b--\n" % plain
+    document = read_eml(_raw("multipart/alternative; boundary=b", parts))
+    assert shape(document) == [((), ["From: Ansa.", text])]
+
+
+@pytest.mark.parametrize("kind", ["application/octet-stream", "text/markdown"])
+def test_a_message_that_is_one_attachment(kind):
+    attached = 'Content-Disposition: attachment; filename="wick.md"'
+    assert shape(read_eml(_raw(kind, b"It is cotton.", attached))) == [
+        ((), ["From: Ansa.", "Attachments: wick.md."]),
+        (("wick.md",), ["It is cotton."]),
+    ]
+    assert shape(read_eml(_raw("message/rfc822", make_eml("Inner.")))) == [
+        ((), ["From: Ansa."]),
+        (("The lamp",), [FROM, "Inner.\n"]),
+    ]
+    assert shape(read_eml(_raw("application/octet-stream", b"x"))) == [((), ["From: Ansa."])]
+
+
 def test_messages_in_messages_end():
     message = make_eml("Text.")
     for _ in range(7):
