@@ -96,7 +96,7 @@ def _block(rows: Iterable[list[str]]) -> Iterator[Paragraph]:
             yield from map(Paragraph, titles)
             table = ([Cell(text) for text in each[left:]] if not any(each[:left]) else list(map(Cell, each))
                      for each in itertools.chain([row], waiting))  # fmt: skip
-            yield from table_rows(table, caption=caption)
+            yield from table_rows(table, caption=caption, sheet=True)
             return
         titles.append(next(filter(None, row)))
     yield from map(Paragraph, titles)
