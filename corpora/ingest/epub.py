@@ -2,12 +2,14 @@
 
 import posixpath
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
 from corpora.ingest.archive import open_archive
 from corpora.ingest.document import Document, Heading, Paragraph, make_document
+from corpora.ingest.failures import told
 from corpora.ingest.html import html_blocks
 from signatures.common.errors import UserError
 
@@ -20,18 +22,20 @@ _FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"
 def read_epub(data: bytes) -> Document:
     """Return the document in the bytes of an `.epub` file; keys are `author` and `language`, if stated.
 
+    A chapter that cannot be read is left out and noted.
+
     Raises:
-        UserError: It is no EPUB, is protected (DRM), or decompresses to too much.
+        UserError: It is no EPUB, is protected (DRM), decompresses to too much, or no chapter can be read.
     """
     with open_archive(data, "EPUB", ".epub") as archive:
         package = _package(archive)
         if _is_protected(archive):
             raise UserError("it is protected (DRM): use a copy without protection")
         root = _xml(archive, package)
-        blocks = [block for name in _chapters(root, package) for block in _chapter(archive, name)]
+        blocks, notes = _text(archive, list(_chapters(root, package)))
     stated = {name: " ".join((root.findtext(f".//{{*}}metadata/{{*}}{name}") or "").split()) for name in _STATED}
     keys = {_STATED[name]: value for name, value in stated.items() if value and name != "title"}
-    return make_document(blocks, stated["title"], keys)
+    return replace(make_document(blocks, stated["title"], keys), notes=tuple(notes))
 
 
 _STATED = {"title": "title", "creator": "author", "language": "language"}  # of a book -> key of the document
@@ -70,7 +74,7 @@ def _is_protected(archive: zipfile.ZipFile) -> bool:
 def _chapters(root: Any, package: str) -> Iterator[str]:
     """Yield the names of the chapters in the archive, in reading order, without the table of contents."""
     pages = {
-        item.get("id"): item.get("href", "")
+        item.get("id"): item.get("href", "").partition("#")[0]
         for item in root.iterfind(".//{*}manifest/{*}item")
         if item.get("media-type") in _PAGES and "nav" not in item.get("properties", "").split()
     }
@@ -82,9 +86,17 @@ def _chapters(root: Any, package: str) -> Iterator[str]:
             yield posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(name)))
 
 
-def _chapter(archive: zipfile.ZipFile, name: str) -> list[Heading | Paragraph]:
-    try:
-        data = archive.read(name)
-    except (KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise UserError(f"it is damaged (its chapter {name} cannot be read)") from error
-    return html_blocks(data) if data.strip() else []
+def _text(archive: zipfile.ZipFile, chapters: Sequence[str]) -> tuple[list[Heading | Paragraph], list[str]]:
+    """Return the text of the chapters that can be read, and notes on the others."""
+    blocks: list[Heading | Paragraph] = []
+    notes: list[str] = []
+    for name in chapters:
+        try:
+            with told("it is damaged"):
+                data = archive.read(name)
+                blocks += html_blocks(data) if data.strip() else []
+        except UserError as error:
+            notes.append(f"its chapter {name} was left out: {error}")
+    if notes and len(notes) == len(chapters):
+        raise UserError(f"none of its {len(chapters)} chapters can be read: {notes[0]}")
+    return blocks, notes

@@ -10,12 +10,13 @@ from corpora.ingest.decoding import decode
 from corpora.ingest.docling_reader import read_with_docling
 from corpora.ingest.document import Document, Paragraph, make_document
 from corpora.ingest.epub import read_epub
+from corpora.ingest.failures import told
 from corpora.ingest.html import read_html
 from corpora.ingest.mail import read_mail
 from corpora.ingest.markdown import read_markdown
 from corpora.ingest.office import read_docx, read_pptx, read_xlsx
 from corpora.ingest.pdf import read_pdf
-from signatures.common.errors import UserError, needing, one_line, unknown
+from signatures.common.errors import UserError, needing, unknown
 
 
 def read_plain(data: bytes) -> Document:
@@ -113,15 +114,10 @@ def read_document(path: Path, settings: ReadSettings | None = None) -> Document:
     if format_ is None:
         raise UserError(f"{path}: files of this kind cannot be read. Use one of {', '.join(BY_SUFFIX)}.")
     try:
-        document = _read(format_, path, settings or ReadSettings())
+        with told():
+            document = _read(format_, path, settings or ReadSettings())
     except UserError as error:
         raise UserError(f"{path}: {error}.") from error
-    except OSError as error:
-        raise UserError(f"{path}: it cannot be opened ({error.strerror}).") from error
-    except MemoryError:
-        raise
-    except Exception as error:  # libraries meet hostile files with errors of all kinds
-        raise UserError(f"{path}: it cannot be read ({type(error).__name__}: {one_line(error, 100)}).") from error
     if not document.sections:
         raise UserError(f"{path}: it contains no text.")
     title = document.title or " ".join(path.stem.replace("_", " ").replace("-", " ").split())
@@ -129,7 +125,10 @@ def read_document(path: Path, settings: ReadSettings | None = None) -> Document:
 
 
 def _read(format_: Format, path: Path, settings: ReadSettings) -> Document:
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"it cannot be opened ({error.strerror})") from error
     if settings.reader == "docling" and format_.name in _BY_DOCLING:
         return read_with_docling(data, path.suffix.lower())
     return read_pdf(data, ocr=True) if settings.ocr and format_.read is read_pdf else format_.read(data)

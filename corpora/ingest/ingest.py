@@ -246,7 +246,7 @@ def find_documents(paths: Iterable[Path]) -> FoundDocuments:
     paths, the name of the folder is in front.
 
     Raises:
-        UserError: A path does not exist, a file cannot be read, two documents have one name, or there is none.
+        UserError: A path does not exist, a folder cannot be read, two documents have one name, or there is none.
     """
     given = list(paths)
     sources: dict[str, Path] = {}
@@ -280,10 +280,29 @@ def _files(path: Path, *, several: bool) -> Iterator[tuple[str, Path]]:
             raise UserError(f"{path} is not a file or folder.")
         raise NoDocument(f"{path} does not exist.")
     front = f"{path.resolve().name}/" if several else ""
-    for file in sorted(path.rglob("*")):
-        inside = file.relative_to(path)
-        if file.is_file() and not file.is_symlink() and not any(part.startswith(".") for part in inside.parts):
-            yield front + inside.as_posix(), file
+    try:
+        for file in sorted(_walk(path)):
+            if file.is_file() and not file.is_symlink():
+                yield front + file.relative_to(path).as_posix(), file
+    except OSError as error:  # to go on would say that nothing is in there
+        raise UserError(
+            f"{error.filename}: it cannot be read ({error.strerror}). Allow it, or name the folders that can be read."
+        ) from error
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Yield what is in a folder and those in it, without what is hidden; raises the OSError of one that cannot be read.
+
+    What is removed meanwhile is not there.
+    """
+    for above, folders, files in os.walk(folder, onerror=_unless_gone):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(above, name) for name in files if not name.startswith("."))
+
+
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 @dataclass(frozen=True)

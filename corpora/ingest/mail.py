@@ -8,6 +8,7 @@ from email.message import EmailMessage, MIMEPart
 
 from corpora.cut import split_paragraphs
 from corpora.ingest.document import Document, Heading, Paragraph, make_document, nested
+from corpora.ingest.failures import told
 from corpora.ingest.html import html_blocks
 from signatures.common.errors import UserError
 
@@ -58,10 +59,12 @@ def _message(
     stated = [(name, _line(message, name)) for name in _HEADERS]
     if any(value for _, value in stated):
         yield Paragraph("; ".join(f"{name}: {value}" for name, value in stated if value) + ".")
-    body = message.get_body(("plain", "html"))
-    if body is not None:
-        yield from _body(body)
-    attached = [part for part in message.iter_attachments() if isinstance(part, EmailMessage)]
+    bodies = [body for kind in ("plain", "html") if (body := message.get_body((kind,))) is not None]
+    filled = next((body for body in bodies if _text(body).strip()), None)
+    if filled is not None:
+        yield from _body(filled)
+    alone = not bodies and message.get_content_maintype() != "multipart"  # the message itself is an attachment
+    attached = [message] if alone else [part for part in message.iter_attachments() if isinstance(part, EmailMessage)]
     names = [_name(part) for part in attached]
     if any(names):
         yield Paragraph(f"Attachments: {', '.join(filter(None, names))}.")
@@ -72,7 +75,7 @@ def _message(
 def _body(body: MIMEPart) -> Iterator[Heading | Paragraph]:
     text = _text(body)
     if body.get_content_subtype() == "html":
-        yield from html_blocks(text.encode("utf-8", "replace")) if text.strip() else ()
+        yield from html_blocks(text.encode("utf-8", "replace"))
     else:
         yield from (Paragraph(part) for part in split_paragraphs(text) if part.strip())
 
@@ -102,7 +105,8 @@ def _attachment(
     if not name or not isinstance(payload, bytes):
         return
     try:
-        document = read(name, payload)
+        with told():
+            document = read(name, payload)
     except UserError as error:
         notes.append(f"its attachment {name!r} was left out: {error}")
         return

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 from corpora.ingest.archive import open_archive
 from corpora.ingest.document import Document, Heading, Paragraph, Section, make_document
+from corpora.ingest.failures import told
 from corpora.ingest.html import read_html
 from corpora.ingest.tables import Cell, table_rows
 from signatures.common.errors import UserError
@@ -35,12 +36,8 @@ def read_docx(data: bytes) -> Document:
 
     with open_archive(data, "Word", ".docx") as archive:
         title = _stated_title(archive)
-    try:
+    with told("it cannot be read as a Word document"):
         page = mammoth.convert_to_html(io.BytesIO(data), style_map=_STYLES, convert_image=_no_picture).value
-    except MemoryError:
-        raise
-    except Exception as error:  # mammoth's own errors are those of whatever it tripped over
-        raise UserError(f"it cannot be read as a Word document ({type(error).__name__}: {error})") from error
     document = read_html(f"<html><body><main>{page}</main></body></html>".encode("utf-8", "replace"))
     return replace(document, title=title or document.title)
 
@@ -71,14 +68,10 @@ def read_xlsx(data: bytes) -> Document:
 
     with open_archive(data, "Excel", ".xlsx", markup=_MOST_SHEETS) as archive:
         title = _stated_title(archive)
-    try:
+    with told("it cannot be read as an Excel document"):
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
-    except MemoryError:
-        raise
-    except Exception as error:  # as of mammoth
-        raise UserError(f"it cannot be read as an Excel document ({type(error).__name__}: {error})") from error
-    sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
-    read = [(" ".join(sheet.title.split()), tuple(_sheet(sheet))) for sheet in sheets]
+        sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
+        read = [(" ".join(sheet.title.split()), tuple(_sheet(sheet))) for sheet in sheets]
     # Not by `make_document`, for which the heading of a single sheet would be the title.
     sections = (Section((name,) if name else (), paragraphs) for name, paragraphs in read if paragraphs)
     return Document(title, tuple(sections))
@@ -103,7 +96,7 @@ def _block(rows: Iterable[list[str]]) -> Iterator[Paragraph]:
             yield from map(Paragraph, titles)
             table = ([Cell(text) for text in each[left:]] if not any(each[:left]) else list(map(Cell, each))
                      for each in itertools.chain([row], waiting))  # fmt: skip
-            yield from table_rows(table, caption=caption)
+            yield from table_rows(table, caption=caption, sheet=True)
             return
         titles.append(next(filter(None, row)))
     yield from map(Paragraph, titles)
@@ -134,13 +127,9 @@ def read_pptx(data: bytes) -> Document:
 
     with open_archive(data, "PowerPoint", ".pptx") as archive:
         title = _stated_title(archive)
-    try:
+    with told("it cannot be read as a PowerPoint document"):
         slides = list(pptx.Presentation(io.BytesIO(data)).slides)
         blocks = [block for number, slide in enumerate(slides, start=1) for block in _slide(slide, number)]
-    except MemoryError:
-        raise
-    except Exception as error:  # as of mammoth
-        raise UserError(f"it cannot be read as a PowerPoint document ({type(error).__name__}: {error})") from error
     return make_document(blocks, "" if title == _NO_TITLE else title)
 
 

@@ -11,7 +11,7 @@ _LONGEST_CAPTION = 300  # characters, which every passage repeats
 _MOST_COLUMNS = 1000  # that are read; a spreadsheet may have 16,384
 _MOST_CELLS = 1 << 20  # of a table, counting merged ones as often as they show
 _FEW_NAMES = 3  # of columns, which a merged cell names one by one
-_SURE = 3  # columns from which on a first row of words is a header, without more evidence
+_SURE = 3  # columns of a sheet from which on a first row of words is a header, without more evidence
 # Words, or years; what has other digits or ends a sentence is a value.
 _HEADER = re.compile(r"(?!.*[.!?;]$)[^\d]{1,60}|(?:FY ?)?(?:1[5-9]|20)\d\d")
 
@@ -34,7 +34,12 @@ class Cell:
 
 
 def table_rows(
-    rows: Iterable[Sequence[Cell]], *, caption: str = "", headers: int | None = None, page: int | None = None
+    rows: Iterable[Sequence[Cell]],
+    *,
+    caption: str = "",
+    headers: int | None = None,
+    page: int | None = None,
+    sheet: bool = False,
 ) -> Iterator[Paragraph]:
     """Yield the rows of a table that are not empty, without those of its header, which is told in each.
 
@@ -46,6 +51,7 @@ def table_rows(
         caption: Of the table; "" if it has none.
         headers: Number of rows at its top that are its header; None to find out.
         page: On which it stands, from 1; None if the format has no pages.
+        sheet: It is of a spreadsheet, where a first row of words in three or more columns is taken for its header.
     """
     grid = [row for row in _grid(rows) if any(cell and cell.text for cell in row)]
     width = max(map(len, grid), default=0)
@@ -55,7 +61,7 @@ def table_rows(
     while len(grid) > 1 and not caption and _whole(grid[0], width):
         caption = _whole(grid.pop(0), width)
     caption = caption[:_LONGEST_CAPTION]
-    count = _headers(grid, width) if headers is None else min(headers, len(grid) - 1)
+    count = _headers(grid, width, sheet=sheet) if headers is None else min(headers, len(grid) - 1)
     names = [_name(grid[:count], column) for column in range(width)]
     group, told = "", True
     for row in grid[count:]:
@@ -109,7 +115,7 @@ def _whole(row: Sequence[Cell | None], width: int) -> str:
     return first.text if first is not None and len(row) == width and all(cell is first for cell in row) else ""
 
 
-def _headers(grid: Sequence[Sequence[Cell | None]], width: int) -> int:
+def _headers(grid: Sequence[Sequence[Cell | None]], width: int, *, sheet: bool) -> int:
     """Return how many rows at the top are a header."""
     marked = 0
     for row in grid[:-1]:
@@ -118,18 +124,22 @@ def _headers(grid: Sequence[Sequence[Cell | None]], width: int) -> int:
         marked += 1
     if marked or any(cell and cell.header for row in grid for cell in row):
         return marked
-    return int(len(grid) > 1 and _is_header(grid[0], grid[1:], width))
+    if len(grid) < 2 or not _is_words(grid[0], width):
+        return 0
+    return int(_has_numbers(grid[1:], width) or (sheet and width >= _SURE))
 
 
-def _is_header(row: Sequence[Cell | None], others: Sequence[Sequence[Cell | None]], width: int) -> bool:
-    """Return whether the first row of a table that marks no header is one: words, above other things than words."""
+def _is_words(row: Sequence[Cell | None], width: int) -> bool:
+    """Return whether a first row may be a header: different words, or years, in all columns."""
     texts = [cell.text if cell else "" for cell in row]
     named = texts if texts[0] else texts[1:]  # the corner above the names of the rows may be empty
-    if len(texts) < width or len(set(named)) < len(named) or not all(map(_HEADER.fullmatch, named)):
-        return False
-    columns = ([other[n].text for other in others if n < len(other) and other[n]] for n in range(width))  # type: ignore[union-attr]
-    numbers = any(column and all(re.search(r"\d", text) for text in column if text) for column in columns)
-    return numbers or width >= _SURE
+    return len(texts) == width and len(set(named)) == len(named) and all(map(_HEADER.fullmatch, named))
+
+
+def _has_numbers(rows: Sequence[Sequence[Cell | None]], width: int) -> bool:
+    """Return whether a column holds numbers only."""
+    columns = ([cell.text for row in rows if n < len(row) and (cell := row[n]) and cell.text] for n in range(width))
+    return any(column and all(re.search(r"\d", text) for text in column) for column in columns)
 
 
 def _name(headers: Sequence[Sequence[Cell | None]], column: int) -> str:

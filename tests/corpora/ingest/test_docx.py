@@ -61,15 +61,33 @@ def test_markup_that_would_fill_the_memory_is_refused_before_it_is_read(make_doc
         read_docx(buffer.getvalue())
 
 
-def test_entities_of_a_hostile_document_are_not_expanded(make_docx):
-    laughs = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "ha" * 1000}">' for n in range(8))
-    buffer = io.BytesIO(make_docx([("Normal", "Text.")]))
+def _with_part(data: bytes, name: str, change) -> bytes:
     changed = io.BytesIO()
-    with zipfile.ZipFile(buffer) as old, zipfile.ZipFile(changed, "w") as new:
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(changed, "w") as new:
         for item in old.infolist():
-            text = old.read(item).decode()
-            if item.filename == "word/document.xml":
-                text = f"<!DOCTYPE x [{laughs}]>{text.replace('Text.', '&e7;')}"
-            new.writestr(item.filename, text)
-    with pytest.raises(UserError, match="cannot be read as a Word document"):
-        read_docx(changed.getvalue())
+            new.writestr(item.filename, change(old.read(item).decode()) if item.filename == name else old.read(item))
+    return changed.getvalue()
+
+
+LAUGHS = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "ha" * 1000}">' for n in range(8))
+SMUGGLED = '<!ENTITY e7 "SMUGGLED">'
+
+
+@pytest.mark.parametrize("entities", [SMUGGLED, LAUGHS])
+@pytest.mark.parametrize("front", ["", f"<!-- {'-x' * 9000} -->"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_document_with_entities_is_refused(make_docx, entities, front, encoding):
+    def change(text: str) -> bytes:
+        text = text.partition("?>")[2] if text.startswith("<?xml") else text
+        return f"{front}<!DOCTYPE x [{entities}]>{text.replace('Text.', '&e7;')}".encode(encoding)
+
+    data = _with_part(make_docx([("Normal", "Text.")]), "word/document.xml", change)
+    with pytest.raises(UserError, match=r"its part word/document\.xml has a DOCTYPE, which no Word document has"):
+        read_docx(data)
+
+
+def test_pictures_in_a_document_may_have_a_doctype(make_docx):
+    buffer = io.BytesIO(make_docx([("Normal", "Text.")]))
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.writestr("word/media/lamp.svg", "<!DOCTYPE svg><svg/>")
+    assert read_docx(buffer.getvalue()).sections

@@ -44,6 +44,21 @@ def test_damaged_books_are_one_error(extra):
         read_epub(b"no archive")
 
 
+def test_a_chapter_that_is_missing_or_damaged_costs_itself_only():
+    items = "".join(f'<item id="{n}" href="{n}" media-type="text/html"/>' for n in ("lost", "deep", "1#top", "1#end"))
+    spine = "".join(f'<itemref idref="{n}"/>' for n in ("lost", "deep", "1#top", "1#end"))
+    package = f"<package><manifest>{items}</manifest><spine>{spine}</spine></package>"
+    book = make_epub({"1": ONE, "deep": "<div>" * 2000 + "x"}, extra={"OEBPS/book.opf": package})
+    document = read_epub(book)
+    assert [[p.text for p in section.paragraphs] for section in document.sections] == [["Ansa went to sea."]]
+    assert [note.split(" was left out")[0] for note in document.notes] == [
+        "its chapter OEBPS/lost",
+        "its chapter OEBPS/deep",
+    ]
+    with pytest.raises(UserError, match="none of its 2 chapters can be read: its chapter OEBPS/lost was left out"):
+        read_epub(make_epub({"deep": "<div>" * 2000}, extra={"OEBPS/book.opf": package.replace('idref="1', 'idref="')}))
+
+
 def test_entities_of_a_book_are_not_expanded(tmp_path):
     secret = tmp_path / "secret.txt"
     secret.write_text("hunter2")

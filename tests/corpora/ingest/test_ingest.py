@@ -1,5 +1,6 @@
 """Folders of documents become one file of passages; nothing is left out silently."""
 
+import os
 import sys
 import zlib
 
@@ -109,6 +110,30 @@ def test_what_is_not_there_or_no_document_is_an_error(folder, tmp_path):
     (tmp_path / "void").mkdir()
     with pytest.raises(UserError, match=r"there is no document\. Suffixes"):
         find_documents([tmp_path / "void"])
+
+
+def test_a_folder_that_cannot_be_read_is_an_error_and_not_an_empty_one(folder, monkeypatch):
+    """Else sync would remove its passages."""
+    scandir = os.scandir
+    refused = {"deep": PermissionError(13, "Permission denied", str(folder / "deep"))}
+
+    def guarded(path):
+        if error := refused.get(os.path.basename(path)):
+            raise error
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    with pytest.raises(UserError, match=r"docs/deep: it cannot be read \(Permission denied\)\. Allow it"):
+        find_documents([folder])
+    refused["deep"] = FileNotFoundError(2, "No such file", str(folder / "deep"))  # removed meanwhile
+    refused[".git"] = PermissionError(13, "Permission denied", str(folder / ".git"))  # hidden: nobody asked for it
+    assert list(find_documents([folder]).sources) == ["a_note.txt", "b.md", "e.docx"]
+
+
+def test_links_of_folders_are_not_followed(folder):
+    (folder / "deep" / "loop").symlink_to(folder, target_is_directory=True)
+    found = find_documents([folder]).sources
+    assert list(found) == ["a_note.txt", "b.md", "deep/c.HTML", "deep/d.pdf", "e.docx"]
 
 
 @pytest.mark.slow

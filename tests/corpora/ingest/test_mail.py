@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.ingest.formats import read_eml
+from corpora.ingest.mail import read_mail
 from signatures.common.errors import UserError
 from tests.corpora.ingest.make_office import make_eml, make_xlsx
 
@@ -29,6 +30,19 @@ def test_a_message_with_attachments():
     assert note.startswith("its attachment 'bad.pdf' was left out: it cannot be read as PDF")
 
 
+def test_an_attachment_that_trips_up_its_library_costs_itself_only():
+    def read(name, data):
+        raise {"a.pdf": ZeroDivisionError("of a library"), "b.pdf": MemoryError()}[name]
+
+    document = read_mail(make_eml("Text.", attached={"a.pdf": b"x"}), read)
+    assert document.sections
+    assert document.notes == (
+        "its attachment 'a.pdf' was left out: it cannot be read (ZeroDivisionError: of a library)",
+    )
+    with pytest.raises(MemoryError):
+        read_mail(make_eml("Text.", attached={"b.pdf": b"x"}), read)
+
+
 def test_html_and_forwarded_messages():
     inner = make_eml("Inner text.", subject="Older")
     document = read_eml(make_eml("", page="<h2>News</h2><p>It is lit.</p><script>x()</script>", forwarded=inner))
@@ -37,6 +51,34 @@ def test_html_and_forwarded_messages():
         (("News",), ["It is lit."]),
         (("Older",), [FROM, "Inner text.\n"]),
     ]
+
+
+def _raw(kind: str, body: bytes, *headers: str) -> bytes:
+    lines = "\n".join(
+        ["From: Ansa", "Subject: The lamp", "MIME-Version: 1.0", f"Content-Type: {kind}", *headers, "", ""]
+    )
+    return lines.encode() + body
+
+
+@pytest.mark.parametrize(("plain", "text"), [(b"", "It is lit."), (b" \n\n", "It is lit."), (b"Plain.", "Plain.")])
+def test_html_beside_a_blank_text_is_the_body(plain, text):
+    parts = b"--b\nContent-Type: text/plain\n\n%s\n--b\nContent-Type: text/html\n\n<p>It is lit.</p>\n--b--\n" % plain
+    document = read_eml(_raw("multipart/alternative; boundary=b", parts))
+    assert shape(document) == [((), ["From: Ansa.", text])]
+
+
+@pytest.mark.parametrize("kind", ["application/octet-stream", "text/markdown"])
+def test_a_message_that_is_one_attachment(kind):
+    attached = 'Content-Disposition: attachment; filename="wick.md"'
+    assert shape(read_eml(_raw(kind, b"It is cotton.", attached))) == [
+        ((), ["From: Ansa.", "Attachments: wick.md."]),
+        (("wick.md",), ["It is cotton."]),
+    ]
+    assert shape(read_eml(_raw("message/rfc822", make_eml("Inner.")))) == [
+        ((), ["From: Ansa."]),
+        (("The lamp",), [FROM, "Inner.\n"]),
+    ]
+    assert shape(read_eml(_raw("application/octet-stream", b"x"))) == [((), ["From: Ansa."])]
 
 
 def test_messages_in_messages_end():

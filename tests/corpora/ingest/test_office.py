@@ -126,6 +126,23 @@ def test_entities_are_not_expanded_and_no_file_is_read(tmp_path):
         assert len(found) < 5000
 
 
+def test_a_part_with_a_doctype_is_refused():
+    sheet, deck = make_xlsx({"S": [["Lamp", "Wick"]]}), make_pptx([("T", "Lamp", [], "")])
+    for read, data, part, root in (
+        (read_xlsx, sheet, "xl/worksheets/sheet1.xml", "<worksheet "),
+        (read_pptx, deck, "ppt/slides/slide1.xml", "<p:sld "),
+    ):
+        bad = _changed(data, part, root, f'<!DOCTYPE x [<!ENTITY a "SMUGGLED">]>{root}')
+        with pytest.raises(UserError, match=f"its part {part} has a DOCTYPE"):
+            read(bad)
+
+
 def test_a_sheet_that_states_a_wrong_size_is_read_whole():
     data = _changed(make_xlsx({"S": [["a", "b"], ["1", "2"]]}), "xl/worksheets/sheet1.xml", "A1:B2", "A1:A1")
     assert texts(read_xlsx(data)) == [(("S",), [("a: 1; b: 2", None, "")])]
+
+
+def test_a_sheet_that_is_cut_off_is_one_error():
+    data = _changed(make_xlsx({"S": [["a", "b"], ["1", "2"]]}), "xl/worksheets/sheet1.xml", "</sheetData>", "")
+    with pytest.raises(UserError, match=r"cannot be read as an Excel document \(ParseError"):
+        read_xlsx(data)

@@ -42,14 +42,20 @@ def test_merged_cells_count_for_all_rows_and_columns_that_they_fill():
     ]
 
 
-def test_a_first_row_is_a_header_if_it_is_words_above_numbers_or_has_three_columns():
+def test_a_first_row_is_a_header_if_it_is_words_above_numbers_or_in_three_columns_of_a_sheet():
     assert texts([["Part", "Age"], ["wick", "3"]]) == [("Part: wick; Age: 3", "")]
-    assert texts([["Name", "Role", "Town"], ["Oss", "keeper", "Tolmen"]]) == [
-        ("Name: Oss; Role: keeper; Town: Tolmen", "")
-    ]
+    words = [["Name", "Role", "Town"], ["Oss", "keeper", "Tolmen"]]
+    assert texts(words, sheet=True) == [("Name: Oss; Role: keeper; Town: Tolmen", "")]
+    assert texts(words) == [("Name | Role | Town", ""), ("Oss | keeper | Tolmen", "")]
     assert texts([["", "2001", "2002"], ["Oil", "3", "4"]]) == [("Oil; 2001: 3; 2002: 4", "")]
     assert [text for text, _ in texts([["Name", "Oss"], ["Born", "Tolmen"]])] == ["Name | Oss", "Born | Tolmen"]
     assert texts([["Oss", "1870", "x."], ["Dorn", "1871", "y."]])[0] == ("Oss | 1870 | x.", "")
+
+
+def test_a_table_of_words_without_a_marked_header_loses_no_row():
+    names = "<tr><td>Ann<td>Bob<td>Cid<tr><td>Dan<td>Eve<td>Fay"
+    assert of_page(f"<table>{names}</table>") == [("Ann | Bob | Cid", ""), ("Dan | Eve | Fay", "")]
+    assert of_page(f"<table><tr><th>A<th>B<th>C{names}</table>")[0] == ("A: Ann; B: Bob; C: Cid", "")
 
 
 def test_headers_of_rows_and_titles_above_a_table():
