@@ -288,6 +288,16 @@ def test_what_is_no_metric_is_one_line(compiled, metric, says):
     assert "\n" not in str(raised.value)
 
 
+def test_a_metric_that_was_mended_is_not_refused(compiled, tmp_path):
+    def yes(example, prediction):
+        return "yes"
+
+    with pytest.raises(UserError, match=r"returned 'yes' on the example with subject 'Letter \d+': return a number"):
+        compiled(metric=yes)
+    assert not (tmp_path / ".made.compiling").exists()
+    assert compiled().stopped is None
+
+
 def test_all_faults_of_examples_are_named_at_once(connected, tmp_path):
     broken = [
         *TRAIN[:1],
