@@ -31,7 +31,7 @@ from experiments.runs.config import as_read_back, describe_lm, prompts_hash
 from experiments.runs.specs import ModuleSpec
 from optimizers.evaluating import Outcome, evaluate_examples, quiet
 from optimizers.examples import graded_metric
-from optimizers.feedback.given import metric_and_feedback
+from optimizers.feedback.given import Values, metric_and_feedback
 from optimizers.teleprompters.catalog import get_optimizer
 from optimizers.teleprompters.task import ScoredProgram
 from programs.artifact import check_module, freeze_module, load_module, read_artifact
@@ -89,6 +89,7 @@ class ModuleWork:
         task: Of the optimizer, checked.
         connection: The LM, with the adapter that DSPy would use.
         notes: What the user should know of the examples.
+        values: For which examples the metric had a value.
     """
 
     module: dspy.Module
@@ -96,6 +97,7 @@ class ModuleWork:
     config: CompileConfig
     connection: "Connection"
     notes: tuple[str, ...]
+    values: Values
 
     def estimate(self) -> CompileEstimate:
         """Return what the compilation takes, from runs of the module on a few training examples, which are paid.
@@ -168,7 +170,7 @@ class ModuleWork:
         """Return the scores of the result on the validation examples, {} without, and what ended the work early."""
         chosen = next((each for each in reversed(compiled.candidates) if each.label == compiled.chosen), None)
         if compiled.stopped or chosen is not None or not self.task.valset:
-            return scores_of(chosen), compiled.stopped
+            return scores_of(chosen, self.values.undefined), compiled.stopped
         score = graded_metric(self.task.score)
         try:
             with self.connection.use():
@@ -177,7 +179,8 @@ class ModuleWork:
             return {}, str(spent)
         scores = {each.id: each.score or 0.0 for each in outcomes}
         errors = sum(each.error is not None for each in outcomes)
-        return scores_of(ScoredProgram(compiled.program, scores, 0, "compiled", True, errors=errors)), None
+        scored = ScoredProgram(compiled.program, scores, 0, "compiled", True, errors=errors)
+        return scores_of(scored, self.values.undefined), None
 
 
 def module_work(module: Any, trainset: Any, valset: Any, spec: ModuleSpec, lm: Any) -> ModuleWork:
@@ -203,7 +206,9 @@ def module_work(module: Any, trainset: Any, valset: Any, spec: ModuleSpec, lm: A
             f"choose one of {', '.join(OPTIMIZERS)}."
         )
     training, validation = _examples(module, trainset, valset)
-    metric, feedback = metric_and_feedback(metric_of(spec.metric) if isinstance(spec.metric, str) else spec.metric)
+    metric, feedback, values = metric_and_feedback(
+        metric_of(spec.metric) if isinstance(spec.metric, str) else spec.metric
+    )
     given = open_lm(lm_config(lm)) if isinstance(lm, str) else connection_of("lm", lm)
     if given is None:
         raise UserError("lm must be a connection (verihop.connect) or the id of an LM, got None.")
@@ -219,7 +224,8 @@ def module_work(module: Any, trainset: Any, valset: Any, spec: ModuleSpec, lm: A
     )
     examples = divided(training, validation, optimizer=config.optimizer, seed=config.seed)
     task = task_on(module, examples, config, connection, feedback)
-    return ModuleWork(module, replace(task, ended_by=(KeyboardInterrupt,)), config, connection, examples.notes)
+    values.expect("validation" if task.valset else "training", task.valset or task.trainset)
+    return ModuleWork(module, replace(task, ended_by=(KeyboardInterrupt,)), config, connection, examples.notes, values)
 
 
 def candidates(out: Path | str, module: dspy.Module) -> list[ScoredProgram]:

@@ -5,26 +5,79 @@ GEPA and SIMBA show to the LM that writes instructions. Without words of theirs,
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import dspy
 
 from optimizers.evaluating import Unanswered
-from optimizers.examples import OptimizerMetric
+from optimizers.examples import OptimizerMetric, example_id
 from optimizers.feedback.gold import quoted
 from optimizers.feedback.metric import feedback_metric
 from optimizers.metrics.catalog import given_metric
-from optimizers.metrics.metric import Metric
+from optimizers.metrics.metric import OF_QUESTION, Metric, Need
 from signatures.common.errors import UserError, one_line
 from signatures.common.own_code import digest_of_code
 
 _ALL = 5  # arguments: example, prediction, trace, name of a predictor, its calls
 
 
-def metric_and_feedback(metric: Any) -> tuple[Metric, OptimizerMetric]:
-    """Return a metric of the user, or of ours, and the same with words.
+class Values:
+    """Notes for which examples a metric has a value, since optimizers take 0 where it has none. Safe under threads.
+
+    Args:
+        metric: Scores of it that pass `__call__` are noted.
+    """
+
+    def __init__(self, metric: Metric):
+        self._metric = metric
+        self._defined: dict[str, bool] = {}  # by the id of the example
+        self._what, self._expected = "", frozenset[str]()
+
+    def expect(self, what: str, examples: Sequence[dspy.Example]) -> None:
+        """Have an error raised once all of these have been scored, and none has a value.
+
+        Args:
+            what: They are, such as "validation".
+        """
+        self._what, self._expected = what, frozenset(example_id(each) for each in examples)
+
+    @property
+    def undefined(self) -> set[str]:
+        """Ids of examples that were scored and never had a value."""
+        return {name for name, defined in self._defined.copy().items() if not defined}
+
+    def __call__(self, example: Any, prediction: Any) -> float | None:
+        """Return the score.
+
+        Raises:
+            UserError: The metric has no value for any of the expected examples, or reads an answer that the module
+                does not give.
+        """
+        if isinstance(prediction, Unanswered):
+            return self._metric.function(example, prediction)
+        answers = any(hasattr(prediction, name) for name in ("answer", "response"))
+        if Need.ANSWERS in self._metric.needs and not answers:
+            has = prediction.keys() if isinstance(prediction, dspy.Example) else [type(prediction).__name__]
+            raise UserError(
+                f"Metric {self._metric.name} reads the output answer, and the module has only "
+                f"{', '.join(has) or 'none'}: give a metric that is a function (example, prediction)."
+            )
+        value, name = self._metric.function(example, prediction), example_id(example)
+        self._defined[name] = self._defined.get(name, False) or value is not None
+        if value is None and self._expected and self._expected <= self.undefined:
+            needs = ", ".join(each.value for each in self._metric.needs if each in OF_QUESTION)
+            cure = f"give examples with {needs}" if needs else "let it return a number where an example can be scored"
+            raise UserError(
+                f"Metric {self._metric.name} has no value for any of the {len(self._expected)} {self._what} examples: "
+                f"{cure}, or give another metric."
+            )
+        return value
+
+
+def metric_and_feedback(metric: Any) -> tuple[Metric, OptimizerMetric, Values]:
+    """Return a metric of the user, or of ours, the same with words, and for which examples they had a value.
 
     Args:
         metric: A `Metric`, or a function as the module says.
@@ -34,7 +87,9 @@ def metric_and_feedback(metric: Any) -> tuple[Metric, OptimizerMetric]:
             else.
     """
     if isinstance(metric, Metric):
-        return metric, feedback_metric(metric)
+        values = Values(metric)
+        watched = replace(metric, function=values)
+        return watched, feedback_metric(watched), values
     number = _arguments(metric)
 
     def scored(example: Any, prediction: Any) -> Any:
@@ -47,16 +102,18 @@ def metric_and_feedback(metric: Any) -> tuple[Metric, OptimizerMetric]:
     def of_answers(example: Any, prediction: Any) -> float | None:  # of no answer, the function could read no output
         return 0.0 if isinstance(prediction, Unanswered) else made.function(example, prediction)
 
+    values = Values(replace(made, function=of_answers))
+
     def with_words(
         example: Any, prediction: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
     ) -> Any:
         if pred_name is None:
-            return float(of_answers(example, prediction) or 0.0)
+            return float(values(example, prediction) or 0.0)
         found = metric(*(example, prediction, trace, pred_name, pred_trace)[: _ALL if _takes(metric, _ALL) else number])
         score = float(_score(found) or 0.0)
         return dspy.Prediction(score=score, feedback=_words(found) or _described(example, prediction, score))
 
-    return replace(made, function=of_answers), with_words
+    return replace(made, function=values), with_words, values
 
 
 def _arguments(metric: Any) -> int:

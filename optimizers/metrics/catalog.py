@@ -314,11 +314,21 @@ def _number(value: Any) -> float:
         return math.nan
 
 
+def _which(example: Any) -> str:
+    """Return words for an example: the id of a question, else its first input."""
+    if (known := getattr(example, "id", None)) is not None:
+        return f"question {known!r}"
+    try:
+        name, value = next(iter(example.inputs().items()))
+    except (AttributeError, ValueError, StopIteration):  # no example of DSPy, or its inputs are not set
+        return "an example without an id"
+    return f"the example with {name} {one_line(repr(value), 60)}"
+
+
 def _checked(function: Any, name: str) -> Any:
     """Return the function with its errors and wrong values as UserErrors, and bools as numbers."""
 
     def score(example: Any, prediction: Any) -> float | None:
-        asked = getattr(example, "id", None)
         try:
             # Copies, because the program's prediction is still needed, and by other metrics, too.
             value = function(copy.deepcopy(example), copy.deepcopy(prediction))
@@ -326,15 +336,15 @@ def _checked(function: Any, name: str) -> Any:
             raise
         except (Exception, SystemExit) as error:  # the user's code may raise anything
             raise UserError(
-                f"Own metric {name!r} failed on question {asked!r}: {type(error).__name__}: {one_line(error)}."
+                f"Own metric {name!r} failed on {_which(example)}: {type(error).__name__}: {one_line(error)}."
             ) from error
         if value is None:
             return None
         number = _number(value)
         if not 0 <= number <= 1:
             raise UserError(
-                f"Own metric {name!r} returned {one_line(repr(value), 60)} on question {asked!r}: return a number from "
-                "0 to 1, True, False or None."
+                f"Own metric {name!r} returned {one_line(repr(value), 60)} on {_which(example)}: return a number "
+                "from 0 to 1, True, False or None."
             )
         return number
 

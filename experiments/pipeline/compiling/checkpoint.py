@@ -110,6 +110,8 @@ def compile_checkpoint(
 ) -> Iterator[Checkpoint | None]:
     """Keep a checkpoint next to `out` while compiling; it remains if the compilation stops after its first reply.
 
+    It does not remain if a UserError that is not of an LM, such as one of the metric, leaves no scored candidate.
+
     Args:
         out: Folder of the artifact.
         request: Everything that decides the result.
@@ -143,9 +145,10 @@ def compile_checkpoint(
         checkpoint = Checkpoint(folder, meter, earlier, spending, replaces, done == "stopped")
         try:
             yield checkpoint
-        except BaseException:
+        except BaseException as error:
             # Without a reply or a row there is nothing to resume, and another request may start.
-            if not (earlier or meter.cached_calls or control.any_answers or read_rows(folder / "val")):
+            answered = meter.cached_calls or control.any_answers
+            if not (earlier or (answered and not _to_mend(error, folder)) or read_rows(folder / "val")):
                 shutil.rmtree(folder)
             else:
                 checkpoint.save()
@@ -154,6 +157,14 @@ def compile_checkpoint(
             checkpoint.save()
         else:
             shutil.rmtree(folder)
+
+
+def _to_mend(error: BaseException, folder: Path) -> bool:
+    """Return whether the user has to change the request, such as its metric, before anything could be scored."""
+    from programs.lms.calls.metered import LMUnavailable
+
+    scored = (folder / CANDIDATES).exists()
+    return isinstance(error, UserError) and not isinstance(error, LMUnavailable) and not scored
 
 
 def _done(out: Path, folder: Path, request: dict[str, Any]) -> Literal["finished", "stopped"] | None:

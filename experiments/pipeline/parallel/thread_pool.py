@@ -158,6 +158,7 @@ def deferred_interrupt() -> Iterator[list[int]]:
 
 
 BATCH = 32  # questions in one pass
+_LAST_BATCH = 10.0  # seconds that the one in progress has to end
 
 
 class Prefetch:
@@ -194,10 +195,14 @@ class Prefetch:
                 self._waiting.pop(question, None)
 
     def close(self) -> None:
-        """Embed nothing more."""
+        """Embed nothing more, and wait until the batch in progress is done: a process that ends while a thread
+        computes in a library crashes.
+        """
         with self._changed:
             self._closed = True
             self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(_LAST_BATCH)
 
     def _run(self) -> None:
         assert self._prefetch is not None

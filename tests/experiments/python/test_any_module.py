@@ -288,6 +288,52 @@ def test_what_is_no_metric_is_one_line(compiled, metric, says):
     assert "\n" not in str(raised.value)
 
 
+def never(example, prediction):
+    return None
+
+
+def answered(example):
+    return dspy.Example(**example, answers=["billing"]).with_inputs(*example.inputs())
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        *(
+            ({"metric": never, "optimizer": name, "options": options}, "no value for any of the 8 validation examples")
+            for name, options in {**SMALL, "bootstrap": {}}.items()
+        ),
+        ({"metric": "em", "valset": [answered(each) for each in VAL]}, "reads the output answer, .* only department"),
+        ({"metric": "em"}, "reads the output answer"),
+    ],
+)
+def test_a_metric_that_never_has_a_value_freezes_nothing(compiled, tmp_path, settings, says):
+    with pytest.raises(UserError, match=says):
+        compiled(**settings)
+    assert not (tmp_path / "made").exists()
+    assert compiled().stopped is None  # with a metric that fits
+
+
+@pytest.mark.parametrize("optimizer", ["copro", "gepa", "bootstrap"])
+def test_examples_without_a_value_are_counted_and_not_in_the_mean(compiled, optimizer):
+    def of_money(example, prediction):
+        return right(example, prediction) if example.department == "billing" else None
+
+    made = compiled(metric=of_money, optimizer=optimizer, options=SMALL.get(optimizer, {})).artifact.metric
+    assert (made["n"], made["undefined"]) == (4, 4)
+    assert sorted(made["scores"].values(), key=str).count(None) == 4
+
+
+def test_a_metric_that_was_mended_is_not_refused(compiled, tmp_path):
+    def yes(example, prediction):
+        return "yes"
+
+    with pytest.raises(UserError, match=r"returned 'yes' on the example with subject 'Letter \d+': return a number"):
+        compiled(metric=yes)
+    assert not (tmp_path / ".made.compiling").exists()
+    assert compiled().stopped is None
+
+
 def test_all_faults_of_examples_are_named_at_once(connected, tmp_path):
     broken = [
         *TRAIN[:1],

@@ -48,3 +48,25 @@ def test_a_retriever_that_embeds_nothing_needs_no_thread():
     prefetch.add("q")
     prefetch.started("q")
     assert prefetch._thread is None
+
+
+def test_closing_waits_for_the_batch_in_progress():
+    begun, go_on, ended = threading.Event(), threading.Event(), []
+
+    class Slow:
+        def prefetch(self, queries):
+            begun.set()
+            go_on.wait(10)
+            ended.append(len(queries))
+
+    prefetch = Prefetch(Slow())
+    for number in range(BATCH):
+        prefetch.add(f"question {number}")
+    assert begun.wait(10)
+    closing = threading.Thread(target=prefetch.close)
+    closing.start()
+    closing.join(0.05)
+    assert closing.is_alive()  # an exit of the process now would end a library's thread while it computes
+    go_on.set()
+    closing.join(10)
+    assert ended == [BATCH]

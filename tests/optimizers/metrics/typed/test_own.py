@@ -7,7 +7,7 @@ from pathlib import Path
 import dspy
 import pytest
 
-from optimizers.metrics.catalog import get_metric, own_metric
+from optimizers.metrics.catalog import get_metric, given_metric, own_metric
 from optimizers.metrics.typed.opened import open_typed, typed_metric, typed_names
 from signatures.common.errors import UserError
 
@@ -195,3 +195,18 @@ def test_an_exit_is_a_line_and_changes_to_the_arguments_stay_inside(tmp_path, mo
     with pytest.raises(UserError, match="'careless:g' failed on question 'q': SystemExit: 3"):
         own_metric("careless:g")(example, prediction)
     sys.modules.pop("careless")
+
+
+@pytest.mark.parametrize(
+    ("example", "words"),
+    [
+        (dspy.Example(body="b " * 99, label="x").with_inputs("body"), "the example with body 'b b b"),
+        (dspy.Example(body="b"), "an example without an id"),
+        (dspy.Example(id="q", body="b").with_inputs("body"), "question 'q'"),
+    ],
+)
+def test_an_error_says_which_example_it_is_of(example, words):
+    metric = given_metric(lambda example, prediction: "yes", "mine", "", "0" * 12)
+    with pytest.raises(UserError, match=f"returned 'yes' on {words}") as error:
+        metric(example, dspy.Prediction())
+    assert len(str(error.value)) < 250
