@@ -222,4 +222,4 @@ def _blocks(element: Any, rows: Sequence[Paragraph]) -> list[Heading | Paragraph
 
 
 def _lines(text: str) -> list[Heading | Paragraph]:
-    return [Paragraph(line.strip()) for line in text.splitlines() if line.strip(" \t|")]
+    return [Paragraph(line.strip()) for line in text.splitlines() if line.replace("|", "").strip()]

@@ -1,7 +1,7 @@
 """HTML: main content with headings; what is no content is left out; hostile files give one error."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from corpora.ingest.html import read_html
@@ -89,6 +89,7 @@ def test_deep_nesting_is_an_error_or_text_but_no_crash():
 
 
 @given(st.binary(max_size=200), st.sampled_from([b"", b"<html><body><h1>", b"<table><tr><td>", b"<pre>"]))
+@example(b"\xa0", b"<pre>")  # a space that no line is made of
 def test_any_bytes_give_a_document_or_a_user_error(data, front):
     try:
         document = read_html(front + data)
