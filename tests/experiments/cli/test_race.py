@@ -15,7 +15,7 @@ def racing(verihop, world, tmp_path):
 
     def run(*words):
         asked = ("compile", world / "questions.jsonl", "--program", "rag", "--split", "train", "--limit", 16)
-        lm = ("--lm", "simulated", "--quiet", "--no-cache", "--threads", 1)
+        lm = ("--lm", "simulated", "--no-cache", "--threads", 1)
         return verihop(*asked, "--index", world / "index", *lm, *ARMS, "--out", tmp_path / "made", *words)
 
     return run

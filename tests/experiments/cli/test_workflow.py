@@ -24,7 +24,8 @@ def test_the_complete_workflow(verihop, world, tmp_path):
 
     dev = (questions, "--split", "dev", "--limit", 15)
     assert verihop("eval", *dev, "--artifact", tmp_path / "artifact", "--out", tmp_path / "after", "--quiet")[0] == 0
-    code, out, _ = verihop("eval", *dev, "--program", "rag", "--out", tmp_path / "rag", *SIMULATED, index, "--report")
+    shown = ("--lm", "simulated", "--index", index, "--report")
+    code, out, _ = verihop("eval", *dev, "--program", "rag", "--out", tmp_path / "rag", *shown)
     assert code == 0
     assert "15 of 15 questions" in out
     assert (tmp_path / "rag" / "report.html").exists()

@@ -86,7 +86,7 @@ def test_knobs_are_narrowed_fixed_and_chosen(tune):
 
 @pytest.mark.slow
 def test_quality_against_cost_is_a_front(tune):
-    code, out, err = tune("--against", "tokens", "--sampler", "nsga2", "--at-most", "tokens=100000", "--quiet")
+    code, out, err = tune("--against", "tokens", "--sampler", "nsga2", "--at-most", "tokens=100000")
     assert code == 0, err
     assert "Pareto front" in out
     assert "front.png" in out
