@@ -26,7 +26,7 @@ def demo(lm: LMSpec, limits: options.Limits, output: DemoOutput, threads: option
     An LM of the settings is used, too, within their budget; one budget limits all steps together.
     """
     from experiments.cli.ask import show_answer
-    from experiments.pipeline.demo import run_demo
+    from experiments.pipeline.demo import QUESTION, run_demo
 
     def on_step(text: str) -> None:
         if not output.quiet:
@@ -42,14 +42,16 @@ def demo(lm: LMSpec, limits: options.Limits, output: DemoOutput, threads: option
         progress=not output.quiet,
     )
     if output.as_json:
-        answered = {"question": done.question, "answer": done.prediction.answer}
+        answered = {"question": QUESTION, "answer": done.prediction.answer}
         files = {"artifact": str(done.artifact), "report": str(done.report)}
         emit({**answered, **files, "comparison": done.comparison.as_dict()})
         return
     if not output.quiet:
         show(done.comparison.as_table())
-    say(f"\nQuestion: {done.question}")
+    say(f"\nQuestion: {QUESTION}")
     show_answer(done.prediction)
+    say("\nThe same question, hop by hop:\n")
+    show_answer(done.by_hops)
     say(f"\nArtifact: {done.artifact}")
     say(f"Report:   {done.report}")
     next_step(

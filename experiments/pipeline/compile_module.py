@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
+from experiments.pipeline import setup
 from experiments.pipeline.compile import GO_ON, CompileProgress, optimize, stopped_text
 from experiments.pipeline.compiling.checkpoint import (
     CANDIDATES,
@@ -26,7 +27,7 @@ from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.compiling.estimate import CompileEstimate, RunCosts, compile_estimate
 from experiments.pipeline.compiling.frozen import freeze_compiled
 from experiments.pipeline.compiling.request import described_optimizer, divided, task_on
-from experiments.pipeline.setup import connection_of, lm_beside, lm_config, metric_of, open_lm
+from experiments.pipeline.setup import connection_of, lm_beside, lm_config, metric_of
 from experiments.runs.config import as_read_back, describe_lm, prompts_hash
 from experiments.runs.specs import ModuleSpec
 from optimizers.evaluating import Outcome, evaluate_examples, quiet
@@ -209,7 +210,7 @@ def module_work(module: Any, trainset: Any, valset: Any, spec: ModuleSpec, lm: A
     metric, feedback, values = metric_and_feedback(
         metric_of(spec.metric) if isinstance(spec.metric, str) else spec.metric
     )
-    given = open_lm(lm_config(lm)) if isinstance(lm, str) else connection_of("lm", lm)
+    given = setup.open_lm(lm_config(lm)) if isinstance(lm, str) else connection_of("lm", lm)
     if given is None:
         raise UserError("lm must be a connection (verihop.connect) or the id of an LM, got None.")
     connection = _as_dspy(given)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 DEMO_CORPUS = Path(__file__).parents[2] / "corpora" / "demo"
 METRICS = ("em", "f1[hotpot]", "all_gold@5")
+QUESTION = "Where was the chief engineer of the Corrant Coast Line born?"
+MULTI_HOP = "self_ask"  # takes a question apart, and shows how
 _MARK = ".verihop-demo"
 
 
@@ -35,13 +37,14 @@ class DemoResult:
 
     Args:
         comparison: The program before and after compilation, on the same dev questions.
-        prediction: The loaded program's answer to it.
+        prediction: The loaded program's answer to `QUESTION`.
+        by_hops: The answer of `MULTI_HOP` to it, with its hops.
         artifact: Folder of the compiled program.
     """
 
     comparison: "RunComparison"
-    question: str
     prediction: "dspy.Prediction"
+    by_hops: "dspy.Prediction"
     artifact: Path
     report: Path
 
@@ -77,6 +80,7 @@ def run_demo(
     from experiments.pipeline.setup import open_lm
     from optimizers.metrics.catalog import get_metric
     from programs.catalog import build
+    from programs.parts.prediction import completed
 
     connection = open_lm(lm, budget)  # before anything is written: the id may be wrong
     _clear(out)
@@ -105,19 +109,13 @@ def run_demo(
         on_step=on_step,
         progress=progress,
     )
-    on_step("Answer one question with the loaded program: the best one with cited passages")
-    question = _best(result.folders[1])
+    on_step("Answer one question with the loaded program, with cited passages")
     with connection.use():
-        prediction = result.loaded(question=question)
+        prediction = result.loaded(question=QUESTION)
+        on_step(f"Answer it hop by hop with {MULTI_HOP}")
+        by_hops = completed(build(MULTI_HOP, retrieve, preset=SMALL)(question=QUESTION))
     report = write_report(list(result.folders), out / "report.html")
-    return DemoResult(result.comparison, question, prediction, out / "artifact", report)
-
-
-def _best(run: Path) -> str:
-    from experiments.runs.files import read_rows
-
-    best = max(read_rows(run), key=lambda row: (bool(row["citations"]), row["scores"]["f1[hotpot]"] or 0, row["id"]))
-    return str(best["question"])
+    return DemoResult(result.comparison, prediction, by_hops, out / "artifact", report)
 
 
 def _clear(out: Path) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.analysis.export.mlflow_store import EXPERIMENT, using_store
+from experiments.pipeline import setup
 from experiments.pipeline.opened import load
-from experiments.pipeline.setup import lm_config, open_lm, with_artifact_defaults
+from experiments.pipeline.setup import lm_config, with_artifact_defaults
 from experiments.runs.specs import ProgramSpec
 from experiments.service.answering import as_answer
 from programs.artifact import read_artifact, verify
@@ -62,7 +63,7 @@ class AnsweringModel(PythonModel):
         lm, api_base = settings.pop("lm", None), settings.pop("api_base", None)
         index = settings.pop("index", None) or context.artifacts.get(INDEX)
         spec = ProgramSpec(artifact=Path(context.artifacts[ARTIFACT]), program=program, **settings)
-        connection = lm if api_base is None else open_lm(lm_config(lm or _lm_of(spec), api_base=api_base))
+        connection = lm if api_base is None else setup.open_lm(lm_config(lm or _lm_of(spec), api_base=api_base))
         self.program = load(spec, index=index, lm=connection)
 
     # MLflow warns of a return type with values of any type, and of none at all it does not.

@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from corpora.passages import read_passages
 from experiments.benchmarks.follow_ups import FIRST, dialogues, forms, measured
 from experiments.pipeline.demo import DEMO_CORPUS
-from signatures.types import Passage
+from programs.parts.conversation import recent, usable
+from signatures.types import Passage, Turn
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 
@@ -54,3 +57,9 @@ def test_the_page_shows_the_results():
     for form, shares in found.items():
         names = [*(f"gold among {k}" for k in FIRST), "exact match"]
         assert f"| {form} | {' | '.join(f'{shares[name]:.2f}' for name in names)} |" in page
+
+
+@pytest.mark.parametrize("dialogue", dialogues(), ids=lambda dialogue: dialogue["id"])
+def test_rewritings_by_hand_are_used(dialogue):
+    turns = recent([Turn(**turn) for turn in dialogue["turns"]])
+    assert usable(dialogue["self_contained"], dialogue["question"], turns) == dialogue["self_contained"]

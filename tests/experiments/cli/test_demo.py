@@ -25,6 +25,15 @@ def test_a_demo_on_the_simulated_lm_gains_nothing_and_says_why(verihop, tmp_path
     assert all(of["after"]["against_first"]["identical"] for of in comparison["metrics"].values())
 
 
+def test_the_demo_answers_a_composed_question_with_its_hops(verihop, tmp_path):
+    code, out, _ = verihop("demo", "--lm", "simulated", "--quiet", "--out", tmp_path / "demo")
+    assert code == 0
+    short, by_hops = out.split("The same question, hop by hop:")
+    assert short.startswith("\nQuestion: ")
+    assert "\nHop 1: " in by_hops
+    assert "\nAnswer: " in by_hops
+
+
 @pytest.mark.parametrize("calls", [5, 25])  # not enough for the first evaluation, for the compilation
 def test_a_budget_ends_the_demo(verihop, tmp_path, monkeypatch, calls):
     monkeypatch.setenv("VERIHOP_BUDGET", f"calls={calls}")

@@ -22,7 +22,7 @@ from signatures.common.errors import UserError, UserNotice
 from tests.conftest import ScriptedEngine
 
 HINT = "Money goes to billing."
-pytestmark = pytest.mark.filterwarnings("ignore::signatures.common.errors.UserNotice")
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 class Sort(dspy.Module):

@@ -1,8 +1,5 @@
 """Follow-up questions: what of an LM's rewriting is used, what is asked instead, and what it costs."""
 
-import json
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +17,6 @@ from programs.parts.meter import metered
 from signatures.types import Turn
 
 BRIDGE = [Turn(question="Who designed the New Chandler Bridge?", answer="Edrin Tollavar")]
-DIALOGUES = Path(__file__).parents[3] / "experiments" / "benchmarks" / "follow_ups.jsonl"
 
 
 def rewriting(text):
@@ -88,13 +84,6 @@ def test_labels_and_chinese_are_understood():
     assert usable("他出生在哪里？", "他出生在哪里？", turns) == ""
     assert points_back("And when?")
     assert not points_back("Which bird appears on the one-pell coin?")
-
-
-@pytest.mark.parametrize("line", DIALOGUES.read_text().splitlines(), ids=lambda line: json.loads(line)["id"])
-def test_rewritings_by_hand_are_used(line):
-    dialogue = json.loads(line)
-    turns = recent([Turn(**turn) for turn in dialogue["turns"]])
-    assert usable(dialogue["self_contained"], dialogue["question"], turns) == dialogue["self_contained"]
 
 
 def test_marks_are_stripped_and_the_last_turns_are_kept():
