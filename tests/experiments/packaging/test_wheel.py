@@ -215,6 +215,7 @@ SMOKE = ("signatures", "programs/parts", "programs/single_step", "corpora/retrie
 
 def test_part_of_the_tests_passes_against_it(python, tmp_path):
     shutil.copytree(PROJECT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PROJECT / "docs", tmp_path / "docs")  # whose code a test runs
     for file in (tmp_path / "tests").rglob("*.py"):
         file.write_text(rewritten(file.read_text(encoding="utf-8"), PROJECT), encoding="utf-8")
     (tmp_path / "pytest.ini").write_text(
