@@ -22,7 +22,7 @@ from signatures.common.errors import UserError, UserNotice
 from tests.conftest import ScriptedEngine
 
 HINT = "Money goes to billing."
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = pytest.mark.filterwarnings(f"ignore::{UserNotice.__module__}.{UserNotice.__qualname__}")
 
 
 class Sort(dspy.Module):
