@@ -33,11 +33,15 @@ _LONGER = 300  # characters by which a rewritten question may be longer than the
 
 How: TypeAlias = Literal["rewritten", "unchanged", "with the last turn", "as asked"]
 
-_PERSON = re.compile(r"\b(?:he|him|his|she|hers?|it|they|them|theirs?)\b|(?<![其吉])他|[她它]", re.IGNORECASE)
+_POINTS_BACK = re.compile(
+    r"\b(?:he|him|his|she|hers?|it|they|them|theirs?)\b|\A\W*(?:and|or|but|so|also|(?:what|how) about)\b"
+    r"|(?<![其吉])他|[她它]",
+    re.IGNORECASE,
+)
 # In a question that names something, these may point to that ("... France, and how many live there?").
 _MAY_POINT_BACK = re.compile(
     r"\b(?:its|this|these|those|there|then|former|latter|same|others?|another|else)\b"
-    r"|\A\W*(?:and|or|but|so|also|(?:what|how) about)\b|其(?![他中实余次])|这|那(?!不)|此|(?<!应)该",
+    r"|其(?![他中实余次])|这|那(?!不)|此|(?<!应)该",
     re.IGNORECASE,
 )
 _WORD = re.compile(rf"[{CJK}]|[^\s{CJK}]+")
@@ -109,10 +113,10 @@ def with_last_turn(question: str, turns: Sequence[Turn]) -> str:
 def points_back(question: str) -> bool:
     """Return whether a question seems to need what was said before; English and Chinese.
 
-    It has a personal pronoun, or names nothing and points back otherwise, or begins as only a follow-up does
-    ("And when?").
+    It has a personal pronoun, begins as only a follow-up does ("And the bridge?"), or names nothing and points back
+    otherwise.
     """
-    return bool(_PERSON.search(question) or (not _named(question) and _MAY_POINT_BACK.search(question)))
+    return bool(_POINTS_BACK.search(question) or (not _named(question) and _MAY_POINT_BACK.search(question)))
 
 
 def usable(text: str, question: str, turns: Sequence[Turn]) -> str:

@@ -83,6 +83,8 @@ def test_labels_and_chinese_are_understood():
     assert usable("托拉瓦出生在哪里？", "他出生在哪里？", turns) == "托拉瓦出生在哪里？"
     assert usable("他出生在哪里？", "他出生在哪里？", turns) == ""
     assert points_back("And when?")
+    assert points_back("And the Issen?")
+    assert points_back("What about the Draskey Mineral Railway?")
     assert not points_back("Which bird appears on the one-pell coin?")
 
 
