@@ -36,7 +36,7 @@ from programs.parts.agents.transcript import (
 )
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
-from programs.parts.passages import closest, deduplicate, is_no_item, passages_supporting, titled_text
+from programs.parts.passages import closest, deduplicate, is_no_item, passages_stating, passages_supporting, titled_text
 from programs.parts.prediction import (
     CAP,
     FINISHED,
@@ -195,7 +195,7 @@ class ARAG(dspy.Module):
             stop_reason=stop_reason,
             hops=hops,
             passages=seen,
-            citations=passages_supporting(question, answer, whole) or passages_supporting(question, answer, seen),
+            citations=passages_supporting(question, answer, whole if passages_stating(answer, whole) else seen),
             details={**details, "native": native} if self.tools == NATIVE else details,
         )
 

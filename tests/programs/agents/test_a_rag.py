@@ -109,6 +109,13 @@ def test_after_the_last_turn_the_answer_is_demanded(replies, knobs, calls):
     assert result.citations == ["m", "q"]
 
 
+def test_what_states_the_answer_is_cited_before_a_passage_read_that_the_question_names(replies):
+    replies(act("search", "fog"), act("read", "2"), act("finish", "Tren"))
+    result = ARAG(Pages())("Where was the harbour master of Quillon born?")
+    assert result.details["read"] == ["q"]
+    assert result.citations == ["m", "q"]
+
+
 def test_an_unparseable_demanded_answer_is_none(replies):
     replies(act("search", "fog"), other={"The search has ended": "??"})
     result = ARAG(Pages(), max_turns=1)("Question?")
