@@ -44,8 +44,9 @@ from programs.parts.reasoning.thought import (
     stated_answer,
     try_predict_scored,
 )
+from programs.parts.steps.comparison import MOST_CALLS, compared
 from signatures.multi_step.flare import DraftSentence, WriteSentence
-from signatures.reading import ReadAnswer
+from signatures.reading import CompareTwo, ReadAnswer
 from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever
 
@@ -76,13 +77,14 @@ class FLARE(dspy.Module):
         reader: Who answers. "thought" is the paper's: what the thought says, and the shared reader only where it says
             nothing. "direct" (preset `shared_reader`) is the shared reader with all passages: that of other strategies
             here, so that comparisons measure the passages.
+        compare: A comparison of two things is decided from one search where it can be, as in `rag`; the paper does not.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
         "strategyqa": {"k": 3, "confidence": 0.4},
         "shared_reader": {"reader": DIRECT},
-        "small": {"max_sentences": 5, "reader": DIRECT},
+        "small": {"max_sentences": 5, "reader": DIRECT, "compare": True},
     }
 
     def __init__(
@@ -94,6 +96,7 @@ class FLARE(dspy.Module):
         mask_below: Annotated[float, Range(0, 1)] = 0.4,
         max_sentences: Annotated[int, Range(1, 20)] = 10,
         reader: Annotated[str, Choice(DIRECT, THOUGHT)] = THOUGHT,
+        compare: bool = False,
     ):
         super().__init__()
         set_knobs(self, locals())
@@ -101,9 +104,13 @@ class FLARE(dspy.Module):
         self.writing = dspy.Predict(WriteSentence)
         self.drafting = dspy.Predict(DraftSentence)
         self.reading = dspy.Predict(ReadAnswer)  # Departure: the paper takes the answer that the thought states.
+        if compare:
+            self.comparing = dspy.Predict(CompareTwo)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; fixed `passages` replace the first retrieval (all without a retriever)."""
+        if (done := compared(self, question, passages)) is not None:
+            return done
         read = deduplicate(retrieve_passages(self, question, self.k, fixed=passages))  # step 1
         fixed = passages if self.retrieve is None else None
         hops: list[Hop] = []
@@ -143,7 +150,7 @@ class FLARE(dspy.Module):
 
         The first sentence takes two only if the first retrieval finds nothing, or an empty context is given.
         """
-        return 2 * self.max_sentences + 1
+        return 2 * self.max_sentences + 1 + self.compare * MOST_CALLS
 
     def _write_first(self, question: str, found: list[Passage]) -> tuple[Hop, dspy.Prediction | None]:
         """Return the first sentence, written from passages for the question, and its reply; None if unparseable."""

@@ -22,9 +22,10 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
+from programs.parts.steps.comparison import MOST_CALLS, compared
 from programs.parts.steps.interleaving import conclude_thought, interleave
 from signatures.multi_step.ircot import ContinueThought
-from signatures.reading import REASONING, ReadAnswer
+from signatures.reading import REASONING, CompareTwo, ReadAnswer
 from signatures.types import Passage, Retriever
 
 DIRECT, COT, THOUGHT = "direct", "cot", "thought"
@@ -47,13 +48,14 @@ class IRCoT(dspy.Module):
             that of other strategies here, so that comparisons measure the passages. "cot" reasons anew before it
             answers (the paper's reader for its largest LM); "thought" makes no call and takes what the thought says
             (section 5, without a separate reader).
+        compare: A comparison of two things is decided from one search where it can be, as in `rag`; the paper does not.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
         "cot_reader": {"reader": COT},
         "no_reader": {"reader": THOUGHT},
-        "small": {"k": 2, "cap": 6, "max_sentences": 5},
+        "small": {"k": 2, "cap": 6, "max_sentences": 5, "compare": True},
     }
 
     def __init__(
@@ -64,6 +66,7 @@ class IRCoT(dspy.Module):
         cap: Annotated[int, Range(1, 30)] = 15,
         max_sentences: Annotated[int, Range(1, 20)] = 10,
         reader: Annotated[str, Choice(DIRECT, COT, THOUGHT)] = DIRECT,
+        compare: bool = False,
     ):
         super().__init__()
         set_knobs(self, locals())
@@ -73,14 +76,18 @@ class IRCoT(dspy.Module):
             self.reading = dspy.Predict(ReadAnswer)
         elif reader == COT:
             self.reading = dspy.ChainOfThought(ReadAnswer, REASONING)
+        if compare:
+            self.comparing = dspy.Predict(CompareTwo)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; fixed `passages` replace the first retrieval (all without a retriever)."""
+        if (done := compared(self, question, passages)) is not None:
+            return done
         knobs = {"k": self.k, "cap": self.cap, "most": self.max_sentences}
         done = interleave(self, question, **knobs, fixed=passages)  # steps 1 to 3
         # Departure: if the reader's reply is unparseable, or no answer, what the thought says is the answer.
         return conclude_thought(None if self.reader == THOUGHT else self.reading, question, done)  # step 4
 
     def max_calls(self) -> int:
-        """Return the maximum number of LM calls for one question: one for each sentence, and the reader's."""
-        return self.max_sentences + (self.reader != THOUGHT)
+        """Return the maximum number of LM calls for one question: a sentence each, the reader's, a comparison's."""
+        return self.max_sentences + (self.reader != THOUGHT) + self.compare * MOST_CALLS

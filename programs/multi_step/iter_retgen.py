@@ -28,8 +28,9 @@ from programs.parts.prediction import (
     settled,
     try_predict,
 )
+from programs.parts.steps.comparison import MOST_CALLS, compared
 from signatures.multi_step.iter_retgen import ReasonAndAnswer
-from signatures.reading import ReadAnswer
+from signatures.reading import CompareTwo, ReadAnswer
 from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever
 
@@ -49,12 +50,13 @@ class IterRetGen(dspy.Module):
         reader: Who writes the last generation, whose answer alone is used. "thought" is the paper's: the chain of
             thought, as in the iterations before. "direct" (preset `shared_reader`) is the shared reader: that of other
             strategies here, so that comparisons measure the passages.
+        compare: A comparison of two things is decided from one search where it can be, as in `rag`; the paper does not.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
         "shared_reader": {"reader": DIRECT},
-        "small": {"k": 3, "reader": DIRECT},
+        "small": {"k": 3, "reader": DIRECT, "compare": True},
     }
 
     def __init__(
@@ -64,6 +66,7 @@ class IterRetGen(dspy.Module):
         k: Annotated[int, Range(1, 20)] = 5,
         iterations: Annotated[int, Range(1, 7)] = 2,
         reader: Annotated[str, Choice(DIRECT, THOUGHT)] = THOUGHT,
+        compare: bool = False,
     ):
         super().__init__()
         set_knobs(self, locals())
@@ -71,9 +74,13 @@ class IterRetGen(dspy.Module):
         self.thinking = dspy.Predict(ReasonAndAnswer)
         if reader == DIRECT:
             self.reading = dspy.Predict(ReadAnswer)
+        if compare:
+            self.comparing = dspy.Predict(CompareTwo)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; fixed `passages` replace the first retrieval (all without a retriever)."""
+        if (done := compared(self, question, passages)) is not None:
+            return done
         hops: list[Hop] = []
         read: list[Passage] = []
         generations: list[str] = []
@@ -110,5 +117,5 @@ class IterRetGen(dspy.Module):
         )
 
     def max_calls(self) -> int:
-        """Return the maximum number of LM calls for one question: one for each iteration."""
-        return self.iterations
+        """Return the maximum number of LM calls for one question: one for each iteration, and a comparison's."""
+        return self.iterations + self.compare * MOST_CALLS

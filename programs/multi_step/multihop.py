@@ -23,8 +23,9 @@ from programs.parts.prediction import (
     settled,
     try_predict,
 )
+from programs.parts.steps.comparison import MOST_CALLS, compared
 from signatures.multi_step.multihop import WriteQuery
-from signatures.reading import REASONING, ReadAnswer
+from signatures.reading import REASONING, CompareTwo, ReadAnswer
 from signatures.types import Hop, Passage, Retriever
 
 REASONED, DIRECT = "reasoned", "direct"
@@ -41,9 +42,10 @@ class MultiHop(dspy.Module):
         max_hops: Queries written (paper: 2).
         reader: "reasoned", the paper's, reasons before it answers; "direct" (preset `small`) is the reader that all
             programs share.
+        compare: A comparison of two things is decided from one search where it can be, as in `rag`; the paper does not.
     """
 
-    PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"k": 2, "reader": DIRECT}}
+    PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"k": 2, "reader": DIRECT, "compare": True}}
 
     def __init__(
         self,
@@ -52,15 +54,20 @@ class MultiHop(dspy.Module):
         k: Annotated[int, Range(1, 20)] = 3,
         max_hops: Annotated[int, Range(1, 8)] = 2,
         reader: Annotated[str, Choice(REASONED, DIRECT)] = REASONED,
+        compare: bool = False,
     ):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve = retrieve
         self.querying = dspy.ChainOfThought(WriteQuery)
         self.reading = dspy.Predict(ReadAnswer) if reader == DIRECT else dspy.ChainOfThought(ReadAnswer, REASONING)
+        if compare:
+            self.comparing = dspy.Predict(CompareTwo)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; fixed `passages` replace the first retrieval (all without a retriever)."""
+        if (done := compared(self, question, passages)) is not None:
+            return done
         found: list[Passage] = []
         hops: list[Hop] = []
         if passages is not None:
@@ -82,5 +89,5 @@ class MultiHop(dspy.Module):
         return make_prediction(answer, stop_reason=stop_reason, hops=hops, passages=found, citations=cited)
 
     def max_calls(self) -> int:
-        """Return the maximum number of LM calls for one question: one query per hop and the reading."""
-        return self.max_hops + 1
+        """Return the maximum number of LM calls for one question: a query per hop, the reader's, a comparison's."""
+        return self.max_hops + 1 + self.compare * MOST_CALLS

@@ -9,20 +9,11 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.parts.passages import deduplicate, passages_supporting
-from programs.parts.prediction import (
-    DONE,
-    UNPARSEABLE,
-    drop_from_trace,
-    make_prediction,
-    read_or_recall,
-    retrieve_passages,
-    retrieve_rankings,
-    try_predict,
-)
-from programs.parts.reasoning.comparing import about_owners, compares_two, decide, with_names_of
+from programs.parts.passages import passages_supporting
+from programs.parts.prediction import DONE, UNPARSEABLE, make_prediction, read_or_recall, retrieve_passages
+from programs.parts.reasoning.comparing import compares_two
+from programs.parts.steps.comparison import MOST_CALLS, compare
 from signatures.reading import REASONING, CompareTwo, ReadAnswer
-from signatures.text_words import same_words
 from signatures.types import Passage, Retriever
 
 DIRECT, COT = "direct", "cot"
@@ -66,35 +57,13 @@ class RAG(dspy.Module):
         # Departure: as in all later work, the LM reads all passages in one prompt instead of marginalising over them.
         answer, stop_reason = "", DONE
         if self.compare and found and compares_two(question):
-            answer, found = self._compare(question, found, search=passages is None)
+            answer, found = compare(self, question, found, search=passages is None)
         if not answer:
             step = read_or_recall(self.reading, question, found)
             answer, stop_reason = (step.answer, DONE) if step else ("", UNPARSEABLE)
         cited = passages_supporting(question, answer, found)
         return make_prediction(answer, stop_reason=stop_reason, passages=found, citations=cited)
 
-    def _compare(self, question: str, passages: list[Passage], *, search: bool) -> tuple[str, list[Passage]]:
-        """Return the answer of a comparison and what was read; no answer if the values decide nothing.
-
-        Where the passages name the owner of a value, such as a film's director, and not the value, the owners are
-        searched for, and compared in place of what they belong to.
-        """
-        reply = try_predict(self.comparing, question=question, passages=passages)
-        if reply is None:
-            return "", passages
-        decided, told = decide(question, reply), str(reply.answer)
-        owners = decided.owners if search else ()
-        found = deduplicate(hit for ranking in retrieve_rankings(self, owners, 1) for hit in ranking) if owners else []
-        if found:
-            again = try_predict(self.comparing, question=about_owners(question, decided), passages=found)
-            if again is not None:
-                decided, told = decide(question, with_names_of(decided, again)), ""
-                drop_from_trace(again)
-                passages = deduplicate([*passages, *found]) if decided.answer else passages
-        if same_words(decided.answer) != same_words(told):  # it answers otherwise, and is no demonstration
-            drop_from_trace(reply)
-        return decided.answer, passages
-
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question."""
-        return 3 if self.compare else 1
+        return 1 + self.compare * MOST_CALLS
