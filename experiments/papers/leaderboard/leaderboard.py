@@ -231,7 +231,7 @@ def leaderboard(
     if not only_table:
         for name in names("board", boards, tuple(SIZES)):
             board = open_board(name, data=data, work=work, questions=questions, lm=lm)
-            _measure(board, _cheap_first(programs, board.preset), records, work / "runs" / name, threads)
+            _measure(board, cheap_first(programs, board.preset), records, work / "runs" / name, threads)
     if not records:
         raise UserError(f"{records.path} has no records: measure some, or name their folder with --results.")
     write_tables(records, results)
@@ -248,7 +248,7 @@ def _measure(board: Board, programs: list[str], records: Records, folder: Path, 
             write_tables(records, records.path.parent)
 
 
-def _cheap_first(programs: str, preset: str) -> list[str]:
+def cheap_first(programs: str, preset: str) -> list[str]:
     """Return the programs that the user names, or all, those with few calls first."""
     from programs.catalog import PROGRAMS, build, presets_of
 

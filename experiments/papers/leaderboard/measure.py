@@ -103,7 +103,7 @@ class Records(RecordFile[Record]):
         return found
 
 
-def measure(name: str, board: Board, records: Records, folder: Path, *, threads: int) -> Record:
+def measure(name: str, board: Board, records: Records, folder: Path, *, threads: int, decoder: str = "") -> Record:
     """Return the record of a program on a board; where there is none, ask what is not answered yet, and add it.
 
     Args:
@@ -112,6 +112,7 @@ def measure(name: str, board: Board, records: Records, folder: Path, *, threads:
         records: Of finished rows.
         folder: Of the run; one that was stopped goes on.
         threads: Questions asked in parallel.
+        decoder: What has decoded in place of the embedded LM's runtime, for the record.
 
     Raises:
         UserError: Rows of the board were made with other settings, or that of the program with other knobs; or not all
@@ -138,7 +139,7 @@ def measure(name: str, board: Board, records: Records, folder: Path, *, threads:
     if similarity is not None:
         similarity(["its model"], ["is loaded before the first question"])
     program: Any = build(name, board.retrieve, preset=preset, similarity=similarity)
-    session = {**describe_session(), "machine": machine()}
+    session = {**describe_session(), "machine": machine(), **({"decoder": decoder} if decoder else {})}
     config = RunConfig(metrics=SCORES, threads=threads)
     summary = evaluate(
         program, board.questions, config, connection=board.connection, folder=folder, resume=folder.exists()

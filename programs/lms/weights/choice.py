@@ -322,7 +322,7 @@ class Weights:
         if self.hash == smollm_hash():
             return converted()
         name = f"{smollm_hash()[:16]}-{self.hash[:16]}-{FILE_TYPE}"
-        return convert(name, self.hash, self._write)
+        return convert(name, self.hash, self.write)
 
     def convert_into(self, folder: Path) -> Path:
         """Return a folder that the model is written into, in the format of the runtime, whatever the cache has.
@@ -330,11 +330,15 @@ class Weights:
         Raises:
             UserError, OSError: As for `converted`.
         """
-        convert_into(folder, self._write)
+        convert_into(folder, self.write)
         return folder
 
-    def _write(self, path: Path) -> None:
-        """Write the model as GGUF, which is kept under the hash: files that are other ones by now must not be."""
+    def write(self, path: Path) -> None:
+        """Write the model as GGUF, as it is kept under the hash: files that are other ones by now must not be.
+
+        Raises:
+            UserError: As for `converted`.
+        """
         write_gguf(path, load(self.folder), weights_path(), FILE_TYPE)
         if self.folder is not None and _of_folder(self.folder).hash != self.hash:
             raise UserError(f"{str(self.folder)!r} has changed since it was connected. Connect it again.")

@@ -1,0 +1,73 @@
+"""The embedded LM, with the decoding left to the processes of `decoder`."""
+
+import json
+import random
+import threading
+from collections.abc import Sequence
+from multiprocessing.connection import Client, Connection
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from programs.lms.embedded import EmbeddedEngine, Job
+from signatures.common.strict_json import parse_strict_json
+
+
+class SharedEngine(EmbeddedEngine):
+    """Asks decoders on this machine instead of decoding; prompts, limits and schemas are those of the embedded LM.
+
+    Args:
+        sockets: Each with the most tokens of a sequence that is decoded behind it, the short ones first. Of those with
+            the fewest that suffice, one is drawn.
+    """
+
+    def __init__(self, sockets: Sequence[tuple[Path, int]]):
+        super().__init__()
+        self._sockets = sockets
+        self._kept = threading.local()
+
+    def load(self) -> None:
+        """Load the tokenizer; the decoders have the model."""
+        self._load_tokenizer()
+
+    def _decode(self, jobs: list[Job]) -> list[list[Any]]:
+        return [self._decode_one(job) for job in jobs]
+
+    def _decode_one(self, job: Job) -> list[Any]:
+        config = job.config
+        asked: dict[str, Any] = {"prompt": np.asarray(job.prompt.data).ravel().tolist(), "limit": config.max_new_tokens}
+        if config.num_beams > 1:
+            asked["top"] = config.num_beams
+        elif config.do_sample:
+            if config.top_p < 1:
+                raise NotImplementedError(f"top_p={config.top_p}: the decoder samples from all tokens")
+            asked["temperature"] = config.temperature
+        if config.stop_strings:
+            asked["stop"] = sorted(config.stop_strings)
+        if config.structured_output_config is not None:
+            asked["schema"] = config.structured_output_config.json_schema
+        reply = self._ask(self._socket(len(asked["prompt"]) + asked["limit"]), asked)
+        if "top" in asked:
+            return [_sequence([token], [value]) for token, value in zip(reply["ids"], reply["logprobs"], strict=True)]
+        return [_sequence(reply["ids"], reply["logprobs"])]
+
+    def _socket(self, length: int) -> Path:
+        least = next((most for _, most in self._sockets if most >= length), self._sockets[-1][1])
+        return random.choice([path for path, most in self._sockets if most == least])
+
+    def _ask(self, socket: Path, asked: dict[str, Any]) -> dict[str, Any]:
+        connections: dict[str, Connection] = self._kept.__dict__
+        if str(socket) not in connections:
+            connections[str(socket)] = Client(str(socket), "AF_UNIX")
+        connections[str(socket)].send_bytes(json.dumps(asked).encode())
+        reply: dict[str, Any] = parse_strict_json(connections[str(socket)].recv_bytes())
+        if reply["error"]:
+            raise RuntimeError(f"The decoder says: {reply['error']}")
+        return reply
+
+
+def _sequence(ids: list[int], logprobs: list[float]) -> SimpleNamespace:
+    """Return a sequence as the runtime of the embedded LM does."""
+    return SimpleNamespace(generated_ids=ids, generated_log_probs=logprobs)

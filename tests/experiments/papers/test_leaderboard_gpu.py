@@ -1,0 +1,132 @@
+"""Decoding for the leaderboard on a GPU, tried on the CPU: in any company, each gets what transformers computes."""
+
+import json
+import threading
+
+import numpy as np
+import openvino
+import pytest
+import torch
+
+from experiments.papers.leaderboard.gpu.decoder import Asked, Decoder, serve
+from experiments.papers.leaderboard.gpu.engine import SharedEngine
+from experiments.papers.leaderboard.gpu.model import BatchedLlama
+from programs.lms.embedded import Job, first_token
+from programs.lms.weights import choice
+from programs.lms.weights.gguf_files import write_gguf
+from programs.lms.weights.sources import folder_source
+from tests.programs.lms.weights.made import SHAPE, make_model
+
+PROMPTS = ([5, 9, 400, 31, 7], [12], list(range(100, 190)), [77, 3])
+NEW = 6
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return make_model(tmp_path_factory.mktemp("model") / "tiny", SHAPE)
+
+
+@pytest.fixture(scope="module")
+def path(folder):
+    path = folder.parent / "tiny.gguf"
+    write_gguf(path, folder_source(folder), choice.weights_path(), "f16")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(path):
+    return BatchedLlama(path, rows=3, length=SHAPE.context, device="cpu", dtype=torch.float32)
+
+
+@pytest.fixture(scope="module")
+def decoder(model):
+    decoder = Decoder(model)
+    running = threading.Thread(target=decoder.run)
+    running.start()
+    yield decoder
+    decoder.stop()
+    running.join(timeout=60)
+    assert not running.is_alive()
+
+
+def greedy(folder, prompt):
+    """Return what transformers goes on with, its weights rounded as in the file."""
+    from transformers import AutoModelForCausalLM
+
+    reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    for weight in reference.parameters():
+        if weight.dim() > 1:
+            weight.data = weight.data.half().float()
+    ids = list(prompt)
+    with torch.no_grad():
+        for _ in range(NEW):
+            ids.append(int(reference(torch.tensor([ids])).logits[0, -1].argmax()))
+    return ids[len(prompt) :]
+
+
+def greedy_first(decoder, top):
+    return decoder.answer(Asked([5, 9, 400], 1, top=top)).ids
+
+
+def ask_all(decoder, requests):
+    """Return the requests, answered in parallel."""
+    threads = [threading.Thread(target=decoder.answer, args=(each,)) for each in requests]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    return requests
+
+
+def test_sequences_in_one_batch_are_those_of_transformers(folder, decoder):
+    answered = ask_all(decoder, [Asked(list(prompt), NEW) for prompt in PROMPTS])
+    assert [each.ids for each in answered] == [greedy(folder, prompt) for prompt in PROMPTS]
+    assert all(value <= 0 for each in answered for value in each.logprobs)
+
+
+def test_each_reply_is_in_the_grammar_of_its_own_schema(decoder, model):
+    choices = [["yes", "no"], ["north", "south", "east"], ["1901"], ["yes", "no"], None]
+    asked = [Asked([7, number], 12, schema=each and json.dumps({"enum": each})) for number, each in enumerate(choices)]
+    tokens = model.metadata["tokenizer.ggml.tokens"]
+    *answered, free = ask_all(decoder, asked)
+    for each, allowed in zip(answered, choices, strict=False):
+        assert json.loads("".join(tokens[token] for token in each.ids[:-1])) in allowed
+        assert each.ids[-1] == int(model.metadata["tokenizer.ggml.eos_token_id"])
+    assert len(free.ids) == 12
+
+
+def test_samples_differ_and_the_most_likely_tokens_are_given_with_their_logprobs(decoder):
+    hot = ask_all(decoder, [Asked([5, 9, 400], 5, temperature=2.0) for _ in range(4)])
+    assert len({tuple(each.ids) for each in hot}) > 1
+    [first] = ask_all(decoder, [Asked([5, 9, 400], 1, top=3)])
+    [greedy] = ask_all(decoder, [Asked([5, 9, 400], 1)])
+    assert len(first.ids) == 3
+    assert first.ids[0] == greedy.ids[0]
+    assert first.logprobs == sorted(first.logprobs, reverse=True)
+    assert first.logprobs[0] == pytest.approx(greedy.logprobs[0], abs=1e-5)
+
+
+def test_a_reply_ends_before_a_stop_string(decoder, model):
+    [whole] = ask_all(decoder, [Asked([5, 9, 400, 31], 8)])
+    text = [decoder._bytes[token].decode("utf-8", "ignore") for token in whole.ids]
+    [cut] = ask_all(decoder, [Asked([5, 9, 400, 31], 8, stop=[text[3]])])
+    assert cut.ids == whole.ids[: next(at for at, each in enumerate(text) if text[3] in each)]
+
+
+def test_what_is_too_long_or_empty_is_refused(decoder):
+    assert "at most 512" in decoder.answer(Asked([1] * 500, 100)).error
+    with pytest.raises(ValueError, match="at least 1"):
+        Asked([], 3)
+
+
+def test_processes_ask_over_a_socket(decoder, tmp_path):
+    serve(decoder, tmp_path / "socket")
+    engine = SharedEngine(((tmp_path / "socket", 512),))
+    prompt = openvino.Tensor(np.array([[5, 9, 400]], dtype=np.int64))
+    [beams] = engine._decode([Job(prompt, first_token(2))])
+    assert [each.generated_ids for each in beams] == [[token] for token in greedy_first(decoder, 2)]
+    config = first_token(2)
+    config.num_beams = config.num_return_sequences = 1
+    config.max_new_tokens = 600
+    with pytest.raises(RuntimeError, match="at most 512"):
+        engine._decode([Job(prompt, config)])
