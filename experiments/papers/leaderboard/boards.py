@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 WORLD = "world"
 # Board -> its questions, unless fewer are asked for.
 SIZES = {WORLD: 300, **dict.fromkeys((*SETS, *WHOLE), 100)}
-# Boards of earlier records: the first 100 of the whole files. They are shown, and not measured again.
-FORMER = ("hotpotqa-first", "2wikimultihopqa-first")
 TITLES = {
     WORLD: "simulated world",
     "hotpotqa": "HotpotQA",
@@ -27,8 +25,6 @@ TITLES = {
     "musique": "MuSiQue",
     "hotpotqa-whole": "HotpotQA, whole file",
     "2wikimultihopqa-whole": "2WikiMultihopQA, whole file",
-    "hotpotqa-first": "HotpotQA, first 100 of the whole file",
-    "2wikimultihopqa-first": "2WikiMultihopQA, first 100 of the whole file",
 }
 _SEED = 0
 

@@ -23,7 +23,7 @@ from experiments.analysis.report.plots import empty_figure, write_png
 from experiments.analysis.statistics import holm, mean_of, paired
 from experiments.analysis.summary import percent
 from experiments.papers.command import help_of, names, run_command, say
-from experiments.papers.leaderboard.boards import FORMER, SIZES, TITLES, WORLD, Board, open_board
+from experiments.papers.leaderboard.boards import SIZES, TITLES, WORLD, Board, open_board
 from experiments.papers.leaderboard.measure import F1, Record, Records, measure
 from signatures.common.errors import UserError
 
@@ -61,7 +61,7 @@ def _programs(rows: Mapping[str, Record]) -> dict[str, Any]:
 
 
 def _ordered(boards: Mapping[str, Mapping[str, Record]]) -> dict[str, Mapping[str, Record]]:
-    return {board: boards[board] for board in (*SIZES, *FORMER) if board in boards}
+    return {board: boards[board] for board in SIZES if board in boards}
 
 
 def _ranked(rows: Iterable[Record]) -> list[Record]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from experiments.papers.leaderboard.boards import FORMER, SIZES, Board
+from experiments.papers.leaderboard.boards import SIZES, Board
 from experiments.papers.record_file import Recorded, RecordFile, require_same, rounded
 from signatures.common.errors import UserError
 
@@ -74,8 +74,8 @@ class Record(Recorded):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.board not in (*SIZES, *FORMER):
-            raise ValueError(f"'board' is {self.board!r:.60}, not one of {', '.join((*SIZES, *FORMER))}")
+        if self.board not in SIZES:
+            raise ValueError(f"'board' is {self.board!r:.60}, not one of {', '.join(SIZES)}")
         if set(self.means) != {*SCORES, *COSTS} or any(set(mean) != _MEAN for mean in self.means.values()):
             raise ValueError(f"'means' needs {', '.join((*SCORES, *COSTS))}, each with {', '.join(sorted(_MEAN))}")
         asked = self.made_with.get("questions")
