@@ -266,7 +266,7 @@ def open_similarity() -> "Similarity":
 
 def require_retriever(program: "dspy.Module", retrieve: "Retriever | None") -> None:
     """Raise UserError if a program that retrieves has no retriever."""
-    from experiments.pipeline.corpus_notes import retrieves
+    from programs.artifact import retrieves
 
     if retrieve is None and retrieves(program):
         raise UserError(
