@@ -23,7 +23,7 @@ _FORMS = (
 Search = Callable[[str, int], Any]
 
 
-def own_retriever(name: str, index: Path | None = None) -> "OwnRetriever":
+def own_retriever(name: str, index: Path | None = None) -> Retriever:
     """Import the retriever `module:name` and return it, checked.
 
     Args:
@@ -41,23 +41,29 @@ def own_retriever(name: str, index: Path | None = None) -> "OwnRetriever":
     return _made(value, name, index, f"{name}@{code_digest(module)}")
 
 
-def given_retriever(value: Any) -> Retriever | None:
+def given_retriever(value: Any, name: str | None = None, code: str | None = None) -> Retriever | None:
     """Return what the user gave as a retriever; None if it is none.
 
     Args:
-        value: A retriever, which is returned as it is; a function `(query, k)`, or an object that can be called so; or
-            a retriever of LangChain or LlamaIndex.
+        value: A retriever; a function `(query, k)`, or an object that can be called so; or a retriever of LangChain or
+            LlamaIndex.
+        name: By which it was imported, so that a retriever is checked, too; one that was given is returned as it is.
+        code: A fingerprint of what is written in its module, if that made it.
     """
     if isinstance(value, type):
         return None
-    if isinstance(value, Retriever):
+    if name is None and isinstance(value, Retriever):
         return value
-    named = value if hasattr(value, "__qualname__") else type(value)
-    name = f"{named.__module__}:{named.__qualname__}"
+    kind = value if hasattr(value, "__qualname__") else type(value)
+    name = name or f"{kind.__module__}:{kind.__qualname__}"
     if _searches(value):
-        return OwnRetriever(value, name, f"{name}@{digest_of_code(named)}")
+        return OwnRetriever(value, name, code or f"{name}@{digest_of_code(kind)}")
     foreign = _adopted(value)
-    return None if foreign is None else OwnRetriever(foreign, name, foreign.fingerprint)
+    if foreign is None:
+        return None
+    if code is not None:  # what it searches in is written there
+        foreign.fingerprint = f"{foreign.fingerprint} {code}"
+    return OwnRetriever(foreign, name, foreign.fingerprint)
 
 
 def _adopted(value: Any) -> ForeignRetriever | None:
@@ -144,9 +150,9 @@ class OwnRetriever:
         return UserError(f"Own retriever {self.name!r}: {what}.")
 
 
-def _made(value: Any, name: str, index: Path | None, code: str) -> OwnRetriever:
+def _made(value: Any, name: str, index: Path | None, code: str) -> Retriever:
     """Return the retriever that a value is or makes; `code` is a fingerprint of what is written in its module."""
-    if (found := _opened(value, name, code)) is not None:
+    if (found := given_retriever(value, name, code)) is not None:
         return found
     if not callable(value):
         raise UserError(f"Own retriever {name!r} is of type {type(value).__name__}. {_FORMS}.")
@@ -159,22 +165,10 @@ def _made(value: Any, name: str, index: Path | None, code: str) -> OwnRetriever:
         raise
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise UserError(f"Own retriever {name!r}: it raised {type(error).__name__}: {one_line(error)}.") from error
-    found = _opened(made, name, code + (_state_of(index) if arguments else ""))
+    found = given_retriever(made, name, code + (_state_of(index) if arguments else ""))
     if found is None:
         raise UserError(f"Own retriever {name!r} made a {type(made).__name__}. {_FORMS}.")
     return found
-
-
-def _opened(value: Any, name: str, code: str) -> OwnRetriever | None:
-    if isinstance(value, type):
-        return None
-    if _searches(value):
-        return OwnRetriever(value, name, code)
-    foreign = _adopted(value)
-    if foreign is None:
-        return None
-    foreign.fingerprint = f"{foreign.fingerprint} {code}"  # what it searches in is written there
-    return OwnRetriever(foreign, name, foreign.fingerprint)
 
 
 def _state_of(index: Path | None) -> str:
