@@ -5,16 +5,17 @@ One of LangChain or LlamaIndex is a retriever, too.
 
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from corpora.retrievers.explain import Explained, places_in
 from corpora.retrievers.foreign import ForeignRetriever
-from signatures.common.errors import UserError, one_line, seen
+from signatures.common.errors import UserError, UserNotice, one_line, seen
 from signatures.common.files import sha256_file
 from signatures.common.own_code import code_digest, digest_of_code, import_own
-from signatures.types import Passage, Retriever
+from signatures.types import Passage, Retriever, deduplicate
 
 _FORMS = (
     "It must be a function (query, k), an object that can be called so, a retriever of LangChain or LlamaIndex, or a "
@@ -87,6 +88,8 @@ def _is_a(value: Any, module: str, name: str) -> bool:
 class OwnRetriever:
     """A retriever of the user's own, whose results are checked.
 
+    Of passages with one id in a ranking, the first stays, as in what programs read; the first time, a notice says so.
+
     Args:
         search: Called with a query and k; its `many` and `fingerprint` are used if it has them.
         name: For messages.
@@ -97,6 +100,7 @@ class OwnRetriever:
         self.search = search
         self.name = name
         self.fingerprint = str(getattr(search, "fingerprint", None) or fingerprint)
+        self._noticed = False
 
     def __call__(self, query: str, k: int) -> list[Passage]:
         """Return at most `k` passages, best first.
@@ -144,7 +148,14 @@ class OwnRetriever:
     def _ranking(self, found: Any, k: int) -> list[Passage]:
         if not isinstance(found, Sequence) or not all(isinstance(each, Passage) for each in found):
             raise self._error(f"it returned {seen(found)}: return a list of verihop.signatures.types.Passage")
-        return list(found[:k])
+        first = deduplicate(found)
+        if len(first) < len(found) and not self._noticed:
+            self._noticed = True
+            ids = [each.id for each in found]
+            twice = next(id for id in ids if ids.count(id) > 1)
+            text = f"it returned passage {twice!r:.60} more than once for a query: only the first is read"
+            warnings.warn(UserNotice(f"{self._error(text)} Give each passage an id of its own."), stacklevel=2)
+        return first[:k]
 
     def _error(self, what: str) -> UserError:
         return UserError(f"Own retriever {self.name!r}: {what}.")
