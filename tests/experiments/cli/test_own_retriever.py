@@ -35,7 +35,8 @@ class Broken:
     def __call__(self, query, k):
         self.calls += 1
         return [
-            *[Passage(id="a", text="t", score=0.1)] * 2, make_passage({"id": "b", "text": "t", "score": 0.5, "of": Path}),
+            *[Passage(id="a", text="t", score=0.1)] * 2,
+            make_passage({"id": "b", "text": "t", "score": 0.5, "of": Path}),
             Passage(id=f"n{self.calls}", text="u"), *[Passage(id=f"m{n}", text="u") for n in range(k)],
         ]
 
