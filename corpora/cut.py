@@ -32,7 +32,7 @@ def cut_text(text: str, words: int = 100) -> Iterator[tuple[list[str], str]]:
     """
     if words < 1:
         raise UserError(f"A passage needs at least 1 word, got {words}.")
-    for sentences in _fill(chain.from_iterable(pieces(part, words) for part in split_paragraphs(text)), words):
+    for sentences in fill(chain.from_iterable(pieces(part, words) for part in split_paragraphs(text)), words):
         yield sentences, join_pieces(sentences)
 
 
@@ -100,7 +100,7 @@ def _sentences(part: str) -> list[str]:
     return document_sentences(part)
 
 
-def _fill(units: Iterator[tuple[str, int]], words: int) -> Iterator[list[str]]:
+def fill(units: Iterator[tuple[str, int]], words: int) -> Iterator[list[str]]:
     """Gather sentences into passages of at most `words` words."""
     passage: list[str] = []
     size = 0

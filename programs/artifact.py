@@ -17,7 +17,15 @@ from programs.artifacts.freezing import check_freezable, freeze
 from programs.artifacts.loading import load, needs_similarity, verify
 from programs.artifacts.modules import check_module, freeze_module, load_module
 from programs.artifacts.record import Artifact, LMRecord, digest_of, lm_record, read_artifact
-from programs.artifacts.state import all_parts, children_of, program_name, shown_state, strategies_of
+from programs.artifacts.state import (
+    all_parts,
+    children_of,
+    program_name,
+    reads_nothing,
+    retrieves,
+    shown_state,
+    strategies_of,
+)
 
 __all__ = [
     "Artifact",
@@ -36,6 +44,8 @@ __all__ = [
     "needs_similarity",
     "program_name",
     "read_artifact",
+    "reads_nothing",
+    "retrieves",
     "shown_state",
     "strategies_of",
     "verify",

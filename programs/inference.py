@@ -370,17 +370,23 @@ class HasLM(Protocol):
 _GREETING = "Reply with the word ready."
 
 
-def warm_up(program: "dspy.Module", connection: HasLM) -> None:
+def warm_up(program: "dspy.Module", connection: HasLM | None, *, searched: bool = False) -> None:
     """Load the weights of an LM in this process, and the embedders and files of the program and its index.
 
     No LM call is made: nothing is sent to a server, counted or paid.
 
+    Args:
+        program: The program, with its retriever.
+        connection: The LM it will run on; None leaves its weights to the first call that needs them.
+        searched: Others search in its index, which is loaded even if the program reads nothing.
+
     Raises:
         UserError: A model cannot be loaded.
     """
-    from programs.artifact import all_parts
+    from programs.artifact import all_parts, reads_nothing
 
-    engine, retriever = getattr(connection.lm, "engine", None), getattr(program, "retrieve", None)
+    engine = None if connection is None else getattr(connection.lm, "engine", None)
+    retriever = getattr(program, "retrieve", None) if searched or not reads_nothing(program) else None
     similarities = [getattr(part, "similarity", None) for part in all_parts(program)]
     loads: list[Any] = [getattr(each, "load", None) for each in (engine, retriever, *similarities)]
     for load in loads:
@@ -404,7 +410,7 @@ def warm(program: "dspy.Module", connection: HasLM) -> None:
     """
     from programs.parts.meter import metered
 
-    warm_up(program, connection)
+    warm_up(program, connection, searched=True)
     if getattr(connection.lm, "remote", False):
         with metered():  # not of a question that is being counted
             connection.lm(_GREETING, cache=False)

@@ -148,6 +148,14 @@ def plain_metadata(passage: Passage) -> dict[str, Any]:
     return values
 
 
+def deduplicate(passages: Iterable[Passage]) -> list[Passage]:
+    """Return the passages in order, the first of each id."""
+    first: dict[str, Passage] = {}
+    for passage in passages:
+        first.setdefault(passage.id, passage)
+    return list(first.values())
+
+
 class Similarity(Protocol):
     """Semantic similarity of every text of one list to every text of another."""
 

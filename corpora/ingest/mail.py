@@ -10,14 +10,29 @@ from corpora.cut import split_paragraphs
 from corpora.ingest.document import Document, Heading, Paragraph, make_document, nested
 from corpora.ingest.failures import told
 from corpora.ingest.html import html_blocks
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 
 _DEEPEST = 5  # messages in each other
 _HEADERS = ("From", "To", "Cc", "Date")
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+_SUFFIXES = {  # by content type; what Python knows of these depends on the machine
+    "text/plain": ".txt",
+    "text/markdown": ".md",
+    "text/html": ".html",
+    "application/xhtml+xml": ".xhtml",
+    "application/pdf": ".pdf",
+    f"{_OFFICE}.wordprocessingml.document": ".docx",
+    f"{_OFFICE}.spreadsheetml.sheet": ".xlsx",
+    f"{_OFFICE}.presentationml.presentation": ".pptx",
+    "application/epub+zip": ".epub",
+}
+_SIGNATURES = ("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature")
 
 
 def read_mail(data: bytes, read: Callable[[str, bytes], Document | None]) -> Document:
     """Return the document in the bytes of an `.eml` file; keys are `from` and `date`, if stated.
+
+    An attachment without a file name is read by its content type, under a name made of its number.
 
     Args:
         data: The bytes.
@@ -68,8 +83,8 @@ def _message(
     names = [_name(part) for part in attached]
     if any(names):
         yield Paragraph(f"Attachments: {', '.join(filter(None, names))}.")
-    for part, name in zip(attached, names, strict=True):
-        yield from _attachment(part, name, read, notes, depth)
+    for number, (part, name) in enumerate(zip(attached, names, strict=True), start=1):
+        yield from _attachment(part, name or _made_up(part, number, notes), read, notes, depth)
 
 
 def _body(body: MIMEPart) -> Iterator[Heading | Paragraph]:
@@ -90,6 +105,18 @@ def _text(part: MIMEPart) -> str:
 
 def _name(part: EmailMessage) -> str:
     return " ".join((part.get_filename() or "").split())[:300]
+
+
+def _made_up(part: EmailMessage, number: int, notes: list[str]) -> str:
+    """Return a name for an attachment without one, "" if it cannot be read; pictures and signatures need no note."""
+    kind = part.get_content_type()
+    if kind in _SUFFIXES:
+        return f"attachment {number}{_SUFFIXES[kind]}"
+    if part.get_content_maintype() in ("application", "text") and kind not in _SIGNATURES:
+        notes.append(
+            f"its attachment {number} was left out: it has no file name, and nothing reads {one_line(kind, 80)}"
+        )
+    return ""
 
 
 def _attachment(

@@ -5,16 +5,17 @@ One of LangChain or LlamaIndex is a retriever, too.
 
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from corpora.retrievers.explain import Explained, places_in
 from corpora.retrievers.foreign import ForeignRetriever
-from signatures.common.errors import UserError, one_line, seen
+from signatures.common.errors import UserError, UserNotice, one_line, seen
 from signatures.common.files import sha256_file
 from signatures.common.own_code import code_digest, digest_of_code, import_own
-from signatures.types import Passage, Retriever
+from signatures.types import Passage, Retriever, deduplicate
 
 _FORMS = (
     "It must be a function (query, k), an object that can be called so, a retriever of LangChain or LlamaIndex, or a "
@@ -23,7 +24,7 @@ _FORMS = (
 Search = Callable[[str, int], Any]
 
 
-def own_retriever(name: str, index: Path | None = None) -> "OwnRetriever":
+def own_retriever(name: str, index: Path | None = None) -> Retriever:
     """Import the retriever `module:name` and return it, checked.
 
     Args:
@@ -41,23 +42,29 @@ def own_retriever(name: str, index: Path | None = None) -> "OwnRetriever":
     return _made(value, name, index, f"{name}@{code_digest(module)}")
 
 
-def given_retriever(value: Any) -> Retriever | None:
+def given_retriever(value: Any, name: str | None = None, code: str | None = None) -> Retriever | None:
     """Return what the user gave as a retriever; None if it is none.
 
     Args:
-        value: A retriever, which is returned as it is; a function `(query, k)`, or an object that can be called so; or
-            a retriever of LangChain or LlamaIndex.
+        value: A retriever; a function `(query, k)`, or an object that can be called so; or a retriever of LangChain or
+            LlamaIndex.
+        name: By which it was imported, so that a retriever is checked, too; one that was given is returned as it is.
+        code: A fingerprint of what is written in its module, if that made it.
     """
     if isinstance(value, type):
         return None
-    if isinstance(value, Retriever):
+    if name is None and isinstance(value, Retriever):
         return value
-    named = value if hasattr(value, "__qualname__") else type(value)
-    name = f"{named.__module__}:{named.__qualname__}"
+    kind = value if hasattr(value, "__qualname__") else type(value)
+    name = name or f"{kind.__module__}:{kind.__qualname__}"
     if _searches(value):
-        return OwnRetriever(value, name, f"{name}@{digest_of_code(named)}")
+        return OwnRetriever(value, name, code or f"{name}@{digest_of_code(kind)}")
     foreign = _adopted(value)
-    return None if foreign is None else OwnRetriever(foreign, name, foreign.fingerprint)
+    if foreign is None:
+        return None
+    if code is not None:  # what it searches in is written there
+        foreign.fingerprint = f"{foreign.fingerprint} {code}"
+    return OwnRetriever(foreign, name, foreign.fingerprint)
 
 
 def _adopted(value: Any) -> ForeignRetriever | None:
@@ -81,6 +88,8 @@ def _is_a(value: Any, module: str, name: str) -> bool:
 class OwnRetriever:
     """A retriever of the user's own, whose results are checked.
 
+    Of passages with one id in a ranking, the first stays, as in what programs read; the first time, a notice says so.
+
     Args:
         search: Called with a query and k; its `many` and `fingerprint` are used if it has them.
         name: For messages.
@@ -91,6 +100,7 @@ class OwnRetriever:
         self.search = search
         self.name = name
         self.fingerprint = str(getattr(search, "fingerprint", None) or fingerprint)
+        self._noticed = False
 
     def __call__(self, query: str, k: int) -> list[Passage]:
         """Return at most `k` passages, best first.
@@ -138,15 +148,22 @@ class OwnRetriever:
     def _ranking(self, found: Any, k: int) -> list[Passage]:
         if not isinstance(found, Sequence) or not all(isinstance(each, Passage) for each in found):
             raise self._error(f"it returned {seen(found)}: return a list of verihop.signatures.types.Passage")
-        return list(found[:k])
+        first = deduplicate(found)
+        if len(first) < len(found) and not self._noticed:
+            self._noticed = True
+            ids = [each.id for each in found]
+            twice = next(id for id in ids if ids.count(id) > 1)
+            text = f"it returned passage {twice!r:.60} more than once for a query: only the first is read"
+            warnings.warn(UserNotice(f"{self._error(text)} Give each passage an id of its own."), stacklevel=2)
+        return first[:k]
 
     def _error(self, what: str) -> UserError:
         return UserError(f"Own retriever {self.name!r}: {what}.")
 
 
-def _made(value: Any, name: str, index: Path | None, code: str) -> OwnRetriever:
+def _made(value: Any, name: str, index: Path | None, code: str) -> Retriever:
     """Return the retriever that a value is or makes; `code` is a fingerprint of what is written in its module."""
-    if (found := _opened(value, name, code)) is not None:
+    if (found := given_retriever(value, name, code)) is not None:
         return found
     if not callable(value):
         raise UserError(f"Own retriever {name!r} is of type {type(value).__name__}. {_FORMS}.")
@@ -159,22 +176,10 @@ def _made(value: Any, name: str, index: Path | None, code: str) -> OwnRetriever:
         raise
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise UserError(f"Own retriever {name!r}: it raised {type(error).__name__}: {one_line(error)}.") from error
-    found = _opened(made, name, code + (_state_of(index) if arguments else ""))
+    found = given_retriever(made, name, code + (_state_of(index) if arguments else ""))
     if found is None:
         raise UserError(f"Own retriever {name!r} made a {type(made).__name__}. {_FORMS}.")
     return found
-
-
-def _opened(value: Any, name: str, code: str) -> OwnRetriever | None:
-    if isinstance(value, type):
-        return None
-    if _searches(value):
-        return OwnRetriever(value, name, code)
-    foreign = _adopted(value)
-    if foreign is None:
-        return None
-    foreign.fingerprint = f"{foreign.fingerprint} {code}"  # what it searches in is written there
-    return OwnRetriever(foreign, name, foreign.fingerprint)
 
 
 def _state_of(index: Path | None) -> str:

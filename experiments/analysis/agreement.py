@@ -4,7 +4,6 @@ An undefined coefficient is None, with the reason; it is never replaced by a num
 """
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -94,12 +93,33 @@ def _correlation(first: Sequence[float], second: Sequence[float], which: str) ->
     for name, values in (("rating", first), ("metric score", second)):
         if math.isclose(min(values), max(values), rel_tol=1e-12, abs_tol=1e-12):
             return Coefficient(None, n, f"every {name} is the same")
-    from scipy.stats import kendalltau, pearsonr
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        value = float((pearsonr if which == "pearson" else kendalltau)(first, second).statistic)
+    value = (_pearson if which == "pearson" else _kendall)(first, second)
     return Coefficient(value, n) if math.isfinite(value) else Coefficient(None, n, "the values vary too little")
+
+
+def _pearson(first: Sequence[float], second: Sequence[float]) -> float:
+    import numpy as np
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        unit = []
+        for values in (first, second):
+            centered = np.asarray(values, dtype=float) - np.mean(values)
+            scale = np.abs(centered).max()  # so that squares of tiny values do not vanish
+            unit.append(centered / scale / np.linalg.norm(centered / scale))
+        return float(np.clip(unit[0] @ unit[1], -1.0, 1.0))
+
+
+def _kendall(first: Sequence[float], second: Sequence[float]) -> float:
+    import numpy as np
+
+    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    agreeing = of_first = of_second = 0
+    for place in range(1, len(a)):  # a row at a time: memory grows with the values, not with their pairs
+        up, along = np.sign(a[place:] - a[:-place]), np.sign(b[place:] - b[:-place])
+        agreeing += int(up @ along)
+        of_first += int(np.abs(up).sum())
+        of_second += int(np.abs(along).sum())
+    return agreeing / math.sqrt(of_first) / math.sqrt(of_second)
 
 
 def pearson(ratings: Sequence[float], metric: Sequence[float]) -> Coefficient:

@@ -43,6 +43,7 @@ def ask(
     from experiments.analysis.summary import unread
     from programs.inference import warm_up
     from programs.lms.calls.control import controlled
+    from programs.lms.calls.metered import loaded_when_sent
     from programs.lms.tracing.calls import LMCall, calls_heard_by, records_of
     from programs.parts.meter import metered
     from programs.parts.prediction import completed, hops_heard_by
@@ -51,18 +52,18 @@ def ask(
     _check_question(question)
     answerer = options.answerer(program, lm, limits).open()
     opened, connection = answerer.program, answerer.connection
-    warm_up(opened, connection)
+    warm_up(opened, None)
     shown = _Shown(as_text=not (as_json or json_lines), as_lines=json_lines)
     calls: list[LMCall] = []
     try:
         with (
             shown.activity, connection.use(), metered() as meter, controlled(note), hops_heard_by(shown.add),
             calls_heard_by(calls.append if trace else None), spans_sent(otel) as watched,
-            question_span(opened, question) as span,
+            question_span(opened, question) as span, loaded_when_sent() as loading,
         ):  # fmt: skip
             started = time.perf_counter()
             prediction = completed(watched(opened)(question=question))
-            seconds = time.perf_counter() - started
+            seconds = time.perf_counter() - started - loading.seconds
             span.ended(answer=prediction.answer, facts={"stop_reason": prediction.stop_reason})
     finally:  # also of a question that an error ends
         said = records_of(calls, opened)

@@ -18,7 +18,7 @@ from experiments.cli.serve import (
 from experiments.cli.shared.app import Log, Otel
 from experiments.cli.shared.console import note
 from experiments.cli.shared.options import Limits as Budgets
-from experiments.cli.shared.options import parse_limits, with_option_groups
+from experiments.cli.shared.options import with_option_groups
 from experiments.runs.specs import ProgramSpec
 from programs.lms.spec import LMSpec
 from signatures.common.specs import Field, Range
@@ -52,6 +52,7 @@ def mcp(
     Over stdio by default: the client starts this command, and whatever else prints does so on standard error.
     """
     require_extra("mcp", "fastapi", "uvicorn")
+    from experiments.pipeline.setup import parse_limits
     from experiments.service.answering import Limits
     from experiments.service.run import Address, bound, serve_tools
     from experiments.service.tools import claimed, serve_over_stdio

@@ -16,7 +16,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.app import Log, Otel, spans_sent
 from experiments.cli.shared.console import emit, note
 from experiments.cli.shared.options import Limits as Budgets
-from experiments.cli.shared.options import parse_limits, with_option_groups
+from experiments.cli.shared.options import with_option_groups
 from experiments.runs.specs import ProgramSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
@@ -24,6 +24,7 @@ from signatures.common.specs import Field, Range
 
 if TYPE_CHECKING:
     from experiments.pipeline.opened import OpenedProgram
+    from experiments.pipeline.setup import parse_limits
     from experiments.service.answering import Limits
     from experiments.service.app import Service
     from experiments.service.run import Address

@@ -28,7 +28,7 @@ from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.compiling.estimate import CompileEstimate, compile_estimate
 from experiments.pipeline.compiling.frozen import freeze_compiled, relative_path
 from experiments.pipeline.compiling.request import compile_request, describe, divided, task_of
-from experiments.pipeline.corpus_notes import gold_note, retrieves, simulated_note
+from experiments.pipeline.corpus_notes import gold_note, simulated_note
 from experiments.runs.config import RunConfig
 from experiments.runs.files import read_rows
 from programs.inference import warm_up
@@ -296,6 +296,8 @@ def notes_on_questions(
     """Return notes on gold passages that the index lacks, on questions that are held out, left out, or unknown to the
     LM.
     """
+    from programs.artifact import retrieves
+
     retrieve = getattr(student, "retrieve", None) if retrieves(student) else None
     found = {"Training": gold_note(trainset, retrieve), "Validation": gold_note(valset, retrieve)}
     notes = [f"{what} questions: {text}" for what, text in found.items() if text]

@@ -20,15 +20,6 @@ JUDGE_NOTE = (
 )
 
 
-def retrieves(program: "dspy.Module") -> bool:
-    """Return whether a program retrieves passages; `adaptive_rag` with the route "none" does not."""
-    from programs.artifact import strategies_of
-    from programs.parts.knobs import knobs_of
-
-    parts = strategies_of(program).values()
-    return any("k" in knobs_of(part) and getattr(part, "route", None) != "none" for part in parts)
-
-
 def gold_note(questions: "Sequence[Question]", retrieve: "Retriever | None") -> str | None:
     """Return a note if the index lacks gold passages of the questions.
 
@@ -95,6 +86,8 @@ def study_notes(
         program: What is tuned.
         lm_id: Id of the LM.
     """
+    from programs.artifact import retrieves
+
     retrieve = getattr(program, "retrieve", None) if retrieves(program) else None
     found = (gold_note([*questions, *trainset], retrieve), simulated_note(lm_id, questions))
     return [text for text in found if text]
@@ -115,6 +108,8 @@ def run_notes(
         config: Metrics, fixed contexts and seed of the run.
         lm_id: Id of its LM.
     """
+    from programs.artifact import retrieves
+
     found: list[str | None] = [
         simulated_note(lm_id, questions),
         judge_note(config.judge.id if config.judge else None),

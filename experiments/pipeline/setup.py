@@ -266,7 +266,7 @@ def open_similarity() -> "Similarity":
 
 def require_retriever(program: "dspy.Module", retrieve: "Retriever | None") -> None:
     """Raise UserError if a program that retrieves has no retriever."""
-    from experiments.pipeline.corpus_notes import retrieves
+    from programs.artifact import retrieves
 
     if retrieve is None and retrieves(program):
         raise UserError(
@@ -275,7 +275,7 @@ def require_retriever(program: "dspy.Module", retrieve: "Retriever | None") -> N
 
 
 _OWN = ", a function of your own as 'module:function'"
-LIMITS = ("calls", "tokens", "usd", "seconds")
+LIMITS: dict[str, type] = {"calls": int, "tokens": int, "usd": float, "seconds": float}
 
 
 def refused(name: str, value: object, accepted: str) -> UserError:
@@ -354,6 +354,33 @@ def limits_of(budget: "Mapping[str, float] | Budget | None") -> "Budget | None":
             raise refused(f"The budget of {name}", limit, "a number")
     limits: dict[str, Any] = dict(budget)
     return Budget(**limits) if limits else None
+
+
+def parse_limits(stated: str | Sequence[str] | None, name: str) -> dict[str, float]:
+    """Return limits such as calls=500 by name.
+
+    Args:
+        stated: As typed, separated by commas or blanks, in one text or several.
+        name: Of the option or argument, for messages.
+
+    Raises:
+        UserError: A limit is unknown, is not a number above 0, or is named twice.
+    """
+    found: dict[str, float] = {}
+    texts = [stated] if isinstance(stated, str) else stated or ()
+    for part in " ".join(texts).replace(",", " ").split():
+        limit, _, text = part.partition("=")
+        try:
+            value: float = LIMITS[limit](text.replace("_", ""))
+        except (KeyError, ValueError):
+            known = ", ".join(f"{each}=NUMBER" for each in LIMITS)
+            raise UserError(f"{name} takes {known}, got {part!r}. Example: {name} calls=500 usd=0.2.") from None
+        if not value > 0:
+            raise UserError(f"{name} {limit} must be above 0, got {text}.")
+        if limit in found:
+            raise UserError(f"{name} names {limit} twice: name it once.")
+        found[limit] = value
+    return found
 
 
 def open_questions(questions: Any, *, split: str | None = None, limit: int | None = None) -> "list[Question]":

@@ -22,7 +22,7 @@ from experiments.runs.specs import CandidateSpec, CompileSpec, RunSpec, StudySpe
 from optimizers.teleprompters.catalog import get_optimizer
 from optimizers.tuning.objective import Goal
 from programs.artifacts.loading import notify
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, needing
 from signatures.common.files import expanded
 from signatures.common.specs import part_of
 
@@ -291,8 +291,12 @@ def study(program: "Answerer | AnswererSpec", questions: Any, spec: StudySpec) -
         spec: What is searched, and how.
 
     Raises:
-        UserError: A name is unknown, or something cannot be opened.
+        UserError: A name is unknown, something cannot be opened, or packages of the extra `tune` are missing.
     """
+    with needing("tune", "Tuning"):  # early tests, importance, plots: each would be missed after the first trials
+        import matplotlib  # noqa: F401
+        import scipy  # noqa: F401
+        import sklearn  # noqa: F401
     named = with_origin(program)
     metric, goal = metric_of(spec.metric), spec.goal or Goal(spec.against, spec.at_most)
     selected = setup.open_questions(questions, split=spec.split, limit=spec.limit)

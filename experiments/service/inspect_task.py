@@ -162,7 +162,7 @@ def _named(
     budget: str | list[str] | None,
 ) -> "AnswererSpec":
     from experiments.pipeline.opened import AnswererSpec
-    from experiments.pipeline.setup import limits_of
+    from experiments.pipeline.setup import limits_of, parse_limits
     from experiments.runs.specs import ProgramSpec
     from programs.lms.spec import LMSpec
     from signatures.common.files import expanded
@@ -173,17 +173,9 @@ def _named(
         index=None if index is None else expanded(index).absolute(),
         retriever=retriever,
     )
-    limits = limits_of(_limits(budget)) if budget else None
+    limits = limits_of(parse_limits(budget, "budget"))
     spec, _ = AnswererSpec(named, LMSpec(id=lm, api_base=api_base), limits).with_defaults()
     return spec
-
-
-def _limits(budget: str | Sequence[str]) -> dict[str, float]:
-    pairs = [each.partition("=") for each in _listed(budget)]
-    try:
-        return {name: float(value) for name, _, value in pairs}
-    except ValueError:
-        raise UserError(f"budget must be limits such as calls=500,usd=0.2, got {budget!r}.") from None
 
 
 def _listed(names: str | Sequence[str]) -> list[str]:

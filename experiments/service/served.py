@@ -160,7 +160,7 @@ def _load(opened: "OpenedProgram") -> None:
     """Load models and files, but call no LM."""
     from programs.inference import warm_up
 
-    warm_up(opened.program, opened.connection)
+    warm_up(opened.program, opened.connection, searched=True)
 
 
 @contextlib.contextmanager

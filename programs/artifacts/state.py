@@ -15,9 +15,10 @@ import dspy
 from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
 
 from programs.cascade import Cascade
-from programs.catalog import name_of
+from programs.catalog import PROGRAMS, name_of
 from programs.ensemble import Ensemble
 from programs.nearest_demos import NearestDemos, PoolQuestion
+from programs.parts.knobs import knobs_of
 from signatures.common.checkout import as_in_checkout
 from signatures.common.errors import UserError, first_problem
 from signatures.common.files import utf8
@@ -344,6 +345,18 @@ def strategies_of(program: dspy.Module) -> dict[str, dspy.Module]:
         for name, child in children_of(program).items()
         for path, strategy in strategies_of(child).items()
     }
+
+
+def retrieves(program: dspy.Module) -> bool:
+    """Return whether a program retrieves passages; `adaptive_rag` with the route "none" does not."""
+    parts = strategies_of(program).values()
+    return any("k" in knobs_of(part) and getattr(part, "route", None) != "none" for part in parts)
+
+
+def reads_nothing(program: dspy.Module) -> bool:
+    """Return whether a program never asks its retriever; False if that is not known, as of one of the user's own."""
+    kinds = {type(part) for part in strategies_of(program).values()}
+    return bool(kinds) and kinds.issubset(PROGRAMS.values()) and not retrieves(program)
 
 
 def program_name(program: dspy.Module) -> str:

@@ -221,10 +221,11 @@ class _Form:
     def _fits(self, messages: Messages) -> bool:
         if self.context_size is None:
             return True
-        overhead = 8 * len(messages)  # roles and separators of the chat template
-        return sum(self.count_tokens(message["content"]) for message in messages) + overhead <= (
-            self.context_size - self.reply_tokens
-        )
+        room = self.context_size - self.reply_tokens - 8 * len(messages)  # roles and separators of the chat template
+        texts = [message["content"] for message in messages]
+        if sum(len(text.encode("utf-8", "replace")) for text in texts) <= room:
+            return True  # no token is shorter than a byte: a tokenizer need not be loaded to know
+        return sum(map(self.count_tokens, texts)) <= room
 
     def format_system_message(self, signature: Any) -> str:
         """Return the instruction, the input fields and the output fields."""

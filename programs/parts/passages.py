@@ -16,6 +16,7 @@ from signatures.common.words import FUNCTION_WORDS, strip_suffix
 from signatures.text import CJK
 from signatures.text_words import contains_words, same_words, text_words, without_brackets
 from signatures.types import Passage, QuoteMatch, Similarity
+from signatures.types import deduplicate as deduplicate
 from signatures.yes_no import parse_yes_no
 
 # Whole quotes that say there is nothing to quote, and such statements within a longer one. Empty items of a list
@@ -180,14 +181,6 @@ def _leads(title: str, passage: Passage, question: str, first: Passage | None) -
 def _names(text: str, title: str) -> bool:
     """Return whether a text has a title as it is spelled: "home" is not the film "Home", and "It" is no title."""
     return title in text and bool(terms_of(title)) and contains_words(text, title)
-
-
-def deduplicate(passages: Iterable[Passage]) -> list[Passage]:
-    """Return the passages in order, the first of each id."""
-    first: dict[str, Passage] = {}
-    for passage in passages:
-        first.setdefault(passage.id, passage)
-    return list(first.values())
 
 
 def titled_text(passage: Passage) -> str:

@@ -74,8 +74,10 @@ class Session:
 
     def __post_init__(self) -> None:
         self._meters: dict[RowKey, Meter] = {}  # of questions without a row
-        retriever = None if self.config.contexts else getattr(self.program, "retrieve", None)
-        self.prefetch = Prefetch(retriever)
+        from programs.artifact import reads_nothing
+
+        unread = self.config.contexts or reads_nothing(self.program)
+        self.prefetch = Prefetch(None if unread else getattr(self.program, "retrieve", None))
 
     def job(self, processes: int) -> Job[Asked, Answered]:
         """Return the session as the job of `processes` worker processes."""

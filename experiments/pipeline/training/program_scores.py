@@ -94,9 +94,9 @@ class ProgramScores:
         Raises:
             UserError: A question has no answer, or the program or the index cannot be opened.
         """
-        from experiments.pipeline.corpus_notes import retrieves, run_notes
+        from experiments.pipeline.corpus_notes import run_notes
         from experiments.runs.config import describe_questions
-        from programs.artifact import program_name
+        from programs.artifact import program_name, retrieves
         from programs.lms.connect import connect
         from programs.parts.knobs import knob_values
 

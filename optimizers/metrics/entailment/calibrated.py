@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from optimizers.metrics.entailment import embedding_features, likelihood
 from optimizers.metrics.entailment.oracle import Measured, Pair, over_distinct
+from signatures.common.errors import needing
 from signatures.common.files import sha256_text
 from signatures.common.words import FUNCTION_WORDS, strip_suffix
 from signatures.text import CJK
@@ -94,10 +95,8 @@ class Weights:
 
     def __call__(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a probability in [0, 1] per row of shape (n, features)."""
-        from scipy.special import expit
-
         standard = (rows - np.array(self.center)) / np.array(self.scale)
-        probabilities: NDArray[np.float64] = expit(standard @ np.array(self.weight) + self.bias)
+        probabilities: NDArray[np.float64] = np.exp(-np.logaddexp(0, -(standard @ np.array(self.weight) + self.bias)))
         return probabilities
 
     def as_dict(self) -> dict[str, Any]:
@@ -142,7 +141,8 @@ def fit(
     Raises:
         ValueError: A group lacks entailed or other pairs.
     """
-    from scipy.optimize import minimize
+    with needing("review", "Fitting an oracle"):
+        from scipy.optimize import minimize
 
     labels, group_of = np.asarray(entailed, dtype=float), np.asarray(groups)
     share = np.zeros(len(labels))

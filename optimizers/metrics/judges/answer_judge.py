@@ -197,13 +197,11 @@ def ranks(scores: Scores, criterion: str) -> dict[str, int] | None:
     Equal scores share the best of their ranks, as the sums of the paper's Table 3 show. A missing verdict excludes the
     question for all systems, so that all are averaged over the same questions.
     """
-    from scipy.stats import rankdata
-
     values = [value for value in scores.values() if value is not None]
     if len(values) < len(scores):
         return None
     order = values if criterion in LOWER_IS_BETTER else [-value for value in values]
-    return dict(zip(scores, map(int, rankdata(order, method="min")), strict=True))
+    return {name: 1 + sum(other < own for other in order) for name, own in zip(scores, order, strict=True)}
 
 
 def high_quality(score: float, criterion: str) -> bool:

@@ -5,9 +5,6 @@ engine without cost has `free = True`; for any other, a budget in usd needs a kn
 
 The replies of one question can be recorded, and the same calls be answered from the record. Unlike the cache, a record
 holds every reply, also one that could not be parsed: a program that is run again on it takes the same course. A reply
-import contextlib
-import contextvars
-from signatures.common.context import set_within
 from the record is not paid again.
 """
 
@@ -15,6 +12,8 @@ import asyncio
 import contextlib
 import contextvars
 import math
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -192,6 +191,40 @@ def hide_keys_in(error: BaseException | None) -> None:
                 setattr(each, name, clean)
 
 
+class Loading:
+    """Loads what the calls in a block are sent to, before the first one and outside of its limits of time.
+
+    `seconds` is how long that took.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._loaded: list[Any] = []
+        self._lock = threading.Lock()
+
+    def load(self, engine: Any) -> None:
+        """Load an engine that runs in this process, once; threads wait for the one that does."""
+        with self._lock:
+            if any(engine is each for each in self._loaded):
+                return
+            started = time.perf_counter()
+            if callable(load := getattr(engine, "load", None)):
+                load()
+            self._loaded.append(engine)
+            self.seconds += time.perf_counter() - started
+
+
+_loading: contextvars.ContextVar[Loading | None] = contextvars.ContextVar("verihop_loading", default=None)
+
+
+@contextlib.contextmanager
+def loaded_when_sent() -> Iterator[Loading]:
+    """Load an LM in this process when a call in the block is sent, which takes seconds: cached replies need none."""
+    loading = Loading()
+    with set_within(_loading, loading):
+        yield loading
+
+
 _ONE_WORD = 8  # tokens; `programs.lms.adapter` and `programs.parts.probability` allow at most 4
 
 
@@ -326,6 +359,8 @@ class MeteredLM(dspy.LM):
 
     def _send(self, call: PreparedCall) -> CallResult:
         """Send a call until it is answered, or has failed too often."""
+        if (loading := _loading.get()) is not None:
+            loading.load(self.engine)
         attempts = Attempts(
             self.transport, self.concurrency, clock=self.clock, remote=self.remote, check=checks_of(self.budget)
         )

@@ -1,5 +1,7 @@
 """Messages: subject, sender, date, text or HTML, attachments that can be read, forwarded messages."""
 
+import base64
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,6 +43,34 @@ def test_an_attachment_that_trips_up_its_library_costs_itself_only():
     )
     with pytest.raises(MemoryError):
         read_mail(make_eml("Text.", attached={"b.pdf": b"x"}), read)
+
+
+def _unnamed(kind: str, body: bytes) -> bytes:
+    encoded = base64.b64encode(body)
+    return f"--x\nContent-Type: {kind}\nContent-Transfer-Encoding: base64\n\n".encode() + encoded + b"\n"
+
+
+def test_an_attachment_without_a_file_name_is_read_by_its_content_type():
+    table = make_xlsx({"Parts": [["Part", "Age"], ["wick", 3]]})
+    parts = [
+        ("text/plain", b"The lamp is out."),
+        ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", table),
+        ("image/png", b"\x89PNG"),
+        ("application/pgp-signature", b"signed"),
+        ("application/x-lamp", b"lamp"),
+        ("text/plain", b"A second text."),
+        ("application/pdf", b"no pdf"),
+    ]
+    body = b"".join(_unnamed(*part) for part in parts) + b"--x--\n"
+    document = read_eml(_raw("multipart/mixed; boundary=x", body))
+    assert shape(document)[:1] == [((), ["From: Ansa.", "The lamp is out."])]
+    assert shape(document)[1:] == [
+        (("attachment 1.xlsx", "Parts"), ["Part: wick; Age: 3"]),
+        (("attachment 5.txt",), ["A second text."]),
+    ]
+    unread, damaged = document.notes
+    assert unread == "its attachment 4 was left out: it has no file name, and nothing reads application/x-lamp"
+    assert damaged.startswith("its attachment 'attachment 6.pdf' was left out: it cannot be read as PDF")
 
 
 def test_html_and_forwarded_messages():

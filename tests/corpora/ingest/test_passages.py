@@ -113,3 +113,13 @@ def test_a_passage_spans_several_pages_only_for_a_sentence_that_does(shapes, wor
         if "last_page" in extra:
             assert extra["last_page"] == extra["page"] + 1
             assert any(f"s{number}x" in passage.text for number, (_, crossing) in enumerate(shapes) if crossing)
+
+
+@given(st.lists(words, min_size=1, max_size=6), st.integers(1, 9))
+def test_without_pages_the_cuts_are_those_of_one_page(texts, size):
+    sections = [Section((), tuple(Paragraph(text, page) for text in texts)) for page in (None, 1)]
+    plain, paged = (
+        [(each.text, each.sentences) for each in document_passages(Document("T", (section,)), "t.txt", words=size)]
+        for section in sections
+    )
+    assert plain == paged

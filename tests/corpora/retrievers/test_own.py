@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from corpora.retrievers.own import own_retriever
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, UserNotice
 
 CODE = """
 from verihop.signatures.types import Passage
@@ -34,6 +34,9 @@ class FromIndex:
 
 def make():
     return search
+
+def chunks(query, k):
+    return [ONE, ONE.model_copy(update={"text": "Its second half."}), TWO, ONE]
 
 def broken(query, k):
     raise KeyError("gone")
@@ -97,6 +100,16 @@ def test_many_and_fingerprint_are_used_where_they_are(module):
 def test_every_fault_is_a_user_error(module, name, says):
     with pytest.raises(UserError, match=says):
         own_retriever(f"{module}:{name}")("q", 3)
+
+
+def test_of_passages_with_one_id_the_first_stays_and_one_notice_says_so(module):
+    search = own_retriever(f"{module}:chunks")
+    with pytest.warns(UserNotice, match="passage 'one' more than once") as told:
+        found = [search("q", 2), *search.many(["a", "b"], 5)]
+    assert [[(each.id, each.text) for each in ranking] for ranking in found] == [
+        [("one", "The first."), ("two", "The second.")]
+    ] * 3
+    assert len(told) == 1
 
 
 def test_too_few_rankings_are_a_user_error(module):

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from experiments.analysis.agreement import cohen_kappa, fleiss_kappa, kendall, pearson
 
@@ -88,6 +89,14 @@ def test_correlations_by_hand():
     assert kendall([1, 2, 3, 4], [1, 3, 2, 4]).value == pytest.approx(4 / 6)
     # With ties tau-b divides by the pairs that are untied on each side: 2 / sqrt(2 * 3).
     assert kendall([0, 0, 1], [1, 2, 3]).value == pytest.approx(2 / math.sqrt(6))
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.floats(-2, 2, width=16)), min_size=3, max_size=40))
+def test_correlations_are_those_of_scipy(pairs):
+    first, second = [float(a) for a, _ in pairs], [b for _, b in pairs]
+    if len(set(first)) > 1 and len(set(second)) > 1 and pearson(first, second).value is not None:
+        assert pearson(first, second).value == pytest.approx(stats.pearsonr(first, second).statistic, abs=1e-12)
+        assert kendall(first, second).value == pytest.approx(stats.kendalltau(first, second).statistic, abs=1e-12)
 
 
 @pytest.mark.parametrize("coefficient", [pearson, kendall])

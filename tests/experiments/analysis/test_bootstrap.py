@@ -12,6 +12,7 @@ from scipy import stats
 from experiments.analysis import statistics
 from experiments.analysis.statistics import (
     bootstrap_intervals,
+    both_tails,
     mcnemar,
     mean_of,
     means_and_differences,
@@ -92,6 +93,16 @@ def test_no_column_and_columns_without_an_interval() -> None:
 def test_the_t_test_is_that_of_scipy(pairs: list[tuple[float, float]]) -> None:
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
     assert paired_t_test(first, second) == pytest.approx(stats.ttest_rel(second, first).pvalue, rel=1e-9, abs=1e-300)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 8, 29, 99, 1000, 8000])
+def test_the_tails_of_students_t_are_those_of_scipy(freedom: int) -> None:
+    ts = [0.001, 0.3, 0.9, 1.0, 1.2, 1.3, 1.96, 2.6, 5.0, 20.0, 1000.0]
+    expected = [2 * stats.t.sf(t, freedom) for t in ts]
+    assert [both_tails(sign * t, freedom) for t in ts for sign in (1, -1)] == pytest.approx(
+        [p for p in expected for _ in range(2)], rel=1e-12, abs=1e-300
+    )
+    assert both_tails(0.0, freedom) == 1.0
 
 
 @pytest.mark.parametrize(("gained", "lost"), [(0, 1), (1, 1), (3, 3), (2, 9), (9, 2), (400, 500), (2000, 1500)])

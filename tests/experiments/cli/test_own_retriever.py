@@ -35,7 +35,8 @@ class Broken:
     def __call__(self, query, k):
         self.calls += 1
         return [
-            Passage(id="a", text="t", score=0.1), make_passage({"id": "a", "text": "t", "score": 0.5, "of": Path}),
+            *[Passage(id="a", text="t", score=0.1)] * 2,
+            make_passage({"id": "b", "text": "t", "score": 0.5, "of": Path}),
             Passage(id=f"n{self.calls}", text="u"), *[Passage(id=f"m{n}", text="u") for n in range(k)],
         ]
 
@@ -90,7 +91,7 @@ def test_a_check_names_every_fault_at_once(verihop, home):
     code, out, err = verihop("search", "--check", "--retriever", "my_search:Broken")
     broken = out.split("BROKEN ")[1:]
     says = [
-        "asked for 1 it returned 4 passages",
+        "asked for 1 it returned 5 passages",
         "passage 'a' is twice",
         "2 of 5 passages of a ranking have a score",
         "cannot be written as JSON",

@@ -17,7 +17,10 @@ from experiments.packaging.namespace import rewritten
 
 PROJECT = Path(__file__).parents[3]
 BUILD = "import sys; sys.path.insert(0, 'experiments/packaging'); import backend; backend.build_wheel(sys.argv[1])"
-EXTRAS = ("torch", "sentence_transformers", "transformers", "datasets", "pandas", "pyarrow", "sklearn", "xllamacpp")
+EXTRAS = (
+    "torch", "sentence_transformers", "transformers", "datasets", "pandas", "pyarrow", "sklearn", "scipy", "matplotlib",
+    "xllamacpp",
+)  # fmt: skip
 OWN = '''"""An own program and an own metric."""
 
 import dspy
@@ -99,7 +102,7 @@ def run(python, user, tmp_path_factory) -> Callable[..., str]:
     for name in EXTRAS:
         (absent / f"{name}.py").write_text(f"raise ImportError('{name} is not installed')\n")
 
-    def start(*words: object, cwd: Path = user) -> str:
+    def start(*words: object, cwd: Path = user, code: int = 0) -> str:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("VERIHOP_", "PYTHON"))}
         done = subprocess.run(
             [str(python), *map(str, words)],
@@ -113,8 +116,8 @@ def run(python, user, tmp_path_factory) -> Callable[..., str]:
             capture_output=True,
             text=True,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stderr if code else done.stdout
 
     return start
 
@@ -148,11 +151,15 @@ def test_commands_work(run, world):
     asked = json.loads(questions.read_text(encoding="utf-8").splitlines()[0])["question"]
     told = ["--index", "world/index", "--lm", "simulated"]
     assert json.loads(run("-m", "verihop", "ask", asked, "--program", "rag", *told, "--json"))["answer"]
-    evaluated = run(
-        *("-m", "verihop", "eval", questions, "--program", "mine:Once", "--metrics", "em,mine:words", *told),
-        *("--out", "runs/own"),
-    )
-    assert "mine:words" in evaluated
+    for program, out in (("mine:Once", "runs/own"), ("rag", "runs/rag")):
+        scored = ("--metrics", "f1[hotpot],mine:words", *told, "--out", out)
+        assert "mine:words" in run("-m", "verihop", "eval", questions, "--program", program, *scored)
+    assert "p_t_test" in run("-m", "verihop", "compare", "runs/own", "runs/rag", "--json")
+    refused = run("-m", "verihop", "tune", questions, "--program", "rag", *told, "--out", "study", code=2)
+    assert refused.splitlines() == [
+        "verihop: Tuning needs packages that are not installed (matplotlib is not installed): pip install "
+        "'verihop[tune]'."
+    ]
     run("-m", "verihop", "index", "world/passages.jsonl", "--out", "world/hybrid")
     found = json.loads(run("-m", "verihop", "search", asked, "--index", "world/hybrid", "--json"))
     assert found["results"][0]["hits"]

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import dspy
 import pytest
 
-from experiments.pipeline.corpus_notes import retrieves, run_notes
+from experiments.pipeline.corpus_notes import run_notes
 from experiments.pipeline.setup import open_program, require_retriever
 from experiments.runs.config import describe_program
 from experiments.runs.specs import ProgramSpec
-from programs.artifact import freeze
+from programs.artifact import freeze, retrieves
 from programs.catalog import build
 from programs.ensemble import Ensemble
 from programs.inference import warm_up

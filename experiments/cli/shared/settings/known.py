@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli.shared import options
-from experiments.cli.shared.options import PREFIX, parse_limits, with_option_groups
+from experiments.cli.shared.options import PREFIX, with_option_groups
 from experiments.cli.shared.settings.approvals import approved_digest
 from experiments.runs.specs import Execution
 from programs.lms.spec import LMSpec, in_process
@@ -214,6 +214,8 @@ def _check_words(name: str, value: Any) -> None:
     if name in _FIELDS:
         _FIELDS[name].check(value)
     if name == "budget":
+        from experiments.pipeline.setup import parse_limits
+
         parse_limits(value, name)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 
 import pytest
 
@@ -27,6 +28,12 @@ def test_a_budget_below_one_trial_is_said_before_anything_is_asked(tune):
     code, out, err = tune("--budget", "calls=8", "--overwrite", "--quiet")
     assert "may not pay" not in err
     assert "Best trials" not in out
+
+
+def test_what_tuning_needs_is_missed_before_anything_is_asked(tune, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    code, _, err = tune()
+    assert (code, "pip install 'verihop[tune]'." in err, (tmp_path / "s").exists()) == (2, True, False)
 
 
 @pytest.mark.slow
