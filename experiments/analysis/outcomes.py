@@ -1,8 +1,8 @@
 """What became of each question of a run: right, or the first thing that went wrong; and what reading all gold is worth.
 
 The outcomes exclude one another and are tried in the order of `OUTCOMES`, so that a question has the first that holds.
-Where the question names no gold passages, retrieval counts as having missed nothing; where it names no gold steps, no hop
-counts as wrong.
+Where the question names no gold passages, retrieval counts as having missed nothing; where it names no gold steps, no
+hop counts as wrong.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ from optimizers.metrics.answer import exact_match
 from signatures.text import normalize_answer
 
 RIGHT, FAILED, REFUSED, UNPARSEABLE = "right", "failed", "refused", "unparseable"
-MEMORY, MISSED, HOP, READ = "wrong from memory", "retrieval missed", "hop wrong", "read wrong"
+MISSED, HOP, MEMORY, READ = "retrieval missed", "hop wrong", "wrong from memory", "read wrong"
 OUTCOMES = {
     RIGHT: "the main score is 1",
     FAILED: "the program ended in an exception",
     REFUSED: "the program declined",
     UNPARSEABLE: "no answer, and a reply that could not be parsed",
-    MEMORY: "nothing was read",
-    MISSED: "a gold passage was not read",
+    MISSED: "passages were read, but not all gold ones",
     HOP: "no gold passage was missed, but a gold answer of an earlier step is in no hop's answer",
+    MEMORY: "nothing was read, and no hop is known to be wrong",
     READ: "no gold passage was missed, and no hop is known to be wrong",
 }
 
@@ -44,9 +44,9 @@ def outcome(row: Row, metric: str) -> str | None:
         return REFUSED
     if unread:
         return UNPARSEABLE
-    if not row["passage_ids"]:
-        return MEMORY
-    return MISSED if read_all_gold(row) is False else HOP if _hop_is_wrong(row) else READ
+    if row["passage_ids"] and read_all_gold(row) is False:
+        return MISSED
+    return HOP if _hop_is_wrong(row) else READ if row["passage_ids"] else MEMORY
 
 
 def read_all_gold(row: Row) -> bool | None:

@@ -185,6 +185,7 @@ def _tell(table: "Table", planned: "Plan") -> None:
 
 
 def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: options.Limits, output: Written) -> None:
+    from experiments.papers.tables.plan import grouped
     from experiments.papers.tables.run import reproduce as reproduce_table
     from experiments.runs.config import portable
     from signatures.common.secrets import redact
@@ -194,9 +195,13 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
     written: dict[str, list[str]] = {}
     stopped = None
     for table, of in planned:
-        say_of = note if request.progress else lambda text: None
-        done = reproduce_table(table, of, request, out, command=command, budget=budget, say=say_of)
-        for text in done.asked.failed:
+        try:
+            done = reproduce_table(table, of, request, out, command=command, budget=budget, say=note)
+        except KeyboardInterrupt as interrupt:
+            note("Interrupted. The same command goes on.")
+            interrupt.add_note("said already")
+            raise
+        for text in grouped(done.asked.failed):
             note(f"  Left out: {text}")
         written[table.id] = [str(path) for path in done.paths]
         if not output.as_json:

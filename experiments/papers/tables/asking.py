@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.papers.tables.plan import Cell, Request, distinct, fits, folder_of_lm, index_of
+from experiments.papers.tables.plan import Cell, Request, distinct, done_rows, fits, folder_of_lm, index_of
 from experiments.papers.tables.sources import names
 from experiments.papers.tables.spec import Row, Table
 from experiments.papers.tables.values import Run, is_judged, needed
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from programs.lms.calls.budget import Budget
     from programs.lms.connect import Connection
 
+Failed = list[tuple[str, str]]
+"""What could not be done, and why."""
 Said = Callable[[str], None]
 # Of every run, so that tables share runs; what else a table prints is scored afterwards.
-METRICS = ("em", "f1[hotpot]", "acc[substring]", "passage_recall[all]")
+METRICS, OF_SEARCH = ("em", "f1[hotpot]", "acc[substring]"), ("passage_recall[all]",)
 
 
 class LMs:
@@ -49,7 +51,7 @@ class Asked:
     """
 
     stopped: str | None
-    failed: list[str]
+    failed: Failed
 
 
 def ask(table: Table, cells: Sequence[Cell], request: Request, budget: "Budget | None", say: Said) -> Asked:
@@ -59,19 +61,19 @@ def ask(table: Table, cells: Sequence[Cell], request: Request, budget: "Budget |
         UserError: Nothing could be asked.
         KeyboardInterrupt: After Ctrl-C; what is answered is kept.
     """
-    lms, failed = LMs(budget, request.threads), list[str]()
+
+    lms, failed = LMs(budget, request.threads), Failed()
     todo = distinct(cells, request.work)
-    for number, (folder, cell) in enumerate(todo.items(), 1):
-        say(f"[{number}/{len(todo)}] {cell.label}: {cell.program.program}, {cell.asked} questions")
+    for folder, cell in todo.items():
         try:
             stopped = _ask(cell, folder, request, lms, say)
         except UserError as error:
-            failed.append(f"{cell.label}: {error}")
+            failed.append((cell.label, str(error).removeprefix(f"{folder}: ")))
             continue
         if stopped:
             return Asked(stopped, failed)
     if todo and len(failed) == len(todo):
-        raise UserError(f"No cell of {table.id} could be asked; the first: {failed[0]}")
+        raise UserError(f"No cell of {table.id} could be asked; the first: {failed[0][1]}")
     for folder, cell in todo.items() if request.shard is None else ():
         failed += _score(
             table, [one for one in cells if one.folder(request.work) == folder], cell, folder, request, lms
@@ -87,14 +89,15 @@ def _ask(cell: Cell, folder: Path, request: Request, lms: LMs, say: Said) -> str
 
     assert cell.source is not None
     setting = cell.setting
-    if request.shard is None and _merged(folder):
+    if request.shard is None and (_merged(folder) or _finished(folder)):
         return None
+    say(f"{cell.label}: {cell.program.program}, {cell.asked} questions")
     if request.shard is not None:
         folder = folder.with_name(f"{folder.name}.shard-{request.shard.index}-of-{request.shard.of}")
     index = index_of(cell, progress=request.progress)
     program = AnswererSpec(replace(cell.program, index=index), cell.lm, connection=lms.of(cell.lm))
     spec = RunSpec(
-        metrics=METRICS,
+        metrics=[*METRICS, *(OF_SEARCH if index is not None else ())],
         limit=cell.asked,
         repeats=setting.repeats or 1,
         threads=request.threads,
@@ -103,8 +106,17 @@ def _ask(cell: Cell, folder: Path, request: Request, lms: LMs, say: Said) -> str
         passages=cell.source.passages if setting.references else None,
         n_references=(setting.n_references or RunSpec.n_references) if setting.references else RunSpec.n_references,
     )
-    how = {"resume": folder.exists(), "progress": request.progress}
-    return evaluate(program, cell.source.questions, folder, spec, say=say, **how).summary.stopped
+    resume, progress = folder.exists(), request.progress
+    done = evaluate(program, cell.source.questions, folder, spec, resume=resume, progress=progress, say=say)
+    return done.summary.stopped
+
+
+def _finished(folder: Path) -> bool:
+    """Return whether a run is there whose questions are all answered without an error."""
+    if not (folder / RUN).is_file():
+        return False
+    described = read_json(folder / RUN)
+    return len(done_rows(folder)) == described["questions"]["n"] * described.get("repeats", 1)
 
 
 def _merged(folder: Path) -> bool:
@@ -121,7 +133,9 @@ def _merged(folder: Path) -> bool:
     return True
 
 
-def _score(table: Table, same: Sequence[Cell], cell: Cell, folder: Path, request: Request, lms: LMs) -> list[str]:
+def _score(
+    table: Table, same: Sequence[Cell], cell: Cell, folder: Path, request: Request, lms: LMs
+) -> list[tuple[str, str]]:
     """Score a run by what the table prints and it lacks; return what could not be scored."""
     from experiments.pipeline import setup
     from experiments.pipeline.scoring.passage_texts import Corpus
@@ -130,7 +144,7 @@ def _score(table: Table, same: Sequence[Cell], cell: Cell, folder: Path, request
 
     had = read_json(folder / RUN)["metrics"]
     wanted = dict.fromkeys(each for one in same for name in table.scored(one.column) for each in needed(name))
-    failed = []
+    failed: Failed = []
     for judged in (False, True):
         lacking = [name for name in wanted if name not in had and is_judged(name) == judged]
         if not lacking or (judged and request.judge is None):
@@ -150,9 +164,9 @@ def _score(table: Table, same: Sequence[Cell], cell: Cell, folder: Path, request
                 threads=request.threads,
                 progress=request.progress,
             )
-            failed += [f"{cell.label}: {text}" for text in score_run(folder, config).notices if "Not added" in text]
+            failed += [(cell.label, text) for text in score_run(folder, config).notices if "Not added" in text]
         except UserError as error:
-            failed.append(f"{cell.label}: {error}")
+            failed.append((cell.label, str(error).removeprefix(f"{folder}: ")))
     return failed
 
 

@@ -86,7 +86,7 @@ class Grid:
 
 def scores(table: Table, lines: Sequence[Line]) -> Grid:
     """Return the scores of the runs beside the published numbers."""
-    several = len({line.lm for line in lines if line.lm}) > 1
+    several = len({line.lm for line in lines if line.lm}) > 1 or any(row.lm for row in table.rows)
     rows = [
         GridRow(
             f"{line.row.label} ({line.lm})" if several and line.lm else line.row.label, _values(table, line), line.lm
@@ -99,8 +99,8 @@ def scores(table: Table, lines: Sequence[Line]) -> Grid:
         [(label, table.headings.get(name, name)) for label, name in table.printed],
         rows,
         orders=_orders(table, lines),
-        outcomes=_outcomes(table, lines),
-        notes=_notes(rows),
+        outcomes=_outcomes(table, lines, rows),
+        notes=[*_asked(table, lines), *_notes(rows)],
         tokens=_tokens(table, lines),
     )
 
@@ -182,12 +182,14 @@ def _order(heading: tuple[str, str], lm: str, both: Sequence[tuple[Run, float]],
     return Order(heading, lm, tau, None if tau.value is None else kendall_interval(rows, ratings))
 
 
-def _outcomes(table: Table, lines: Sequence[Line]) -> dict[str, dict[str, Mean]]:
+def _outcomes(table: Table, lines: Sequence[Line], rows: Sequence[GridRow]) -> dict[str, dict[str, Mean]]:
+    if table.plot != "dots":
+        return {}
     return {
-        f"{line.row.label}, {column.label}" + (f" ({line.lm})" if line.lm else ""): dict(run.outcomes())
-        for line in lines
+        f"{row.label}, {column.label}": dict(run.outcomes())
+        for line, row in zip(lines, rows, strict=True)
         for run, column in zip(line.runs, table.all_columns, strict=True)
-        if run is not None and run.description["questions"]["n"] and not column.references
+        if run is not None and not table.setting_of(line.row, column).references
     }
 
 
@@ -198,6 +200,20 @@ def _tokens(table: Table, lines: Sequence[Line]) -> dict[str, list[int]]:
         line.row.label: [int(value or 0) for run in line.runs if run is not None for value in run.values("tokens")]
         for line in lines
     }
+
+
+def _asked(table: Table, lines: Sequence[Line]) -> list[str]:
+    """Return what was asked in place of the paper's questions and corpus."""
+    found: dict[str, list[str]] = {}
+    for place, column in enumerate(table.all_columns):
+        for run in dict.fromkeys(line.runs[place] for line in lines if line.runs[place] is not None):
+            if run is not None:
+                corpus = run.description.get("corpus", {}).get("fingerprint")
+                what = (
+                    f"{run.description['questions']['n']} questions of {run.source}, searched in {corpus or 'nothing'}"
+                )
+                found.setdefault(what, []).append(column.label)
+    return [f"{'; '.join(dict.fromkeys(labels))}: {what}." for what, labels in found.items()]
 
 
 def _notes(rows: Sequence[GridRow]) -> list[str]:

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 def assemble(table: Table, lines: Sequence[Line], request: Request, budget: "Budget | None", say: Said) -> Grid:
     """Return what a table came to."""
-    made = KINDS[table.kind](table, lines, request, budget, say)
+    try:
+        made = KINDS[table.kind](table, lines, request, budget, say)
+    except UserError as error:  # e.g. a judge that cannot compare: what is published is still printed
+        made = Grid(table, _headings(table), _published(table), notes=[str(error)])
+        say(f"Left out: {error}")
     stated = [*made.notes, *table.notes]
     return replace(made, notes=stated)
 
@@ -71,8 +75,15 @@ def _judged(table: Table, lines: Sequence[Line], request: Request, budget: "Budg
     if request.only_table and not out.exists():
         return Grid(table, _headings(table), _published(table), digits=2)
     connection = LMs(budget, request.threads).of(request.judge)
-    how = {"threads": request.threads, "resume": out.exists(), "progress": request.progress}
-    judgement = judge_runs(list(folders.values()), corpus, connection=connection, out=out, **how)
+    judgement = judge_runs(
+        list(folders.values()),
+        corpus,
+        connection=connection,
+        out=out,
+        threads=request.threads,
+        resume=out.exists(),
+        progress=request.progress,
+    )
     for text in judgement.notices:
         say(f"Note: {text}")
     labels = dict(zip(judgement.runs, folders, strict=True))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.papers.tables.sources import Source, indexed, open_source
 from experiments.papers.tables.spec import Column, Row, Setting, Table
-from experiments.runs.files import ROWS, Row as Answered, read_rows
+from experiments.runs.files import ROWS, read_rows
+from experiments.runs.files import Row as Answered
 from experiments.runs.specs import ProgramSpec
 from programs.lms.spec import EMBEDDED, LMSpec, kind_of
 from signatures.common.errors import UserError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from experiments.pipeline.evaluate import Estimate
     from experiments.runs.shards import Shard
 
+OTHER_LM = "the LM of the row: name it with --lm"
 INDEXED = ("bm25", "bm25s", "dense", "hybrid")  # retrievers that an index may have
 
 
@@ -179,10 +181,26 @@ def _known(setting: Setting, row: Row) -> Setting:
     return setting.model_copy(update={"knobs": {name: value for name, value in setting.knobs.items() if name in known}})
 
 
+@cache
+def _unopened(lm: LMSpec) -> str | None:
+    """Return why an LM cannot be opened, as far as can be said without asking it."""
+    from experiments.pipeline.doctor import check_weights
+    from programs.lms.servers.connection import checked_key
+
+    if kind_of(lm.id) == EMBEDDED and lm.api_base is None:
+        weights = check_weights(needed=True)
+        return f"{weights.found} {weights.cure}" if weights.state == "failed" else None
+    try:
+        checked_key(lm.api_key_env)
+    except UserError as error:
+        return str(error)
+    return None
+
+
 def _lm_missing(setting: Setting, lm: LMSpec | None) -> str | None:
     if lm is None and setting.role == "student":
         return "a trained student: make it with `verihop distill synthesize` and `train`, and name it with --student-lm"
-    return None if lm is not None else f"an LM of the pattern {setting.lm}: name it with --lm"
+    return OTHER_LM if lm is None else _unopened(lm)
 
 
 def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | None) -> tuple[ProgramSpec, str | None]:
@@ -229,7 +247,7 @@ def missing_of(table: Table, cells: Sequence[Cell], request: Request) -> list[st
     found: dict[str, list[str]] = {}
     for cell in cells:
         if cell.missing:
-            found.setdefault(cell.missing, []).append(cell.label)
+            found.setdefault(cell.missing, []).append(cell.row.label if cell.missing == OTHER_LM else cell.label)
     for row in table.rows:
         if row.needs:
             found.setdefault(row.needs, []).append(row.label)
@@ -243,7 +261,20 @@ def missing_of(table: Table, cells: Sequence[Cell], request: Request) -> list[st
 
 
 def _listed(names: Sequence[str]) -> str:
-    return "; ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    once = list(dict.fromkeys(names))
+    return "; ".join(once[:3]) + (f" and {len(once) - 3} more" if len(once) > 3 else "")
+
+
+def grouped(failed: Sequence[tuple[str, str]]) -> list[str]:
+    """Return what failed, with equal reasons in one line.
+
+    Args:
+        failed: What, and why.
+    """
+    found: dict[str, list[str]] = {}
+    for what, why in failed:
+        found.setdefault(why, []).append(what)
+    return [f"{_listed(of)}: {why}" for why, of in found.items()]
 
 
 def _judged(table: Table) -> list[str]:
@@ -251,7 +282,8 @@ def _judged(table: Table) -> list[str]:
 
     if table.kind == "judged":
         return [f"{table.name}: judgements"]
-    return [name for name in dict.fromkeys(name for _, name in table.printed) if is_judged(name)]
+    scored = dict.fromkeys(name for column in table.columns for name in table.scored(column))
+    return [name for name in scored if is_judged(name)]
 
 
 def distinct(cells: Iterable[Cell], work: Path) -> dict[Path, Cell]:
@@ -298,3 +330,15 @@ def estimate_of(cells: Iterable[Cell], request: Request) -> "Estimate":
         usd=sum(prices) if prices else None,
         measured=sum(part.measured for part in parts),
     )
+
+
+def estimate_of_examples(table: Table, request: Request) -> "Estimate":
+    """Return what making the training examples of a table takes at most: a draft and a grounding of each part."""
+    from experiments.pipeline.evaluate import unmeasured
+    from experiments.pipeline.setup import open_questions
+    from optimizers.distill.genground import seeds_of
+
+    column = table.columns[0]
+    source = open_source(column, request.data, request.work)
+    asked = open_questions(source.questions, limit=request.limit or column.questions)
+    return unmeasured(len(asked), sum(2 * len(seeds_of(question)) for question in asked))

@@ -1,17 +1,21 @@
 """Reproduces a table: says what is missing and what the rest costs, asks it, and writes what there is."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.papers.tables.asking import Asked, Said, ask, lines_of
-from experiments.papers.tables.grid import Grid
 from experiments.papers.tables.kinds import assemble
-from experiments.papers.tables.plan import Cell, Request, cells_of, estimate_of, missing_of
+from experiments.papers.tables.plan import (
+    Cell,
+    Request,
+    cells_of,
+    estimate_of,
+    estimate_of_examples,
+    missing_of,
+)
 from experiments.papers.tables.spec import Table
 from experiments.papers.tables.write import write_all
-from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from experiments.pipeline.evaluate import Estimate
@@ -35,9 +39,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Reproduced:
-    """A table as far as it could be made."""
+    """What was asked, and the files of the table as far as it could be made."""
 
-    grid: Grid
     asked: Asked
     paths: list[Path]
 
@@ -45,7 +48,12 @@ class Reproduced:
 def plan(table: Table, request: Request) -> Plan:
     """Return what a table needs; questions are converted if their files are there, and no LM is opened."""
     cells = [] if table.kind in ("ratings", "distillation") else cells_of(table, request)
-    return Plan(cells, missing_of(table, cells, request), estimate_of(cells, request))
+    made = table.kind == "distillation" and request.examples is None
+    return Plan(
+        cells,
+        missing_of(table, cells, request),
+        estimate_of_examples(table, request) if made else estimate_of(cells, request),
+    )
 
 
 def reproduce(
@@ -70,17 +78,12 @@ def reproduce(
         UserError: Nothing could be asked, or nothing can be written.
         KeyboardInterrupt: After Ctrl-C; what is answered is kept, and nothing is written.
     """
+    from programs.lms.calls.budget import BudgetExceeded
+
     asked = Asked(None, []) if request.only_table else ask(table, planned.cells, request, budget, say)
-    made = _assembled(table, planned.cells, request, budget, say, asked.failed)
-    return Reproduced(made, asked, write_all(made, out, command) if made.rows or made.texts else [])
-
-
-def _assembled(
-    table: Table, cells: Sequence[Cell], request: Request, budget: "Budget | None", say: Said, failed: list[str]
-) -> Grid:
-    lines = lines_of(table, cells, request)
+    lines = lines_of(table, planned.cells, request)
     try:
-        return assemble(table, lines, request, budget, say)
-    except UserError as error:  # e.g. a judge without a readable verdict: what is published is still printed
-        failed.append(str(error))
-        return Grid(table, [], [], notes=[str(error)])
+        made = assemble(table, lines, request, budget, say)
+    except BudgetExceeded as spent:  # of a judge or a teacher; what is finished is kept
+        return Reproduced(Asked(str(spent), asked.failed), [])
+    return Reproduced(asked, write_all(made, out, command) if made.rows or made.texts else [])

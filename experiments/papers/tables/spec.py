@@ -22,6 +22,7 @@ PAPERS = {
     "retro_rag": ("004",),
 }
 Kind = Literal["scores", "judged", "groups", "ratings", "distillation", "case"]
+OF_ROWS = ("scores", "groups", "case")  # kinds whose numbers are of the rows of runs
 Plot = Literal["dots", "lines", "stack", "tokens"]
 Shown = Literal["rank", "high_quality", "correlation", "grades"]
 
@@ -80,8 +81,8 @@ class Column(Setting):
     subset: str | None = None
     questions: Annotated[int | None, Field(ge=1)] = None
     metrics: tuple[str, ...] = ()
-    vary: dict[str, list[float | str]] = {}
-    x: float | str | None = None
+    vary: dict[str, list[int | float | str]] = {}
+    x: int | float | str | None = None
 
     def expanded(self) -> "list[Column]":
         """Return a column for each value that varies, or this one."""
@@ -90,7 +91,7 @@ class Column(Setting):
         ((names, values),) = self.vary.items()
         return [self._at(names.split("+"), value) for value in values]
 
-    def _at(self, names: list[str], value: float | str) -> "Column":
+    def _at(self, names: list[str], value: int | float | str) -> "Column":
         fields = {name: value for name in names if name in Setting.model_fields}
         knobs = {name: value for name in names if name not in fields}
         label = f"{self.label}, {' = '.join(names)} = {value}"
@@ -154,12 +155,12 @@ class Table(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.kind in ("scores", "groups", "case", "judged", "distillation") and not self.columns:
+        if self.kind != "ratings" and not self.columns:
             raise ValueError(f"a table of kind {self.kind!r} needs columns")
         for column in self.columns:
             if len(column.vary) > 1:
                 raise ValueError(f"column {column.label!r} varies {len(column.vary)} things: tie them by '+'")
-            if self.kind in ("scores", "groups") and not self.scored(column):
+            if self.kind in OF_ROWS and not self.scored(column):
                 raise ValueError(f"column {column.label!r} has no metrics, and the table neither")
         labels = [row.label for row in self.rows]
         if len(set(labels)) < len(labels) or (self.against is not None and self.against not in labels):
@@ -172,8 +173,8 @@ class Table(BaseModel):
         return self
 
     def scored(self, column: Column) -> tuple[str, ...]:
-        """Return the metrics of a column."""
-        return column.metrics or self.metrics
+        """Return what is printed of the runs of a column; nothing if it is not of their rows."""
+        return (column.metrics or self.metrics) if self.kind in OF_ROWS else ()
 
     @property
     def all_columns(self) -> list[Column]:
@@ -183,7 +184,7 @@ class Table(BaseModel):
     @property
     def printed(self) -> list[tuple[str, str]]:
         """Return label of the column and metric of each number in a row; of other kinds, the table's metrics."""
-        if self.kind in ("scores",):
+        if self.kind == "scores":
             return [(column.label, name) for column in self.all_columns for name in self.scored(column)]
         return [("", name) for name in self.metrics]
 

@@ -19,7 +19,7 @@ OF_MEANS, REFLECTION, REFLECTION_F1, GAIN = (
     "reflection[f1]",
     "references[gain]",
 )
-CONVERSION = "recall_conversion"
+CONVERSION = "recall conversion"
 # Computed of the scores of other metrics, which the run must have.
 NEEDED: dict[str, tuple[str, ...]] = {
     OF_MEANS: ("keyfacts_precision", "keyfacts_recall"),
@@ -67,6 +67,12 @@ class Run:
     def lm(self) -> str:
         """The id of the LM."""
         return str(self.description["lm"]["id"])
+
+    @property
+    def source(self) -> str:
+        """What its questions are of: the folder of their file."""
+        path = (self.description.get("paths") or {}).get("questions")
+        return Path(path).parent.name if isinstance(path, str) else "an unknown file"
 
     def has(self, name: str) -> bool:
         """Whether the run was scored by all that a number needs."""

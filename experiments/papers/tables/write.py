@@ -17,8 +17,9 @@ from signatures.common.files import atomic_write, writing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_WIDEST = 13  # columns of a table, the labels included
 LABEL = "other LM, other corpus"
-_COLOURS = ("#2f5fd0", "#d9822b", "#1a7f4b", "#8a4fbf", "#b42318", "#5b6472", "#000000")
+_COLOURS = ("#2f5fd0", "#d9822b", "#1a7f4b", "#8a4fbf", "#b42318", "#5b6472", "#c9b037", "#000000")
 
 
 def write_all(made: Grid, out: Path, command: str) -> list[Path]:
@@ -75,29 +76,43 @@ def markdown(made: Grid, command: str) -> str:
     table = made.table
     parts = [
         f"# {table.title}",
-        f"{table.source}. Ours: mean, 95 % interval and n; *published* ({LABEL}: {table.published_with or 'see there'}).",
+        f"{table.source}. Ours: mean, 95 % interval and n; *published* ({LABEL}: {table.published_with}).",
     ]
     if made.rows:
-        parts.append(_table(["", *map(_heading, made.headings)], [_cells(row, made) for row in made.rows]))
+        lines = [["", *map(_heading, made.headings)], *(_cells(row, made) for row in made.rows)]
+        parts.append(_table(*_narrow(lines)))
     if table.against and any(value.p is not None for row in made.rows for value in row.values):
         parts.append(f"\\* differs from {table.against}: paired test, p < {SIGNIFICANT} after Holm's correction.")
-    parts += [f"## {title}\n\n```text\n{text.rstrip()}\n```" for title, text in made.texts.items()]
+    parts += [f"## {title}\n\n```text\n{_fenced(text)}\n```" for title, text in made.texts.items()]
     if made.orders:
         parts.append("Order of the rows, ours and published (Kendall's tau-b with a 95 % interval over questions):")
         parts.append(_table(["", "LM", "rows", "tau"], [_order(order) for order in made.orders]))
     if made.outcomes:
         names = list(next(iter(made.outcomes.values())))
-        parts.append("What became of the questions, in percent of those scored; recall conversion is the share of right "
-                     "answers where all gold was read:")  # fmt: skip
+        parts.append(
+            "What became of the questions, in percent of those scored; recall conversion is the share of right answers "
+            "where all gold was read:"
+        )
         shares = [[_escaped(label), *(_percent(of[name]) for name in names)] for label, of in made.outcomes.items()]
         parts.append(_table(["", *names], shares))
     parts += [f"Note: {note}" for note in made.notes]
     return "\n\n".join([*parts, f"Command: `{command}`"]) + "\n"
 
 
+def _fenced(text: str) -> str:
+    return text.rstrip().replace("```", "'''")  # what an LM wrote does not end the block
+
+
 def _cells(row: GridRow, made: Grid) -> list[str]:
     both = [ours(value, made) + ("" if value.stated is None else f"; *{stated(value, made)}*") for value in row.values]
     return [_escaped(row.label), *(_escaped(text, "|") for text in both)]
+
+
+def _narrow(lines: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows, turned if there are more than a dozen columns and fewer rows."""
+    turned = len(lines[0]) > _WIDEST and len(lines) < len(lines[0])
+    headings, *rows = [list(line) for line in zip(*lines, strict=True)] if turned else lines
+    return headings, rows
 
 
 def _escaped(text: str, marks: str = "|*_`[]<>") -> str:
@@ -181,22 +196,32 @@ def _tex(text: str) -> str:
 
 def latex(made: Grid) -> str:
     """Return the table for LaTeX with booktabs: ours in one line of a row, the published numbers in italics below."""
-    lines = [
-        "% needs \\usepackage{booktabs}",
-        "\\begin{table}",
-        f"\\caption{{{_tex(made.table.title)}. Ours with 95\\% intervals; in italics as published ({LABEL}).}}",
-        f"\\begin{{tabular}}{{l{'r' * len(made.headings)}}}",
-        "\\toprule",
-        " & ".join(["", *(_tex(_heading(each)) for each in made.headings)]) + r" \\",
-        "\\midrule",
-    ]
+    rows = [["", *(_tex(_heading(each)) for each in made.headings)]]
     for row in made.rows:
         if any(value.ours for value in row.values):
-            lines.append(" & ".join([_tex(row.label), *(_tex(ours(value, made)) for value in row.values)]) + r" \\")
+            rows.append([_tex(row.label), *(_tex(ours(value, made)) for value in row.values)])
         if any(value.stated is not None for value in row.values):
             name = "" if any(value.ours for value in row.values) else _tex(row.label)
-            lines.append(" & ".join([name, *(f"\\textit{{{stated(value, made)}}}" for value in row.values)]) + r" \\")
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "\\end{table}"]) + "\n"
+            rows.append([name, *(f"\\textit{{{stated(value, made)}}}" for value in row.values)])
+    headings, body = _narrow(rows)
+    return (
+        "\n".join(
+            [
+                "% needs \\usepackage{booktabs}",
+                "\\begin{table}",
+                f"\\caption{{{_tex(made.table.title)}. Ours with 95\\% intervals; in italics as published ({LABEL}).}}",
+                f"\\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
+                "\\toprule",
+                " & ".join(headings) + r" \\",
+                "\\midrule",
+                *(" & ".join(cells) + r" \\" for cells in body),
+                "\\bottomrule",
+                "\\end{tabular}",
+                "\\end{table}",
+            ]
+        )
+        + "\n"
+    )
 
 
 def pictures(made: Grid, base: Path) -> list[Path]:
@@ -223,9 +248,11 @@ def _draw(made: Grid, path: Path) -> Path:
     if made.table.plot == "lines":
         return _lines(made, path)
     if made.table.plot == "stack":
-        names = [name for _, name in made.headings]
-        rows = [row for row in made.rows if any(value.ours for value in row.values)]
-        shares = {row.label: [(value.ours and value.ours.mean) or 0.0 for value in row.values] for row in rows}
+        shares: dict[str, list[float]] = {}
+        for row in made.rows:
+            for (label, _), value in zip(made.headings, row.values, strict=True):
+                shares.setdefault(f"{row.label}, {label}", []).append((value.ours and value.ours.mean) or 0.0)
+        names = list(dict.fromkeys(name for _, name in made.headings))
         return _stacked(shares, names, made.table.title, path)
     return _dots(made, path)
 
@@ -294,7 +321,7 @@ def _stacked(shares: dict[str, list[float]], names: Sequence[str], title: str, p
         axes.barh(range(len(shares)), widths, left=starts, label=_plain(name), color=colour)
         starts = [start + width for start, width in zip(starts, widths, strict=True)]
     axes.set_yticks(range(len(shares)), [_plain(label) for label in shares], fontsize=8)
-    axes.invert_yaxis()
+    axes.set_ylim(len(shares) - 0.4, -0.6)
     axes.set_xlabel("% of the questions")
     figure.suptitle(_plain(title), x=0.01, ha="left", fontsize=9)
     figure.legend(loc="outside lower center", ncols=min(4, len(names)), fontsize=7)
