@@ -59,7 +59,7 @@ def numbers(work, name="retro_rag-table2"):
 
 
 def test_the_numbers_are_those_of_ordinary_runs_beside_the_published_ones(verihop, few, work):
-    code, out, err = verihop(*ONE, *TOY, "--work", work)
+    code, _, err = verihop(*ONE, *TOY, "--work", work)
     assert code == 0, err
     assert len(folders(work)) == 3
     for suffix in ("md", "csv", "tex", "json", "png"):
@@ -84,7 +84,7 @@ def test_the_numbers_are_those_of_ordinary_runs_beside_the_published_ones(veriho
 
 def test_an_estimate_opens_no_lm_and_says_what_is_missing(verihop, few, work, monkeypatch):
     monkeypatch.setattr("experiments.pipeline.setup.open_lm", None)
-    code, out, err = verihop(*ONE, *TOY, "--work", work, "--estimate")
+    code, _, err = verihop(*ONE, *TOY, "--work", work, "--estimate")
     assert code == 0, err
     assert "9 questions: at most 9 LM calls" in err
     assert not folders(work)
@@ -118,7 +118,7 @@ def test_ctrl_c_keeps_what_is_answered_and_the_same_command_goes_on(verihop, few
 
 
 def test_a_spent_budget_ends_with_3_and_a_table_of_what_there_is(verihop, few, work):
-    code, out, err = verihop(*ONE, *TOY, "--work", work, "--budget", "calls=4")
+    code, _, err = verihop(*ONE, *TOY, "--work", work, "--budget", "calls=4")
     assert code == 3
     assert "larger budget" in err
     assert sum(row["ours"] != "" for row in numbers(work)) in (1, 2, 3, 4)
