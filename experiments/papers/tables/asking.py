@@ -1,15 +1,15 @@
 """Asks the cells of a table through the door that every command uses, scores their runs, and finds them again."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.papers.tables.plan import Cell, Request, distinct, done_rows, fits, folder_of_lm, index_of
+from experiments.papers.tables.plan import Cell, Request, cells_of, distinct, done_rows, folder_of_lm, id_of, index_of
 from experiments.papers.tables.sources import names
 from experiments.papers.tables.spec import Row, Table
 from experiments.papers.tables.values import Run, is_judged, needed
-from experiments.runs.files import RUN, read_json
+from experiments.runs.files import RUN, Json, read_json
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
@@ -61,6 +61,7 @@ def ask(table: Table, cells: Sequence[Cell], request: Request, budget: "Budget |
         UserError: Nothing could be asked.
         KeyboardInterrupt: After Ctrl-C; what is answered is kept.
     """
+    from programs.lms.calls.budget import BudgetExceeded
 
     lms, failed = LMs(budget, request.threads), Failed()
     todo = distinct(cells, request.work)
@@ -74,10 +75,13 @@ def ask(table: Table, cells: Sequence[Cell], request: Request, budget: "Budget |
             return Asked(stopped, failed)
     if todo and len(failed) == len(todo):
         raise UserError(f"No cell of {table.id} could be asked; the first: {failed[0][1]}")
-    for folder, cell in todo.items() if request.shard is None else ():
-        failed += _score(
-            table, [one for one in cells if one.folder(request.work) == folder], cell, folder, request, lms
-        )
+    try:
+        for folder, cell in todo.items() if request.shard is None else ():
+            same = [one.column for one in cells if one.folder(request.work) == folder]
+            wanted = dict.fromkeys(each for one in same for name in table.scored(one) for each in needed(name))
+            failed += _score(list(wanted), cell, folder, request, lms) if (folder / RUN).is_file() else []
+    except BudgetExceeded as spent:  # of the judge; what is scored is kept
+        return Asked(str(spent), failed)
     return Asked(None, failed)
 
 
@@ -133,23 +137,20 @@ def _merged(folder: Path) -> bool:
     return True
 
 
-def _score(
-    table: Table, same: Sequence[Cell], cell: Cell, folder: Path, request: Request, lms: LMs
-) -> list[tuple[str, str]]:
-    """Score a run by what the table prints and it lacks; return what could not be scored."""
+def _score(wanted: Sequence[str], cell: Cell, folder: Path, request: Request, lms: LMs) -> Failed:
+    """Score a run by the metrics that it lacks; return what could not be scored."""
     from experiments.pipeline import setup
     from experiments.pipeline.scoring.passage_texts import Corpus
     from experiments.pipeline.scoring.score import score_run
     from experiments.pipeline.scoring.score_config import ScoreConfig
 
+    assert cell.source is not None
     had = read_json(folder / RUN)["metrics"]
-    wanted = dict.fromkeys(each for one in same for name in table.scored(one.column) for each in needed(name))
     failed: Failed = []
     for judged in (False, True):
         lacking = [name for name in wanted if name not in had and is_judged(name) == judged]
         if not lacking or (judged and request.judge is None):
             continue
-        assert cell.source is not None
         try:
             judge = lms.of(request.judge) if judged and request.judge else None
             if judge is not None and setup.HALLUCINATION in lacking:
@@ -184,110 +185,93 @@ class Line:
     runs: list[Run | None]
 
 
-def lines_of(table: Table, cells: Sequence[Cell], request: Request) -> list[Line]:
-    """Return the rows of a table, once for each LM that answered them, with the runs that are there."""
-    found = []
-    for row in table.rows:
-        own = [cell for cell in cells if cell.row is row]
-        by_lm = [_runs(table, own, request, folder) for folder in _lm_folders(request, own)]
-        by_lm = [(lm, runs) for lm, runs in by_lm if any(runs)] or [(None, [None] * len(table.all_columns))]
-        found += [Line(row, lm, runs) for lm, runs in by_lm]
-    return found
+def lines_of(table: Table, request: Request) -> list[Line]:
+    """Return the rows of a table, once for each LM that answered them, with the runs that are there.
+
+    Raises:
+        UserError: Several runs that were made otherwise are of the same cell.
+    """
+    found: dict[str, list[Line]] = {row.label: [] for row in table.rows}
+    for folder, lm in _answered(request):
+        cells = {(cell.row.label, cell.column.label): cell for cell in cells_of(table, replace(request, lm=lm))}
+        for row in table.rows:
+            own = [cells.get((row.label, column.label)) for column in table.all_columns]
+            runs = [None if cell is None else _run(cell, request, folder) for cell in own]
+            lms = [run.lm for run in runs if run is not None]
+            known = [line.lm for line in found[row.label]]  # a student's runs are found beside those of every LM
+            if lms and not (row.role == "student" and lms[0] in known):
+                found[row.label].append(Line(row, lms[0], runs))
+    return [
+        line for row in table.rows for line in found[row.label] or [Line(row, None, [None] * len(table.all_columns))]
+    ]
 
 
-def _lm_folders(request: Request, cells: Sequence[Cell]) -> list[Path | None]:
-    """Return the folders of the LMs that may have answered a row, and None for runs that were made otherwise."""
-    if not cells:
-        return []
-    setting, cells_folder = cells[0].setting, request.work / "cells"
-    if setting.role == "student":
-        return [cells_folder / folder_of_lm(request.student)] if request.student else []
-    others = sorted(path for path in cells_folder.glob("*") if path.is_dir())
-    student = folder_of_lm(request.student) if request.student else None
-    return [*(path for path in others if path.name != student or request.student == request.lm), None]
+def _answered(request: Request) -> Iterator[tuple[Path | None, LMSpec]]:
+    """Yield the LMs that answered, each with the folder of its runs; None stands for runs that were made otherwise."""
+    named, cells = folder_of_lm(request.lm), request.work / "cells"
+    yield cells / named, request.lm
+    others = {path.name for path in cells.glob("*")} - {named, request.student and folder_of_lm(request.student)}
+    for folder in (cells / str(name) for name in sorted(map(str, others))):
+        if (run := next(folder.rglob(RUN), None)) is not None:
+            yield folder, LMSpec(id=str(read_json(run)["lm"]["id"]))
+    if request.runs is not None:
+        yield None, request.lm
 
 
-def _runs(
-    table: Table, cells: Sequence[Cell], request: Request, folder: Path | None
-) -> tuple[str | None, list[Run | None]]:
-    pattern = cells[0].setting.lm
-    by_column = {cell.column.label: cell for cell in cells}
-    found: list[Run | None] = []
-    for column in table.all_columns:
-        cell = by_column.get(column.label)
-        run = (
-            None if cell is None else _made_otherwise(cell, request) if folder is None else _run(cell, request, folder)
-        )
-        found.append(run if run is not None and fits(pattern, run.lm) else None)
-    return next((run.lm for run in found if run is not None), None), found
-
-
-def _run(cell: Cell, request: Request, folder: Path) -> Run | None:
-    """Return the run of a cell among those of an LM: with its number of questions, else with the most."""
-    name = f"{cell.program.program}-{cell.hash}"
-    exact = [folder / f"{each}-{cell.asked}" / name for each in names(cell.column, request.data)]
-    others = [path for each in names(cell.column, request.data) for path in folder.glob(f"{each}-[0-9]*/{name}")]
-    others = [] if request.limit else sorted(others, key=lambda path: -int(path.parent.name.rpartition("-")[2]))
-    return next((run for path in (*exact, *others) if (run := _read(path)) is not None), None)
+def _run(cell: Cell, request: Request, folder: Path | None) -> Run | None:
+    """Return the run of a cell: with its number of questions, else with the most; None if there is none."""
+    if cell.other_lm:
+        return None
+    if folder is None:
+        return _made_otherwise(cell, request)
+    if cell.setting.role == "student":
+        folder = request.work / "cells" / folder_of_lm(cell.lm)
+    name, sets = f"{cell.program.program}-{cell.hash}", names(cell.column, request.data)
+    exact = [folder / f"{each}-{cell.asked}" / name for each in sets]
+    others = [path for each in sets for path in folder.glob(f"{each}-[0-9]*") if not request.limit]
+    most_first = sorted(others, key=lambda path: -int(path.name.rpartition("-")[2]))
+    return next(filter(None, map(_read, (*exact, *(path / name for path in most_first)))), None)
 
 
 def _read(folder: Path) -> Run | None:
-    if not (folder / RUN).is_file():
-        _merged(folder)
-    if not (folder / RUN).is_file():
+    if not (folder / RUN).is_file() and not _merged(folder):
         return None
     run = Run(folder)
     return run if run.questions else None
 
 
 def _made_otherwise(cell: Cell, request: Request) -> Run | None:
-    """Return the run of a cell in the folder of runs that were made otherwise: of the same program, knobs and LM.
+    """Return the run of a cell among those that were made otherwise: of the same program, knobs, LM and references.
 
-    A part of its path must be the name of the data set, or begin with it and a dash.
-
-    Raises:
-        UserError: Several runs are of the cell.
+    A folder above it has the name of the data set, or one that begins with it and a dash.
     """
-    if request.runs is None:
-        return None
-    knobs = _knobs(cell)
+    assert request.runs is not None
+    wanted = tuple(f"{name}-" for name in names(cell.column, request.data))
     fitting = [
-        folder for folder in _folders(request.runs, names(cell.column, request.data)) if _is_of(folder, cell, knobs)
+        path.parent
+        for path in sorted(request.runs.rglob(RUN))
+        if any(f"{part}-".startswith(wanted) for part in path.parent.relative_to(request.runs).parts)
+        and _is_of(read_json(path), cell, request.limit)
     ]
     if len(fitting) > 1:
         raise UserError(f"{cell.label} has several runs: {fitting[0]} and {fitting[1]}. Keep one below {request.runs}.")
     return _read(fitting[0]) if fitting else None
 
 
-def _folders(runs: Path, data: Iterable[str]) -> list[Path]:
-    folders = sorted(path.parent for path in runs.rglob(RUN))
-    wanted = tuple(data)
-    return [
-        folder
-        for folder in folders
-        if any(
-            part == name or part.startswith(f"{name}-") for part in folder.relative_to(runs).parts for name in wanted
-        )
-    ]
-
-
-def _knobs(cell: Cell) -> dict[str, object]:
+def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:
+    """Return whether a run is of a cell; knobs that are newer than the run have the value that it had without them."""
     from programs.catalog import build
     from programs.parts.knobs import knob_values
 
-    asked = cell.program
-    return knob_values(build(str(asked.program), preset=asked.preset or "paper", **asked.knobs))
-
-
-def _is_of(folder: Path, cell: Cell, knobs: dict[str, object]) -> bool:
-    described = read_json(folder / RUN)
     program, lm, given = (described.get(name) or {} for name in ("program", "lm", "given"))
-    if not isinstance(program, dict) or not isinstance(lm, dict) or not isinstance(given, dict):
+    if program.get("name") != cell.program.program or lm.get("id") != id_of(cell.lm):
         return False
+    knobs = knob_values(build(program["name"], preset=cell.program.preset or "paper", **cell.program.knobs))
+    setting = cell.setting
     return (
-        program.get("name") == cell.program.program
-        and all(knobs.get(name) == value for name, value in (program.get("knobs") or {}).items())
-        and given.get("knowledge") == cell.setting.references
-        and given.get("n") == (cell.setting.n_references if cell.setting.references else None)
-        and described.get("repeats", 1) == (cell.setting.repeats or 1)
+        all(knobs.get(name) == value for name, value in program.get("knobs", {}).items())
+        and given.get("knowledge") == setting.references
+        and given.get("n") == (setting.n_references if setting.references else None)
+        and described.get("repeats", 1) == (setting.repeats or 1)
+        and limit in (None, described["questions"]["n"])
     )

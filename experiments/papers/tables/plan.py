@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from experiments.runs.shards import Shard
 
 OTHER_LM = "the LM of the row: name it with --lm"
+STUDENT = "a trained student: make it with `verihop distill synthesize` and `train`, and name it with --student-lm"
 INDEXED = ("bm25", "bm25s", "dense", "hybrid")  # retrievers that an index may have
 
 
@@ -121,6 +122,11 @@ class Cell:
         return work / "cells" / folder_of_lm(self.lm) / f"{name}-{self.asked}" / f"{self.program.program}-{self.hash}"
 
     @property
+    def other_lm(self) -> bool:
+        """Whether its LM is another than those that the user names."""
+        return self.missing in (OTHER_LM, STUDENT)
+
+    @property
     def label(self) -> str:
         """Return what it is, for messages."""
         return f"{self.row.label}, {self.column.label}"
@@ -172,12 +178,16 @@ def _cell(setting: Setting, row: Row, column: Column, request: Request, opened: 
     )
 
 
-def _known(setting: Setting, row: Row) -> Setting:
-    """Return a setting without the knobs of table and column that its program lacks; those of the row are checked."""
+def _knobs(program: str | None) -> list[str]:
     from programs.catalog import typed_program
     from programs.parts.knobs import knobs_of
 
-    known = {*knobs_of(typed_program(str(setting.program))), *row.knobs}
+    return list(knobs_of(typed_program(str(program))))
+
+
+def _known(setting: Setting, row: Row) -> Setting:
+    """Return a setting without the knobs of table and column that its program lacks; those of the row are checked."""
+    known = {*_knobs(setting.program), *row.knobs}
     return setting.model_copy(update={"knobs": {name: value for name, value in setting.knobs.items() if name in known}})
 
 
@@ -199,25 +209,23 @@ def _unopened(lm: LMSpec) -> str | None:
 
 def _lm_missing(setting: Setting, lm: LMSpec | None) -> str | None:
     if lm is None and setting.role == "student":
-        return "a trained student: make it with `verihop distill synthesize` and `train`, and name it with --student-lm"
+        return STUDENT
     return OTHER_LM if lm is None else _unopened(lm)
 
 
 def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | None) -> tuple[ProgramSpec, str | None]:
     """Return the program as it is opened with an LM, and what it lacks to search."""
     from experiments.pipeline.opened import AnswererSpec
-    from programs.catalog import typed_program
-    from programs.parts.knobs import knobs_of
 
     retriever, own = setting.retriever, request.retrievers.get(setting.retriever or "")
-    searches = "k" in knobs_of(typed_program(str(setting.program))) and setting.references is None
+    searches = "k" in _knobs(setting.program) and setting.references is None
     named = ProgramSpec(program=setting.program, preset=setting.preset, knobs=setting.knobs)
     index = request.index or (source.index if source and source.passages else None)
     if searches:
         named = replace(named, index=None if own else index, retriever=own or retriever, rerank=setting.rerank)
     spec, _ = AnswererSpec(replace(named, index=Path("index") if named.index else None), lm).with_defaults()
     chosen = replace(spec.program, index=request.index if searches and not own else None)
-    if setting.k is not None and kind_of(lm.id) != EMBEDDED and "k" in knobs_of(typed_program(str(setting.program))):
+    if setting.k is not None and kind_of(lm.id) != EMBEDDED and "k" in _knobs(setting.program):
         chosen = replace(chosen, knobs={"k": setting.k, **chosen.knobs})
     if searches and retriever not in (None, *INDEXED) and own is None:
         return chosen, f"a retriever {retriever}: name your own with --retriever {retriever}=MODULE:NAME"
@@ -230,12 +238,10 @@ def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | No
 
 def index_of(cell: Cell, *, progress: bool) -> Path | None:
     """Return the index that a cell searches, built unless it is there; None if it searches none."""
-    from programs.catalog import typed_program
-    from programs.parts.knobs import knobs_of
     from signatures.common.own_code import is_own
 
     own = cell.program.retriever is not None and is_own(cell.program.retriever)
-    if own or cell.setting.references or "k" not in knobs_of(typed_program(str(cell.program.program))):
+    if own or cell.setting.references or "k" not in _knobs(cell.program.program):
         return None
     if cell.program.index is not None or cell.source is None:
         return cell.program.index

@@ -81,7 +81,7 @@ def reproduce(
     from programs.lms.calls.budget import BudgetExceeded
 
     asked = Asked(None, []) if request.only_table else ask(table, planned.cells, request, budget, say)
-    lines = lines_of(table, planned.cells, request)
+    lines = lines_of(table, request)
     try:
         made = assemble(table, lines, request, budget, say)
     except BudgetExceeded as spent:  # of a judge or a teacher; what is finished is kept
