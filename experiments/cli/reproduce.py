@@ -118,7 +118,7 @@ def reproduce(
         return
     tables, request = _tables(paper, which), _request(lm, roles, material, asking, output, which)
     planned = [(table, plan(table, request)) for table in tables]
-    for table, found in planned:
+    for table, found in planned if not which.only_table else ():
         _tell(table, found)
     if which.estimate:
         if output.as_json:

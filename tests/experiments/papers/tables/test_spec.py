@@ -56,6 +56,25 @@ def test_tables_share_the_runs_of_equal_cells(request_for):
     assert len(set(distinct(ablations, request.work)) - set(distinct(main, request.work))) >= 3
 
 
+def test_what_cannot_run_is_named_with_its_cure_and_the_rest_is_planned(request_for):
+    for table, label, cure in (
+        (("genground", "table3"), "GenGround, trained", "--student-lm"),
+        (("genground", "table5"), "GenGround, HotpotQA, Google", "--retriever google=MODULE:NAME"),
+        (("genground", "table2"), "acc[judge]", "--judge-lm"),
+        (("cov_rag", "table2"), "Perplexity", "verihop score"),
+        (("credibility", "table1"), "llama-7B", "--lm"),
+    ):
+        found = plan(read_table(*table), request_for())
+        assert any(text.startswith(label) and cure in text for text in found.missing), found.missing
+        assert found.estimate.questions > 0
+    with_all = plan(read_table("genground", "table3"), request_for(student=SIMULATED))
+    assert not with_all.missing
+    keyless = plan(read_table("retro_rag", "table2"), Request(lm=LMSpec(id="x/y", api_key_env="VERIHOP_NO_KEY"), data="world",
+                                                              work=request_for().work))  # fmt: skip
+    assert "VERIHOP_NO_KEY" in keyless.missing[0]
+    assert not keyless.estimate.questions
+
+
 def test_a_paper_is_found_by_its_name_its_number_and_its_program():
     assert [paper_of(name) for name in ("001", "genground", "000", "self_completion")] == [
         "genground",
