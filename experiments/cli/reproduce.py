@@ -194,9 +194,10 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
     command = portable(redact(" ".join(["verihop", *sys.argv[1:]])))
     written: dict[str, list[str]] = {}
     stopped = None
+    progress = note if request.progress else lambda text: None
     for table, of in planned:
         try:
-            done = reproduce_table(table, of, request, out, command=command, budget=budget, say=note)
+            done = reproduce_table(table, of, request, out, command=command, budget=budget, say=progress)
         except KeyboardInterrupt as interrupt:
             note("Interrupted. The same command goes on.")
             interrupt.add_note("said already")

@@ -1,5 +1,6 @@
 """Asks the cells of a table through the door that every command uses, scores their runs, and finds them again."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -243,14 +244,14 @@ def _read(folder: Path) -> Run | None:
 def _made_otherwise(cell: Cell, request: Request) -> Run | None:
     """Return the run of a cell among those that were made otherwise: of the same program, knobs, LM and references.
 
-    A folder above it has the name of the data set, or one that begins with it and a dash.
+    A folder above it has the name of the data set, with or without a number of questions (`hotpotqa`, `hotpotqa-100`).
     """
     assert request.runs is not None
-    wanted = tuple(f"{name}-" for name in names(cell.column, request.data))
+    wanted = re.compile(rf"({'|'.join(map(re.escape, names(cell.column, request.data)))})(-\d+)?")
     fitting = [
         path.parent
         for path in sorted(request.runs.rglob(RUN))
-        if any(f"{part}-".startswith(wanted) for part in path.parent.relative_to(request.runs).parts)
+        if any(map(wanted.fullmatch, path.parent.relative_to(request.runs).parts))
         and _is_of(read_json(path), cell, request.limit)
     ]
     if len(fitting) > 1:

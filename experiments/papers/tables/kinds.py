@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from experiments.analysis.statistics import Mean, mean_of
 from experiments.papers.tables import grid
-from experiments.papers.tables.asking import Line, Said
+from experiments.papers.tables.asking import Failed, Line, LMs
 from experiments.papers.tables.grid import Grid, GridRow, Value
 from experiments.papers.tables.plan import Request, folder_of_lm, id_of
 from experiments.papers.tables.spec import Table, published
@@ -19,13 +19,17 @@ if TYPE_CHECKING:
     from programs.lms.calls.budget import Budget
 
 
-def assemble(table: Table, lines: Sequence[Line], request: Request, budget: "Budget | None", say: Said) -> Grid:
-    """Return what a table came to."""
+def assemble(table: Table, lines: Sequence[Line], request: Request, budget: "Budget | None", failed: Failed) -> Grid:
+    """Return what a table came to.
+
+    Args:
+        failed: Receives why there are no numbers of ours, if that is so: what is published is still printed.
+    """
     try:
-        made = KINDS[table.kind](table, lines, request, budget, say)
-    except UserError as error:  # e.g. a judge that cannot compare: what is published is still printed
+        made = KINDS[table.kind](table, lines, request, budget)
+    except UserError as error:  # e.g. a judge that cannot compare
         made = Grid(table, _headings(table), _published(table), notes=[str(error)])
-        say(f"Left out: {error}")
+        failed.append((table.name, str(error)))
     stated = [*made.notes, *table.notes]
     return replace(made, notes=stated)
 
@@ -57,14 +61,13 @@ def _first_runs(lines: Sequence[Line], request: Request) -> dict[str, Run]:
     return found
 
 
-def _judged(table: Table, lines: Sequence[Line], request: Request, budget: "Budget | None", say: Said) -> Grid:
+def _judged(table: Table, lines: Sequence[Line], request: Request, budget: "Budget | None") -> Grid:
     """Ranks or rates of high quality by an LM that compares the answers of the rows (`verihop judge`)."""
     runs = _first_runs(lines, request)
     if request.judge is None or len(runs) < 2:
         return Grid(table, _headings(table), _published(table), digits=2)
     from corpora.passages import read_passages
     from experiments.annotation.judge_runs import judge_runs
-    from experiments.papers.tables.asking import LMs
     from experiments.papers.tables.sources import open_source
 
     source = open_source(table.columns[0], request.data, request.work)
@@ -84,8 +87,6 @@ def _judged(table: Table, lines: Sequence[Line], request: Request, budget: "Budg
         resume=out.exists(),
         progress=request.progress,
     )
-    for text in judgement.notices:
-        say(f"Note: {text}")
     labels = dict(zip(judgement.runs, folders, strict=True))
     found = {(labels[each.run], each.criterion): getattr(each, str(table.shown)) for each in judgement.standings}
     by_label = {row.label: row for row in table.rows}
@@ -94,7 +95,8 @@ def _judged(table: Table, lines: Sequence[Line], request: Request, budget: "Budg
                         for place, name in enumerate(table.metrics)])
         for label in folders
     ]  # fmt: skip
-    return Grid(table, _headings(table), [*rows, *_published(table, list(folders))], digits=2)
+    notes = judgement.notices
+    return Grid(table, _headings(table), [*rows, *_published(table, list(folders))], digits=2, notes=notes)
 
 
 def _groups(table: Table, lines: Sequence[Line], request: Request, *_: object) -> Grid:
@@ -143,7 +145,7 @@ def _ratings(table: Table, lines: Sequence[Line], request: Request, *_: object) 
     return Grid(table, _headings(table), [*rows, *_published(table)], digits=2 if table.shown == "correlation" else 1)
 
 
-def _distillation(table: Table, lines: Sequence[Line], request: Request, budget: "Budget | None", say: Said) -> Grid:
+def _distillation(table: Table, lines: Sequence[Line], request: Request, budget: "Budget | None") -> Grid:
     """Statistics of training examples, of a folder that is named or made by the recipe of the paper."""
     from optimizers.distill.examples import read_examples
 
@@ -221,7 +223,7 @@ def _case(table: Table, lines: Sequence[Line], request: Request, *_: object) -> 
     return Grid(table, [], [], texts={f"{found.text} In order: {named}": shown.get()})
 
 
-Assembled = Callable[[Table, Sequence[Line], Request, "Budget | None", Said], Grid]
+Assembled = Callable[[Table, Sequence[Line], Request, "Budget | None"], Grid]
 KINDS: dict[str, Assembled] = {
     "scores": _scores,
     "judged": _judged,

@@ -219,11 +219,12 @@ def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | No
 
     retriever, own = setting.retriever, request.retrievers.get(setting.retriever or "")
     searches = "k" in _knobs(setting.program) and setting.references is None
-    named = ProgramSpec(program=setting.program, preset=setting.preset, knobs=setting.knobs)
     index = request.index or (source.index if source and source.passages else None)
-    if searches:
-        named = replace(named, index=None if own else index, retriever=own or retriever, rerank=setting.rerank)
-    spec, _ = AnswererSpec(replace(named, index=Path("index") if named.index else None), lm).with_defaults()
+    named = ProgramSpec(program=setting.program, preset=setting.preset, knobs=setting.knobs)
+    if searches:  # the folder stands for any: what is chosen for it is the same before the questions are there
+        any_index = None if own else Path("index")
+        named = replace(named, index=any_index, retriever=own or retriever, rerank=setting.rerank)
+    spec, _ = AnswererSpec(named, lm).with_defaults()
     chosen = replace(spec.program, index=request.index if searches and not own else None)
     if setting.k is not None and kind_of(lm.id) != EMBEDDED and "k" in _knobs(setting.program):
         chosen = replace(chosen, knobs={"k": setting.k, **chosen.knobs})

@@ -83,7 +83,7 @@ def reproduce(
     asked = Asked(None, []) if request.only_table else ask(table, planned.cells, request, budget, say)
     lines = lines_of(table, request)
     try:
-        made = assemble(table, lines, request, budget, say)
+        made = assemble(table, lines, request, budget, asked.failed)
     except BudgetExceeded as spent:  # of a judge or a teacher; what is finished is kept
         return Reproduced(Asked(str(spent), asked.failed), [])
     return Reproduced(asked, write_all(made, out, command) if made.rows or made.texts else [])

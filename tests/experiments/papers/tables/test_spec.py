@@ -69,10 +69,20 @@ def test_what_cannot_run_is_named_with_its_cure_and_the_rest_is_planned(request_
         assert found.estimate.questions > 0
     with_all = plan(read_table("genground", "table3"), request_for(student=SIMULATED))
     assert not with_all.missing
-    keyless = plan(read_table("retro_rag", "table2"), Request(lm=LMSpec(id="x/y", api_key_env="VERIHOP_NO_KEY"), data="world",
-                                                              work=request_for().work))  # fmt: skip
+    no_key = {**vars(request_for()), "lm": LMSpec(id="x/y", api_key_env="VERIHOP_NO_KEY")}
+    keyless = plan(read_table("retro_rag", "table2"), Request(**no_key))
     assert "VERIHOP_NO_KEY" in keyless.missing[0]
     assert not keyless.estimate.questions
+
+
+def test_a_run_is_found_again_without_the_questions(request_for, tmp_path):
+    for lm in (LMSpec(), SIMULATED):
+        with_them = Request(**{**vars(request_for()), "lm": lm})
+        without = Request(**{**vars(with_them), "data": str(tmp_path)})
+        for name in ("table2", "table4", "table5"):
+            cells = [plan(read_table("genground", name), request).cells for request in (with_them, without)]
+            assert [cell.hash for cell in cells[0]] == [cell.hash for cell in cells[1]]
+            assert all(cell.missing for cell in cells[1])
 
 
 def test_a_paper_is_found_by_its_name_its_number_and_its_program():
