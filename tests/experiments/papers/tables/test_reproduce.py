@@ -261,3 +261,38 @@ def test_every_table_and_figure_is_made_end_to_end(verihop, paper, name, toy_wor
     elif kind != "ratings":
         assert base.with_suffix(".png").stat().st_size
         assert any(row["ours"] for row in numbers(toy_work, f"{paper}-{name}")), err
+
+
+@pytest.mark.parametrize(
+    ("paper", "number", "scale", "raters"), [("credibility", 2, "completeness", 1), ("genground", 6, "stepwise", 2)]
+)
+def test_ratings_by_people_are_printed_beside_the_published_ones(
+    verihop, tmp_path, small_world, paper, number, scale, raters
+):
+    from experiments.annotation.review.answer_cards import review_answers
+    from experiments.annotation.review.cards import ANSWER_SCALES
+    from experiments.annotation.review.review_folder import DecisionLog
+
+    world, runs = small_world(60), [tmp_path / name for name in ("standard", "cot", "rag")]
+    for run in runs:
+        index = ("--index", world / "index") if run.name == "rag" else ()
+        asked = ("eval", world / "questions.jsonl", "--limit", 5, "--program", run.name, *index, "--lm", "simulated")
+        assert verihop(*asked, "--metrics", "acc[substring]", "--out", run, "-q")[0] == 0
+    review = review_answers(runs, tmp_path / "review", ANSWER_SCALES[scale])
+    with DecisionLog(review.folder) as log:
+        for reviewer in ("Ann", "Bo")[:raters]:
+            for card in review.cards:
+                grade = review.scale.values[-1 if card.run == "rag" else 0]
+                for item in card.items:
+                    log.append(item.id, grade, reviewer)
+    rated = ("--review", tmp_path / "review", "--work", tmp_path / "work", "-q")
+    code, _, err = verihop("reproduce", paper, "--table", number, "--lm", "simulated", "--data", "world", *rated)
+    assert code == 0, err
+    rows = {(row["row"], row["metric"]): row for row in numbers(tmp_path / "work", f"{paper}-table{number}")}
+    if paper == "genground":
+        assert [rows[name, "correctness"]["ours"] for name in ("rag", "standard")] == ["1.0", "0.0"]
+        assert rows["GenGround (published)", "correctness"]["published"] == "52.75"
+    else:
+        assert rows["Pearson over systems, completeness", "EM recall"]["n"] == "3"
+        assert rows["Pearson over answers, completeness", "EM recall"]["ours"]
+        assert rows["Pearson over five LMs", "precision"]["published"] == "0.87"
