@@ -11,6 +11,7 @@ from experiments.papers.tables.sources import names
 from experiments.papers.tables.spec import Row, Table
 from experiments.papers.tables.values import Run, is_judged, needed
 from experiments.runs.files import RUN, Json, read_json
+from experiments.runs.specs import RunSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
@@ -64,33 +65,34 @@ def ask(table: Table, cells: Sequence[Cell], request: Request, budget: "Budget |
     """
     from programs.lms.calls.budget import BudgetExceeded
 
-    lms, failed = LMs(budget, request.threads), Failed()
+    lms, failed, stopped = LMs(budget, request.threads), Failed(), None
     todo = distinct(cells, request.work)
     for folder, cell in todo.items():
         try:
             stopped = _ask(cell, folder, request, lms, say)
         except UserError as error:
             failed.append((cell.label, str(error).removeprefix(f"{folder}: ")))
-            continue
         if stopped:
-            return Asked(stopped, failed)
+            break
     if todo and len(failed) == len(todo):
         raise UserError(f"No cell of {table.id} could be asked; the first: {failed[0][1]}")
+    judged = [False, *([True] if request.judge is not None and stopped is None else [])]
     try:
         for folder, cell in todo.items() if request.shard is None else ():
             same = [one.column for one in cells if one.folder(request.work) == folder]
             wanted = dict.fromkeys(each for one in same for name in table.scored(one) for each in needed(name))
-            failed += _score(list(wanted), cell, folder, request, lms) if (folder / RUN).is_file() else []
+            for by_lm in judged if (folder / RUN).is_file() else ():
+                names_of = [name for name in wanted if is_judged(name) == by_lm]
+                failed += _score(names_of, cell, folder, request, lms, judged=by_lm)
     except BudgetExceeded as spent:  # of the judge; what is scored is kept
-        return Asked(str(spent), failed)
-    return Asked(None, failed)
+        stopped = str(spent)
+    return Asked(stopped, failed)
 
 
 def _ask(cell: Cell, folder: Path, request: Request, lms: LMs, say: Said) -> str | None:
     """Ask a cell, or this shard of it; return why it stopped early, if it did."""
     from experiments.pipeline.opened import AnswererSpec
     from experiments.pipeline.verbs import evaluate
-    from experiments.runs.specs import RunSpec
 
     assert cell.source is not None
     setting = cell.setting
@@ -109,7 +111,7 @@ def _ask(cell: Cell, folder: Path, request: Request, lms: LMs, say: Said) -> str
         shard=request.shard,
         references=setting.references,
         passages=cell.source.passages if setting.references else None,
-        n_references=(setting.n_references or RunSpec.n_references) if setting.references else RunSpec.n_references,
+        n_references=setting.n_references if setting.references and setting.n_references else RunSpec.n_references,
     )
     resume, progress = folder.exists(), request.progress
     done = evaluate(program, cell.source.questions, folder, spec, resume=resume, progress=progress, say=say)
@@ -138,7 +140,7 @@ def _merged(folder: Path) -> bool:
     return True
 
 
-def _score(wanted: Sequence[str], cell: Cell, folder: Path, request: Request, lms: LMs) -> Failed:
+def _score(wanted: Sequence[str], cell: Cell, folder: Path, request: Request, lms: LMs, *, judged: bool) -> Failed:
     """Score a run by the metrics that it lacks; return what could not be scored."""
     from experiments.pipeline import setup
     from experiments.pipeline.scoring.passage_texts import Corpus
@@ -146,30 +148,25 @@ def _score(wanted: Sequence[str], cell: Cell, folder: Path, request: Request, lm
     from experiments.pipeline.scoring.score_config import ScoreConfig
 
     assert cell.source is not None
-    had = read_json(folder / RUN)["metrics"]
-    failed: Failed = []
-    for judged in (False, True):
-        lacking = [name for name in wanted if name not in had and is_judged(name) == judged]
-        if not lacking or (judged and request.judge is None):
-            continue
-        try:
-            judge = lms.of(request.judge) if judged and request.judge else None
-            if judge is not None and setup.HALLUCINATION in lacking:
-                setup.refuse_simulated(judge, f"decide {setup.HALLUCINATION}")
-            metrics, _ = setup.open_metrics(lacking)
-            index = cell.program.index
-            config = ScoreConfig(
-                metrics=metrics,
-                questions=cell.source.questions,
-                corpus=Corpus(index=index) if index else Corpus(passages=cell.source.passages),
-                judge=judge,
-                threads=request.threads,
-                progress=request.progress,
-            )
-            failed += [(cell.label, text) for text in score_run(folder, config).notices if "Not added" in text]
-        except UserError as error:
-            failed.append((cell.label, str(error).removeprefix(f"{folder}: ")))
-    return failed
+    had, index = read_json(folder / RUN)["metrics"], cell.program.index
+    lacking = [name for name in wanted if name not in had]
+    if not lacking:
+        return []
+    try:
+        judge = lms.of(request.judge) if judged and request.judge else None
+        if judge is not None and setup.HALLUCINATION in lacking:
+            setup.refuse_simulated(judge, f"decide {setup.HALLUCINATION}")
+        config = ScoreConfig(
+            metrics=setup.open_metrics(lacking)[0],
+            questions=cell.source.questions,
+            corpus=Corpus(index=index) if index else Corpus(passages=cell.source.passages),
+            judge=judge,
+            threads=request.threads,
+            progress=request.progress,
+        )
+        return [(cell.label, text) for text in score_run(folder, config).notices if "Not added" in text]
+    except UserError as error:
+        return [(cell.label, str(error).removeprefix(f"{folder}: "))]
 
 
 @dataclass(frozen=True)
@@ -272,7 +269,7 @@ def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:
     return (
         all(knobs.get(name) == value for name, value in program.get("knobs", {}).items())
         and given.get("knowledge") == setting.references
-        and given.get("n") == (setting.n_references if setting.references else None)
+        and given.get("n") == (setting.n_references or RunSpec.n_references if setting.references else None)
         and described.get("repeats", 1) == (setting.repeats or 1)
         and limit in (None, described["questions"]["n"])
     )

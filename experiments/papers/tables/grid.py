@@ -60,7 +60,6 @@ class Grid:
 
     Args:
         headings: Label of the column and name of the number.
-        digits: Decimals that are printed.
         orders: See `Order`.
         outcomes: Of each row and column: outcome -> its share of the questions.
         notes: What a reader has to know.
@@ -71,7 +70,6 @@ class Grid:
     table: Table
     headings: list[tuple[str, str]]
     rows: list[GridRow]
-    digits: int = 1
     orders: list[Order] = field(default_factory=list)
     outcomes: dict[str, dict[str, Mean]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -79,9 +77,14 @@ class Grid:
     texts: dict[str, str] = field(default_factory=dict)
 
     @property
+    def digits(self) -> int:
+        """Decimals that are printed."""
+        return 1 if self.table.scale == 100 else 2
+
+    @property
     def filled(self) -> bool:
         """Whether there is any number of ours."""
-        return bool(self.texts) or any(value.ours is not None for row in self.rows for value in row.values)
+        return any(value.ours is not None for row in self.rows for value in row.values)
 
 
 def scores(table: Table, lines: Sequence[Line]) -> Grid:

@@ -30,8 +30,7 @@ def assemble(table: Table, lines: Sequence[Line], request: Request, budget: "Bud
     except UserError as error:  # e.g. a judge that cannot compare
         made = Grid(table, _headings(table), _published(table), notes=[str(error)])
         failed.append((table.name, str(error)))
-    stated = [*made.notes, *table.notes]
-    return replace(made, notes=stated)
+    return replace(made, notes=[*made.notes, *table.notes])
 
 
 def _scores(table: Table, lines: Sequence[Line], *_: object) -> Grid:
@@ -65,7 +64,7 @@ def _judged(table: Table, lines: Sequence[Line], request: Request, budget: "Budg
     """Ranks or rates of high quality by an LM that compares the answers of the rows (`verihop judge`)."""
     runs = _first_runs(lines, request)
     if request.judge is None or len(runs) < 2:
-        return Grid(table, _headings(table), _published(table), digits=2)
+        return Grid(table, _headings(table), _published(table))
     from corpora.passages import read_passages
     from experiments.annotation.judge_runs import judge_runs
     from experiments.papers.tables.sources import open_source
@@ -76,7 +75,7 @@ def _judged(table: Table, lines: Sequence[Line], request: Request, budget: "Budg
     name = sha256_text("\n".join(f"{folder.parent.name}/{folder.name}" for folder in folders.values()))[:8]
     out = request.work / "judgements" / f"{folder_of_lm(request.judge)}-{name}"
     if request.only_table and not out.exists():
-        return Grid(table, _headings(table), _published(table), digits=2)
+        return Grid(table, _headings(table), _published(table))
     connection = LMs(budget, request.threads).of(request.judge)
     judgement = judge_runs(
         list(folders.values()),
@@ -96,7 +95,7 @@ def _judged(table: Table, lines: Sequence[Line], request: Request, budget: "Budg
         for label in folders
     ]  # fmt: skip
     notes = judgement.notices
-    return Grid(table, _headings(table), [*rows, *_published(table, list(folders))], digits=2, notes=notes)
+    return Grid(table, _headings(table), [*rows, *_published(table, list(folders))], notes=notes)
 
 
 def _groups(table: Table, lines: Sequence[Line], request: Request, *_: object) -> Grid:
@@ -142,7 +141,7 @@ def _ratings(table: Table, lines: Sequence[Line], request: Request, *_: object) 
             rows.append(
                 GridRow(label, [Value(each and Mean(each.value, None, None, each.n, 0)) for each in coefficients])
             )
-    return Grid(table, _headings(table), [*rows, *_published(table)], digits=2 if table.shown == "correlation" else 1)
+    return Grid(table, _headings(table), [*rows, *_published(table)])
 
 
 def _distillation(table: Table, lines: Sequence[Line], request: Request, budget: "Budget | None") -> Grid:
@@ -162,7 +161,7 @@ def _distillation(table: Table, lines: Sequence[Line], request: Request, budget:
     }
     row = table.rows[0]
     values = [Value(ours.get(name), published(row, place)) for place, name in enumerate(table.metrics)]
-    return Grid(table, _headings(table), [GridRow(row.label, values)], digits=2)
+    return Grid(table, _headings(table), [GridRow(row.label, values)])
 
 
 def _synthesized(table: Table, request: Request, budget: "Budget | None") -> Path:

@@ -123,7 +123,6 @@ def _subset(column: Column, source: Source, work: Path) -> Source:
     except UserError:  # a part of the benchmark: all that is there
         return source
     path = work / "data" / column.subset / "questions.jsonl"
-    if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_questions(path, taken)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_questions(path, taken)
     return replace(source, name=column.subset, questions=path)

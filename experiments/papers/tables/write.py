@@ -64,7 +64,7 @@ def ours(value: Value, made: Grid) -> str:
 
 def stated(value: Value, made: Grid) -> str:
     """Return the published number."""
-    return "-" if value.stated is None else f"{value.stated:,.{max(made.digits, 1)}f}"
+    return "-" if value.stated is None else f"{value.stated:,.{made.digits}f}"
 
 
 def _heading(heading: tuple[str, str]) -> str:
@@ -229,7 +229,7 @@ def pictures(made: Grid, base: Path) -> list[Path]:
     paths = []
     if any(made.tokens.values()):
         paths.append(token_histogram(made.tokens, base.with_suffix(".png"), title=made.table.title))
-    elif made.filled and made.rows:
+    elif made.filled:
         paths.append(_draw(made, base.with_suffix(".png")))
     if made.outcomes:
         shares = {label: [of[name].mean or 0.0 for name in _shown(of)] for label, of in made.outcomes.items()}
