@@ -65,6 +65,7 @@ class Grid:
         notes: What a reader has to know.
         tokens: Label -> tokens of each question, of a histogram.
         texts: Title -> text, of cases.
+        runs: What each run was made with.
     """
 
     table: Table
@@ -75,6 +76,7 @@ class Grid:
     notes: list[str] = field(default_factory=list)
     tokens: dict[str, list[int]] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
+    runs: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def digits(self) -> int:
@@ -105,6 +107,12 @@ def scores(table: Table, lines: Sequence[Line]) -> Grid:
         outcomes=_outcomes(table, lines, rows),
         notes=[*_asked(table, lines), *_notes(rows)],
         tokens=_tokens(table, lines),
+        runs=[
+            {"row": line.row.label, "column": column.label, **run.made_with}
+            for line in lines
+            for column, run in zip(table.all_columns, line.runs, strict=True)
+            if run is not None
+        ],
     )
 
 
@@ -192,7 +200,7 @@ def _outcomes(table: Table, lines: Sequence[Line], rows: Sequence[GridRow]) -> d
         f"{row.label}, {column.label}": dict(run.outcomes())
         for line, row in zip(lines, rows, strict=True)
         for run, column in zip(line.runs, table.all_columns, strict=True)
-        if run is not None and not table.setting_of(line.row, column).references
+        if run is not None
     }
 
 
@@ -206,17 +214,12 @@ def _tokens(table: Table, lines: Sequence[Line]) -> dict[str, list[int]]:
 
 
 def _asked(table: Table, lines: Sequence[Line]) -> list[str]:
-    """Return what was asked in place of the paper's questions and corpus."""
+    """Return what was asked in place of the paper's questions and corpus, and what answers without reading score."""
     found: dict[str, list[str]] = {}
     for place, column in enumerate(table.all_columns):
-        for run in dict.fromkeys(line.runs[place] for line in lines if line.runs[place] is not None):
-            if run is not None:
-                corpus = run.description.get("corpus", {}).get("fingerprint")
-                what = (
-                    f"{run.description['questions']['n']} questions of {run.source}, searched in {corpus or 'nothing'}"
-                )
-                found.setdefault(what, []).append(column.label)
-    return [f"{'; '.join(dict.fromkeys(labels))}: {what}." for what, labels in found.items()]
+        for run in [run for line in lines if (run := line.runs[place]) is not None]:
+            found.setdefault(run.asked, []).append(column.label)
+    return [f"{'; '.join(dict.fromkeys(labels))}: {asked}." for asked, labels in found.items()]
 
 
 def _notes(rows: Sequence[GridRow]) -> list[str]:

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
+from experiments.analysis.closed_book import ALL, closed_books
 from experiments.analysis.outcomes import OUTCOMES, conversion, main_metric, outcome
 from experiments.analysis.repeats import by_question, question_values
 from experiments.analysis.statistics import Mean, f1_of_means, mean_of
+from experiments.analysis.summary import percent
 from experiments.runs.files import Row, read_rows, read_run
 from experiments.runs.fixed_contexts import COMPLETE, abstention_scores
 from optimizers.metrics.catalog import ORACLE_METRICS, get_metric
@@ -68,11 +71,37 @@ class Run:
         """The id of the LM."""
         return str(self.description["lm"]["id"])
 
-    @property
-    def source(self) -> str:
-        """What its questions are of: the folder of their file."""
+    @cached_property
+    def asked(self) -> str:
+        """Its questions, what was searched, and what the majority answer scores."""
         path = (self.description.get("paths") or {}).get("questions")
-        return Path(path).parent.name if isinstance(path, str) else "an unknown file"
+        name = Path(path).parent.name if isinstance(path, str) else "an unknown file"
+        corpus = (self.description.get("corpus") or {}).get("fingerprint")
+        books = closed_books([rows[0] for rows in self.questions], ["em", "f1[hotpot]"])
+        said = [
+            f"the majority answer {book.answer[:40]!r} has {percent(book.majority['em'])} EM"
+            for group, book in books.items()
+            if group == ALL and book.times > 1
+        ]
+        searched = f"searched in {corpus}" if corpus else "without a search"
+        return ", ".join([f"{self.description['questions']['n']} questions of {name}", searched, *said])
+
+    @property
+    def made_with(self) -> dict[str, Any]:
+        """What decided its answers, and by which code they were made."""
+        decided = (
+            "program",
+            "lm",
+            "questions",
+            "corpus",
+            "given",
+            "judge",
+            "repeats",
+            "git_revision",
+            "started",
+            "machine",
+        )
+        return {name: self.description[name] for name in decided if name in self.description}
 
     def has(self, name: str) -> bool:
         """Whether the run was scored by all that a number needs."""

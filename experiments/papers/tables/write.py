@@ -183,6 +183,7 @@ def as_json(made: Grid, command: str) -> dict[str, Any]:
         ],
         "outcomes": {label: {name: mean.as_dict() for name, mean in of.items()} for label, of in made.outcomes.items()},
         "notes": made.notes,
+        "runs": made.runs,
     }
 
 

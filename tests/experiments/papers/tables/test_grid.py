@@ -15,12 +15,12 @@ from experiments.papers.tables.write import as_csv, latex, markdown, write_all
 class MadeUp:
     """Stands in the place of a run."""
 
-    complete, source = True, "made up"
+    complete, asked = True, "questions made up"
 
     def __init__(self, values: list[float | None], first: int = 0):
         self.ids = [f"q{number:03}" for number in range(first, first + len(values))]
         self._values = values
-        self.description = {"questions": {"n": len(values)}, "corpus": {"fingerprint": "bm25-1"}}
+        self.made_with = {"lm": {"id": "lm"}}
 
     def values(self, name: str) -> list[float | None]:
         return self._values
