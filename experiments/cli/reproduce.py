@@ -9,6 +9,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
+from experiments.cli.shared.next_commands import command
 from experiments.cli.shared.options import with_option_groups
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
@@ -60,9 +61,9 @@ class Material:
         ),
     ] = "data"
     index: Annotated[Path | None, Field("Index to search in place of each set's own passages.")] = None
-    retriever: Annotated[
+    tool: Annotated[
         list[str] | None,
-        typer.Option(help="Your own retriever for one that a table names, e.g. bing=module:name; repeatable."),
+        typer.Option(help="Your own retriever for a search that a table names, e.g. bing=module:name; repeatable."),
     ] = None
     limit: options.Limit = None
     runs: Annotated[
@@ -123,6 +124,8 @@ def reproduce(
     if which.estimate:
         if output.as_json:
             emit({table.id: {"missing": of.missing, **vars(of.estimate)} for table, of in planned})
+        else:
+            next_step(command("verihop", *(word for word in sys.argv[1:] if word != "--estimate")))
         return
     _write(planned, request, limits, output)
 
@@ -152,7 +155,7 @@ def _request(lm: LMSpec, roles: Roles, material: Material, asking: Asking, outpu
         data=material.data,
         work=output.work,
         index=material.index,
-        retrievers=options.pairs(material.retriever, "--retriever", ("NAME=module:name", "bing=mine:search"), str),
+        retrievers=options.pairs(material.tool, "--tool", ("NAME=module:name", "bing=mine:search"), str),
         limit=material.limit,
         threads=asking.threads,
         shard=shard_of(asking.shard),
@@ -191,13 +194,13 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
     from signatures.common.secrets import redact
 
     out, budget = output.out or output.work / "tables", limits.budget()
-    command = portable(redact(" ".join(["verihop", *sys.argv[1:]])))
+    typed = portable(redact(" ".join(["verihop", *sys.argv[1:]])))
     written: dict[str, list[str]] = {}
     stopped = None
     progress = note if request.progress else lambda text: None
     for table, of in planned:
         try:
-            done = reproduce_table(table, of, request, out, command=command, budget=budget, say=progress)
+            done = reproduce_table(table, of, request, out, command=typed, budget=budget, say=progress)
         except KeyboardInterrupt as interrupt:
             note("Interrupted. The same command goes on.")
             interrupt.add_note("said already")
@@ -212,5 +215,7 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
             break
     if output.as_json:
         emit({"written": written, "stopped": stopped})
+    elif stopped is None:
+        next_step("verihop reproduce --list")
     if stopped is not None:
         raise typer.Exit(3)

@@ -229,7 +229,7 @@ def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | No
     if setting.k is not None and kind_of(lm.id) != EMBEDDED and "k" in _knobs(setting.program):
         chosen = replace(chosen, knobs={"k": setting.k, **chosen.knobs})
     if searches and retriever not in (None, *INDEXED) and own is None:
-        return chosen, f"a retriever {retriever}: name your own with --retriever {retriever}=MODULE:NAME"
+        return chosen, f"a retriever {retriever}: name your own with --tool {retriever}=MODULE:NAME"
     if searches and own is None and index is None and source is not None:
         return chosen, f"a corpus for {source.name}: name an index built by `verihop index` with --index"
     if setting.references is not None and source is not None and source.passages is None:

@@ -249,7 +249,7 @@ def judge(monkeypatch):
 def test_every_table_and_figure_is_made_end_to_end(verihop, paper, name, toy_work, judge, small_world, monkeypatch):
     (toy_work / "own_search.py").write_text(SEARCH.format(index=str(small_world(120) / "index")))
     monkeypatch.chdir(toy_work)
-    own = [f"--retriever={tool}=own_search:search" for tool in ("bing", "chrome", "google")]
+    own = [f"--tool={tool}=own_search:search" for tool in ("bing", "chrome", "google")]
     which = (f"--{name[:-1]}", name[-1])
     comparing = judge if name in ("table3", "table4") and paper == "cov_rag" else "simulated"
     asked = ("--judge-lm", comparing, "--student-lm", "simulated", "--work", toy_work, *own)

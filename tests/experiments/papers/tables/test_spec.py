@@ -59,7 +59,7 @@ def test_tables_share_the_runs_of_equal_cells(request_for):
 def test_what_cannot_run_is_named_with_its_cure_and_the_rest_is_planned(request_for):
     for table, label, cure in (
         (("genground", "table3"), "GenGround, trained", "--student-lm"),
-        (("genground", "table5"), "GenGround, HotpotQA, Google", "--retriever google=MODULE:NAME"),
+        (("genground", "table5"), "GenGround, HotpotQA, Google", "--tool google=MODULE:NAME"),
         (("genground", "table2"), "acc[judge]", "--judge-lm"),
         (("cov_rag", "table2"), "Perplexity", "verihop score"),
         (("credibility", "table1"), "llama-7B", "--lm"),
