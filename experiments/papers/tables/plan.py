@@ -1,10 +1,10 @@
 """What a table needs: its cells, each an ordinary run, what is missing, and what the rest costs. No LM is asked."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,7 +134,7 @@ class Cell:
 
 def cells_of(table: Table, request: Request) -> list[Cell]:
     """Return the cells of a table that have a program, for the LMs of a request, missing ones included."""
-    opened = _Sources(request)
+    opened = cache(partial(_opened, request))  # each source once
     return [
         _cell(table.setting_of(row, column), row, column, request, opened)
         for row in table.rows
@@ -143,26 +143,22 @@ def cells_of(table: Table, request: Request) -> list[Cell]:
     ]
 
 
-class _Sources:
-    """Opens each source once."""
-
-    def __init__(self, request: Request):
-        self.request = request
-        self.open = cache(self._open)
-
-    def _open(self, data: str, subset: str | None) -> tuple[Source | None, int, str | None]:
-        from corpora.questions import read_questions
-
-        try:
-            column = Column(label=data, data=data, subset=subset)
-            source = open_source(column, self.request.data, self.request.work)
-            return source, len(read_questions(source.questions)), None
-        except UserError as error:
-            return None, 0, str(error)
+Opened = Callable[[str, str | None], tuple[Source | None, int, str | None]]
 
 
-def _cell(setting: Setting, row: Row, column: Column, request: Request, opened: _Sources) -> Cell:
-    source, there, missing = opened.open(column.data, column.subset)
+def _opened(request: Request, data: str, subset: str | None) -> tuple[Source | None, int, str | None]:
+    """Return a source and how many questions it has, or why there is none."""
+    from corpora.questions import read_questions
+
+    try:
+        source = open_source(Column(label=data, data=data, subset=subset), request.data, request.work)
+        return source, len(read_questions(source.questions)), None
+    except UserError as error:
+        return None, 0, str(error)
+
+
+def _cell(setting: Setting, row: Row, column: Column, request: Request, opened: Opened) -> Cell:
+    source, there, missing = opened(column.data, column.subset)
     wanted = request.limit or column.questions or there
     lm = request.lm_of(setting)
     program, without = _program(_known(setting, row), lm or request.lm, request, source)

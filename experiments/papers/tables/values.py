@@ -48,7 +48,6 @@ class Run:
 
     def __init__(self, folder: Path):
         self.folder, self.description = folder, read_run(folder)
-        self._found: dict[str, tuple[Mean, list[float | None]]] = {}
 
     @cached_property
     def questions(self) -> list[list[Row]]:
