@@ -184,7 +184,8 @@ def _tell(table: "Table", planned: "Plan") -> None:
     note(f"{table.id}: {table.title}")
     for text in planned.missing:
         note(f"  Missing: {text}")
-    note(f"  To ask: {planned.estimate}" if planned.estimate.questions else "  Nothing is left to ask of its runs.")
+    nothing = "Nothing is left to ask." if any(not cell.missing for cell in planned.cells) else "Nothing to ask here."
+    note(f"  To ask: {planned.estimate}" if planned.estimate.questions else f"  {nothing}")
 
 
 def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: options.Limits, output: Written) -> None:

@@ -335,13 +335,19 @@ def estimate_of(cells: Iterable[Cell], request: Request) -> "Estimate":
     )
 
 
-def estimate_of_examples(table: Table, request: Request) -> "Estimate":
-    """Return what making the training examples of a table takes at most: a draft and a grounding of each part."""
+def examples_of(table: Table, request: Request) -> tuple["Estimate", list[str]]:
+    """Return what making the training examples of a table takes at most, and what is missing for it.
+
+    It takes a draft and a grounding of each part of a question.
+    """
     from experiments.pipeline.evaluate import unmeasured
     from experiments.pipeline.setup import open_questions
     from optimizers.distill.genground import seeds_of
 
     column = table.columns[0]
-    source = open_source(column, request.data, request.work)
+    source, _, missing = _opened(request, column.data, column.subset)
+    missing = missing or _unopened(request.lm)
+    if source is None or missing:
+        return unmeasured(0, 0), [f"{column.label}: needs {missing}."]
     asked = open_questions(source.questions, limit=request.limit or column.questions)
-    return unmeasured(len(asked), sum(2 * len(seeds_of(question)) for question in asked))
+    return unmeasured(len(asked), sum(2 * len(seeds_of(question)) for question in asked)), []

@@ -11,7 +11,7 @@ from experiments.papers.tables.plan import (
     Request,
     cells_of,
     estimate_of,
-    estimate_of_examples,
+    examples_of,
     missing_of,
 )
 from experiments.papers.tables.spec import Table
@@ -47,13 +47,11 @@ class Reproduced:
 
 def plan(table: Table, request: Request) -> Plan:
     """Return what a table needs; questions are converted if their files are there, and no LM is opened."""
+    if table.kind == "distillation" and request.examples is None:
+        estimate, missing = examples_of(table, request)
+        return Plan([], missing, estimate)
     cells = [] if table.kind in ("ratings", "distillation") else cells_of(table, request)
-    made = table.kind == "distillation" and request.examples is None
-    return Plan(
-        cells,
-        missing_of(table, cells, request),
-        estimate_of_examples(table, request) if made else estimate_of(cells, request),
-    )
+    return Plan(cells, missing_of(table, cells, request), estimate_of(cells, request))
 
 
 def reproduce(

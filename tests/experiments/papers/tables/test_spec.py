@@ -48,6 +48,16 @@ def test_a_file_can_be_planned_without_an_lm(paper, name, request_for, monkeypat
         assert found.estimate.calls >= found.estimate.questions
 
 
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_paper_is_planned_where_nothing_is_there(paper, tmp_path):
+    request = Request(lm=SIMULATED, data=str(tmp_path / "none"), work=tmp_path / "work")
+    for name in names_of(paper):
+        found = plan(read_table(paper, name), request)
+        assert found.missing
+        assert not found.estimate.questions
+        assert not any(cell.missing is None for cell in found.cells)
+
+
 def test_tables_share_the_runs_of_equal_cells(request_for):
     request = request_for()
     main, ablations = (plan(read_table("genground", name), request).cells for name in ("table2", "table4"))
