@@ -130,3 +130,33 @@ def pearson(ratings: Sequence[float], metric: Sequence[float]) -> Coefficient:
 def kendall(ratings: Sequence[float], metric: Sequence[float]) -> Coefficient:
     """Return Kendall's tau-b, corrected for ties; undefined for fewer than 3 pairs or if one side does not vary."""
     return _correlation(ratings, metric, "kendall")
+
+
+def kendall_interval(
+    rows: Sequence[Sequence[float]], ratings: Sequence[float], *, resamples: int = 1000, seed: int = 0
+) -> tuple[float, float] | None:
+    """Return the 95 % bootstrap interval over questions of tau-b between ratings and the means of rows.
+
+    Args:
+        rows: The scores of each system on the same questions, in the same order.
+        ratings: One for each system.
+
+    Returns:
+        None for fewer than 3 systems or 2 questions, or if most resamples have no tau.
+    """
+    import numpy as np
+
+    if len(rows) < 3 or len(rows[0]) < 2:
+        return None
+    scores, rated = np.asarray(rows, dtype=float), np.asarray(ratings, dtype=float)
+    draws = np.random.default_rng(seed).integers(0, scores.shape[1], size=(resamples, scores.shape[1]))
+    means = np.stack([own[draws].mean(axis=1) for own in scores], axis=1)
+    first, second = np.triu_indices(len(rows), 1)
+    ours = np.sign(np.round(means[:, first] - means[:, second], 12))
+    theirs = np.sign(rated[first] - rated[second])
+    norms = np.sqrt(np.abs(ours).sum(axis=1) * np.abs(theirs).sum())
+    defined = norms > 0
+    if defined.mean() < 0.5:
+        return None
+    low, high = np.quantile((ours[defined] @ theirs) / norms[defined], [0.025, 0.975])
+    return float(low), float(high)

@@ -61,6 +61,7 @@ try:
     from experiments.cli.metrics import metrics
     from experiments.cli.optimizers import optimizers
     from experiments.cli.programs.app import programs
+    from experiments.cli.reproduce import reproduce
     from experiments.cli.review import review
     from experiments.cli.runs.compare import compare
     from experiments.cli.runs.export import export
@@ -125,6 +126,7 @@ app.command("merge")(merge)
 app.command("score")(score)
 app.add_typer(distill, name="distill")
 app.command("compare")(compare)
+app.command("reproduce")(reproduce)
 app.command("trace")(trace)
 app.command("export")(export)
 app.command("judge")(judge)

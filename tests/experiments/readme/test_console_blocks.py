@@ -49,6 +49,7 @@ NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
     "verihop distill export": "exports what was trained: tests/experiments/cli/test_distill_train.py",
     "verihop keyfacts": "the simulated LM writes no key facts: tests/experiments/annotation",
     "verihop judge": "the simulated LM cannot compare answers: tests/experiments/cli/test_judge.py",
+    "verihop reproduce": "asks for hours: tests/experiments/papers/tables",
     "verihop review": "waits for a person: tests/experiments/annotation/review",
     "verihop config --trust": "needs a file that was found: tests/experiments/cli/settings/test_config.py",
     "verihop data fetch": "needs the file of a benchmark: tests/experiments/cli/corpus/test_data.py",

@@ -1,0 +1,222 @@
+"""`verihop reproduce`: the tables and figures of the four papers, ours beside the published numbers."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+
+from experiments.cli.shared import options
+from experiments.cli.shared.console import emit, next_step, note, say
+from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.options import with_option_groups
+from programs.lms.spec import LMSpec
+from signatures.common.errors import UserError
+from signatures.common.specs import Field, Range
+
+if TYPE_CHECKING:
+    from experiments.papers.tables.plan import Request
+    from experiments.papers.tables.run import Plan
+    from experiments.papers.tables.spec import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Which:
+    """Which table or figure; by default all of the paper."""
+
+    PANEL: ClassVar[str] = "Table"
+    table: Annotated[int | None, Range(1), Field("Number of a table.")] = None
+    figure: Annotated[int | None, Range(1), Field("Number of a figure.")] = None
+    list_: Annotated[bool, Field("List all tables and figures.", "--list")] = False
+    estimate: Annotated[
+        bool, Field("Only say what is missing and what the rest costs; no LM is asked.", "--estimate")
+    ] = False
+    only_table: Annotated[bool, Field("Ask no LM: write the table from the runs that are there.", "--only-table")] = (
+        False
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """LMs other than the one that answers; their calls count in the same budget."""
+
+    PANEL: ClassVar[str] = "Other LMs"
+    judge_lm: Annotated[str | None, Field("Decides judged metrics, and compares answers.")] = None
+    judge_api_base: Annotated[str | None, Field("Base URL of the judge's server.")] = None
+    judge_api_key_env: Annotated[str | None, Field("Environment variable with the judge's API key.")] = None
+    student_lm: Annotated[str | None, Field("Answers in the rows of a trained student.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """Questions, passages, and what people or earlier runs have made."""
+
+    PANEL: ClassVar[str] = "Material"
+    data: Annotated[
+        str,
+        Field(
+            "Folder with a folder per data set (`verihop data list`): official files, or questions.jsonl as converted; "
+            "or world, the generated one in place of every set."
+        ),
+    ] = "data"
+    index: Annotated[Path | None, Field("Index to search in place of each set's own passages.")] = None
+    tool: Annotated[
+        list[str] | None,
+        typer.Option(help="Your own retriever for a search that a table names, e.g. bing=module:name; repeatable."),
+    ] = None
+    limit: options.Limit = None
+    runs: Annotated[
+        Path | None, Field("Also take runs of `verihop eval` below this folder; a folder above each names its set.")
+    ] = None
+    review: Annotated[list[Path] | None, typer.Option(help="Folder of human ratings; repeatable.")] = None
+    examples: Annotated[Path | None, Field("Folder of training examples (`verihop distill synthesize`).")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """How questions are processed; the same command goes on with what was stopped."""
+
+    PANEL: ClassVar[str] = "Execution"
+    threads: options.Threads = 8
+    shard: Annotated[
+        str | None, Field("Ask only every n-th question, as one of n machines with the same --work: 1/n to n/n.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written(options.Output):
+    """Where runs and tables are written, and what is printed."""
+
+    work: Annotated[Path, Field("Folder for converted files, indexes and runs; tables share runs.")] = Path(
+        "runs/reproduce"
+    )
+    out: Annotated[Path | None, Field("Folder for the tables; by default tables in --work.", "--out -o")] = None
+
+
+@with_option_groups
+def reproduce(
+    which: Which,
+    lm: LMSpec,
+    roles: Roles,
+    material: Material,
+    asking: Asking,
+    limits: options.Limits,
+    output: Written,
+    paper: Annotated[
+        str | None, typer.Argument(help="credibility, genground, cov_rag or retro_rag.", show_default=False)
+    ] = None,
+) -> None:
+    """Write tables and figures of a paper: our numbers with n and interval beside the published ones.
+
+    First it says what is missing and what the rest costs, then asks what it can. Each cell is an ordinary run, which
+    tables share; another --lm adds rows of its own.
+    """
+    from experiments.papers.tables.run import plan
+
+    if which.list_:
+        _list(as_json=output.as_json)
+        return
+    tables, request = _tables(paper, which), _request(lm, roles, material, asking, output, which)
+    planned = [(table, plan(table, request)) for table in tables]
+    for table, found in planned if not which.only_table else ():
+        _tell(table, found)
+    if which.estimate:
+        if output.as_json:
+            emit({table.id: {"missing": of.missing, **vars(of.estimate)} for table, of in planned})
+        else:
+            next_step(command("verihop", *(word for word in sys.argv[1:] if word != "--estimate")))
+        return
+    _write(planned, request, limits, output)
+
+
+def _tables(paper: str | None, which: Which) -> "list[Table]":
+    from experiments.papers.tables.spec import PAPERS, names_of, paper_of, read_table
+
+    if paper is None:
+        raise UserError(
+            f"Name a paper: {', '.join(PAPERS)}; `verihop reproduce --list` lists their tables and figures."
+        )
+    numbers = {"table": which.table, "figure": which.figure}
+    named = [f"{kind}{number}" for kind, number in numbers.items() if number is not None]
+    return [read_table(paper, name) for name in named or names_of(paper_of(paper))]
+
+
+def _request(lm: LMSpec, roles: Roles, material: Material, asking: Asking, output: Written, which: Which) -> "Request":
+    from experiments.papers.tables.plan import Request
+    from experiments.pipeline.setup import other_lm, shard_of
+
+    judge = other_lm(roles, "judge_lm")
+    student = None if roles.student_lm is None else LMSpec(id=roles.student_lm).called_as(lm)
+    return Request(
+        lm=lm,
+        student=student,
+        judge=judge and judge.called_as(lm),
+        data=material.data,
+        work=output.work,
+        index=material.index,
+        retrievers=options.pairs(material.tool, "--tool", ("NAME=module:name", "bing=mine:search"), str),
+        limit=material.limit,
+        threads=asking.threads,
+        shard=shard_of(asking.shard),
+        runs=material.runs,
+        reviews=tuple(material.review or ()),
+        examples=material.examples,
+        only_table=which.only_table,
+        progress=not output.quiet,
+    )
+
+
+def _list(*, as_json: bool) -> None:
+    from experiments.papers.tables.spec import PAPERS, names_of, read_table
+
+    tables = [read_table(paper, name) for paper in PAPERS for name in names_of(paper)]
+    if as_json:
+        emit({table.id: {"title": table.title, "source": table.source} for table in tables})
+        return
+    for table in tables:
+        kind, number = ("--table", table.name[5:]) if table.name.startswith("table") else ("--figure", table.name[6:])
+        say(f"{table.paper} {kind} {number}: {table.title}")
+    next_step("verihop reproduce genground --table 2 --estimate")
+
+
+def _tell(table: "Table", planned: "Plan") -> None:
+    note(f"{table.id}: {table.title}")
+    for text in planned.missing:
+        note(f"  Missing: {text}")
+    nothing = "Nothing is left to ask." if any(not cell.missing for cell in planned.cells) else "Nothing to ask here."
+    note(f"  To ask: {planned.estimate}" if planned.estimate.questions else f"  {nothing}")
+
+
+def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: options.Limits, output: Written) -> None:
+    from experiments.papers.tables.plan import grouped
+    from experiments.papers.tables.run import reproduce as reproduce_table
+    from experiments.runs.config import portable
+    from signatures.common.secrets import redact
+
+    out, budget = output.out or output.work / "tables", limits.budget()
+    typed = portable(redact(" ".join(["verihop", *sys.argv[1:]])))
+    written: dict[str, list[str]] = {}
+    stopped = None
+    progress = note if request.progress else lambda text: None
+    for table, of in planned:
+        try:
+            done = reproduce_table(table, of, request, out, command=typed, budget=budget, say=progress)
+        except KeyboardInterrupt as interrupt:
+            note("Interrupted. The same command goes on.")
+            interrupt.add_note("said already")
+            raise
+        for text in grouped(done.asked.failed):
+            note(f"  Left out: {text}")
+        written[table.id] = [str(path) for path in done.paths]
+        if not output.as_json:
+            say(f"Written: {', '.join(written[table.id]) or 'nothing: the table has no number yet'}")
+        if (stopped := done.asked.stopped) is not None:
+            note(f"Stopped ({stopped}). The same command with a larger budget goes on.")
+            break
+    if output.as_json:
+        emit({"written": written, "stopped": stopped})
+    elif stopped is None:
+        next_step("verihop reproduce --list")
+    if stopped is not None:
+        raise typer.Exit(3)

@@ -1,0 +1,1 @@
+"""Tables and figures of the four papers, each a TOML file, and the one runner that reads them."""

@@ -1,0 +1,229 @@
+"""A table as it is printed: our numbers beside the published ones, and what the comparison of both says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from experiments.analysis.agreement import Coefficient, kendall, kendall_interval
+from experiments.analysis.statistics import Mean, holm, paired, too_small
+from experiments.papers.tables.asking import Line
+from experiments.papers.tables.spec import Column, Table, published
+from experiments.papers.tables.values import Run
+
+SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number of ours beside the published one.
+
+    Args:
+        ours: In the unit of the score; None if there is none.
+        stated: As published, in the unit of the table.
+        complete: Whether the run behind it is.
+        p: Of the paired test against the row that others are compared with, Holm-corrected in its column.
+    """
+
+    ours: Mean | None = None
+    stated: float | None = None
+    complete: bool = True
+    p: float | None = None
+
+
+@dataclass(frozen=True)
+class GridRow:
+    """A row as it is printed."""
+
+    label: str
+    values: list[Value]
+    lm: str | None = None
+
+
+@dataclass(frozen=True)
+class Order:
+    """Whether our order of the rows in a column is the published one.
+
+    Args:
+        tau: Kendall's tau-b over the rows that have both numbers.
+        interval: 95 % bootstrap interval over questions; None without one.
+    """
+
+    heading: tuple[str, str]
+    lm: str
+    tau: Coefficient
+    interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What a table came to.
+
+    Args:
+        headings: Label of the column and name of the number.
+        orders: See `Order`.
+        outcomes: Of each row and column: outcome -> its share of the questions.
+        notes: What a reader has to know.
+        tokens: Label -> tokens of each question, of a histogram.
+        texts: Title -> text, of cases.
+        runs: What each run was made with.
+    """
+
+    table: Table
+    headings: list[tuple[str, str]]
+    rows: list[GridRow]
+    orders: list[Order] = field(default_factory=list)
+    outcomes: dict[str, dict[str, Mean]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    tokens: dict[str, list[int]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    runs: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def digits(self) -> int:
+        """Decimals that are printed."""
+        return 1 if self.table.scale == 100 else 2
+
+    @property
+    def filled(self) -> bool:
+        """Whether there is any number of ours."""
+        return any(value.ours is not None for row in self.rows for value in row.values)
+
+
+def scores(table: Table, lines: Sequence[Line]) -> Grid:
+    """Return the scores of the runs beside the published numbers."""
+    several = len({line.lm for line in lines if line.lm}) > 1 or any(row.lm for row in table.rows)
+    rows = [
+        GridRow(
+            f"{line.row.label} ({line.lm})" if several and line.lm else line.row.label, _values(table, line), line.lm
+        )
+        for line in lines
+    ]
+    rows = _tested(table, lines, rows)
+    return Grid(
+        table,
+        [(label, table.headings.get(name, name)) for label, name in table.printed],
+        rows,
+        orders=_orders(table, lines),
+        outcomes=_outcomes(table, lines, rows),
+        notes=[*_asked(table, lines), *_notes(rows)],
+        tokens=_tokens(table, lines),
+        runs=[
+            {"row": line.row.label, "column": column.label, **run.made_with}
+            for line in lines
+            for column, run in zip(table.all_columns, line.runs, strict=True)
+            if run is not None
+        ],
+    )
+
+
+def _places(table: Table) -> list[tuple[int, Column, str]]:
+    """Return place of the column, column and metric of each number in a row."""
+    return [(place, one, name) for place, one in enumerate(table.all_columns) for name in table.scored(one)]
+
+
+def _values(table: Table, line: Line) -> list[Value]:
+    found = []
+    for number, (place, _, name) in enumerate(_places(table)):
+        run = line.runs[place]
+        mean = None if run is None else run.mean(name)
+        if mean is not None and name in table.complement:
+            mean = complemented(mean)
+        found.append(Value(mean, published(line.row, number), run is None or run.complete))
+    return found
+
+
+def complemented(mean: Mean) -> Mean:
+    """Return the mean of 1 minus a score."""
+    turned = [None if value is None else 1 - value for value in (mean.mean, mean.high, mean.low)]
+    return replace(mean, mean=turned[0], low=turned[1], high=turned[2])
+
+
+def _tested(table: Table, lines: Sequence[Line], rows: list[GridRow]) -> list[GridRow]:
+    """Return the rows with the tests against the row that others are compared with, of the same LM."""
+    for number, (place, _, name) in enumerate(_places(table)):
+        by_lm = {line.lm: line.runs[place] for line in lines if line.row.label == table.against}
+        tests = [
+            _p(by_lm.get(line.lm), line.runs[place], name) if line.row.label != table.against else None
+            for line in lines
+        ]
+        for row, p in zip(rows, holm(tests), strict=True):
+            row.values[number] = replace(row.values[number], p=p)
+    return rows
+
+
+def _p(reference: Run | None, run: Run | None, name: str) -> float | None:
+    if reference is None or run is None or reference.mean(name) is None or run.mean(name) is None:
+        return None
+    return paired(*_shared([reference, run], name)).p
+
+
+def _shared(runs: Sequence[Run], name: str) -> list[list[float | None]]:
+    """Return the values of several runs on the questions that all of them answered."""
+    values = [dict(zip(run.ids, run.values(name), strict=True)) for run in runs]
+    ids = [id for id in values[0] if all(id in own for own in values)]
+    return [[own[id] for id in ids] for own in values]
+
+
+def _orders(table: Table, lines: Sequence[Line]) -> list[Order]:
+    found = []
+    for lm in dict.fromkeys(line.lm for line in lines if line.lm):
+        for number, (place, column, name) in enumerate(_places(table)):
+            both = [
+                (run, stated)
+                for line in lines
+                if line.lm == lm
+                and (run := line.runs[place]) is not None
+                and run.mean(name) is not None
+                and (stated := published(line.row, number)) is not None
+            ]
+            if len(both) > 2:
+                found.append(_order((column.label, table.headings.get(name, name)), lm, both, name, table))
+    return found
+
+
+def _order(heading: tuple[str, str], lm: str, both: Sequence[tuple[Run, float]], name: str, table: Table) -> Order:
+    sign = -1.0 if name in table.complement else 1.0
+    ratings = [sign * stated for _, stated in both]
+    columns = _shared([run for run, _ in both], name)
+    kept = [values for values in zip(*columns, strict=True) if None not in values]
+    rows: list[list[float]] = [[float(value or 0) for value in own] for own in zip(*kept, strict=True)]
+    if not rows:
+        return Order(heading, lm, Coefficient(None, len(both), "the runs share no question"), None)
+    tau = kendall(ratings, [sum(own) / len(own) for own in rows])
+    return Order(heading, lm, tau, None if tau.value is None else kendall_interval(rows, ratings))
+
+
+def _outcomes(table: Table, lines: Sequence[Line], rows: Sequence[GridRow]) -> dict[str, dict[str, Mean]]:
+    if table.plot != "dots":
+        return {}
+    return {
+        f"{row.label}, {column.label}": dict(run.outcomes())
+        for line, row in zip(lines, rows, strict=True)
+        for run, column in zip(line.runs, table.all_columns, strict=True)
+        if run is not None
+    }
+
+
+def _tokens(table: Table, lines: Sequence[Line]) -> dict[str, list[int]]:
+    if table.plot != "tokens":
+        return {}
+    return {
+        line.row.label: [int(value or 0) for run in line.runs if run is not None for value in run.values("tokens")]
+        for line in lines
+    }
+
+
+def _asked(table: Table, lines: Sequence[Line]) -> list[str]:
+    """Return what was asked in place of the paper's questions and corpus, and what answers without reading score."""
+    found: dict[str, list[str]] = {}
+    for place, column in enumerate(table.all_columns):
+        for run in [run for line in lines if (run := line.runs[place]) is not None]:
+            found.setdefault(run.asked, []).append(column.label)
+    return [f"{'; '.join(dict.fromkeys(labels))}: {asked}." for asked, labels in found.items()]
+
+
+def _notes(rows: Sequence[GridRow]) -> list[str]:
+    means = [value.ours for row in rows for value in row.values if value.ours is not None]
+    counts: Any = [too_small(min(mean.n for mean in means))] if means else []
+    partial = any(not value.complete for row in rows for value in row.values)
+    return [*filter(None, counts), *(["A number with + is of a run that is not complete."] if partial else [])]

@@ -1,0 +1,233 @@
+"""Tables that are no scores of runs: each is assembled by what the house has for it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.analysis.statistics import Mean, mean_of
+from experiments.papers.tables import grid
+from experiments.papers.tables.asking import Failed, Line, LMs
+from experiments.papers.tables.grid import Grid, GridRow, Value
+from experiments.papers.tables.plan import Request, folder_of_lm, id_of
+from experiments.papers.tables.spec import Table, published
+from experiments.papers.tables.values import Run
+from signatures.common.errors import UserError
+from signatures.common.files import sha256_text
+
+if TYPE_CHECKING:
+    from programs.lms.calls.budget import Budget
+
+
+def assemble(table: Table, lines: Sequence[Line], request: Request, budget: "Budget | None", failed: Failed) -> Grid:
+    """Return what a table came to.
+
+    Args:
+        failed: Receives why there are no numbers of ours, if that is so: what is published is still printed.
+    """
+    try:
+        made = KINDS[table.kind](table, lines, request, budget)
+    except UserError as error:  # e.g. a judge that cannot compare
+        made = Grid(table, _headings(table), _published(table), notes=[str(error)])
+        failed.append((table.name, str(error)))
+    return replace(made, notes=[*made.notes, *table.notes])
+
+
+def _scores(table: Table, lines: Sequence[Line], *_: object) -> Grid:
+    return grid.scores(table, lines)
+
+
+def _headings(table: Table) -> list[tuple[str, str]]:
+    return [("", table.headings.get(name, name)) for name in table.metrics]
+
+
+def _published(table: Table, known: Sequence[str] = ()) -> list[GridRow]:
+    """Return the rows that are published, but not those that have numbers of ours."""
+    return [
+        GridRow(row.label, [Value(stated=published(row, place)) for place in range(table.width)])
+        for row in table.rows
+        if row.published and row.label not in known
+    ]
+
+
+def _first_runs(lines: Sequence[Line], request: Request) -> dict[str, Run]:
+    """Return the run of each row in its first column, of the LM of the request if there is one of it."""
+    found: dict[str, Run] = {}
+    for line in lines:
+        run = line.runs[0] if line.runs else None
+        if run is not None and (line.row.label not in found or run.lm == id_of(request.lm)):
+            found[line.row.label] = run
+    return found
+
+
+def _judged(table: Table, lines: Sequence[Line], request: Request, budget: "Budget | None") -> Grid:
+    """Ranks or rates of high quality by an LM that compares the answers of the rows (`verihop judge`)."""
+    runs = _first_runs(lines, request)
+    if request.judge is None or len(runs) < 2:
+        return Grid(table, _headings(table), _published(table))
+    from corpora.passages import read_passages
+    from experiments.annotation.judge_runs import judge_runs
+    from experiments.papers.tables.sources import open_source
+
+    source = open_source(table.columns[0], request.data, request.work)
+    corpus = {passage.id: passage for passage in read_passages(source.passages)} if source.passages else {}
+    folders = {label: run.folder for label, run in runs.items()}
+    name = sha256_text("\n".join(f"{folder.parent.name}/{folder.name}" for folder in folders.values()))[:8]
+    out = request.work / "judgements" / f"{folder_of_lm(request.judge)}-{name}"
+    if request.only_table and not out.exists():
+        return Grid(table, _headings(table), _published(table))
+    connection = LMs(budget, request.threads).of(request.judge)
+    judgement = judge_runs(
+        list(folders.values()),
+        corpus,
+        connection=connection,
+        out=out,
+        threads=request.threads,
+        resume=out.exists(),
+        progress=request.progress,
+    )
+    labels = dict(zip(judgement.runs, folders, strict=True))
+    found = {(labels[each.run], each.criterion): getattr(each, str(table.shown)) for each in judgement.standings}
+    by_label = {row.label: row for row in table.rows}
+    rows = [
+        GridRow(label, [Value(found.get((label, name)), published(by_label[label], place))
+                        for place, name in enumerate(table.metrics)])
+        for label in folders
+    ]  # fmt: skip
+    notes = judgement.notices
+    return Grid(table, _headings(table), [*rows, *_published(table, list(folders))], notes=notes)
+
+
+def _groups(table: Table, lines: Sequence[Line], request: Request, *_: object) -> Grid:
+    """Scores by groups of questions, as the first row's run records them (`verihop compare --by`)."""
+    from experiments.analysis.by_group import compare_by
+    from experiments.analysis.compare import compare_runs
+
+    runs = _first_runs(lines, request)
+    if len(runs) < 2:
+        return Grid(table, _headings(table), _published(table))
+    groups = compare_by(compare_runs([run.folder for run in runs.values()]), str(table.by))
+    headings = [
+        (f"{table.by} = {group} (n = {size})", table.headings.get(name, name))
+        for group, size in groups.sizes.items()
+        for name in table.metrics
+    ]
+    rows = [
+        GridRow(
+            label, [Value(groups.scores[group][name][place].mean) for group in groups.sizes for name in table.metrics]
+        )
+        for place, label in enumerate(runs)
+    ]
+    return Grid(table, headings, rows, notes=groups.notices)
+
+
+def _ratings(table: Table, lines: Sequence[Line], request: Request, *_: object) -> Grid:
+    """Grades by people, or the correlation of metrics with them over systems (`verihop review`)."""
+    if not request.reviews:
+        return Grid(table, _headings(table), _published(table))
+    from experiments.annotation.review.results import review_results
+    from experiments.annotation.review.review_folder import read_review
+
+    rows: list[GridRow] = []
+    for review in map(read_review, request.reviews):
+        results = review_results(review)
+        if table.shown == "grades":
+            rows += [GridRow(rated.run, [Value(rated.mean)]) for rated in results.runs]
+            continue
+        found = {each.metric: each for each in results.metrics}
+        for over in ("systems", "answers"):
+            coefficients = [getattr(found[name], over)["pearson"] if name in found else None for name in table.metrics]
+            label = f"Pearson over {over}, {results.scale}"
+            rows.append(
+                GridRow(label, [Value(each and Mean(each.value, None, None, each.n, 0)) for each in coefficients])
+            )
+    return Grid(table, _headings(table), [*rows, *_published(table)])
+
+
+def _distillation(table: Table, lines: Sequence[Line], request: Request, budget: "Budget | None") -> Grid:
+    """Statistics of training examples, of a folder that is named or made by the recipe of the paper."""
+    from optimizers.distill.examples import read_examples
+
+    folder = request.examples or _synthesized(table, request, budget)
+    examples = read_examples(folder / "examples.jsonl")
+    prompts = [float(len(each.messages[-1].content.split())) for each in examples]
+    replies = [float(len(each.completion.split())) for each in examples]
+    questions = [(each.source, each.question_id) for each in examples]
+    ours = {
+        "examples": Mean(float(len(examples)), None, None, len(examples), 0),
+        "questions": Mean(float(len(set(questions))), None, None, len(examples), 0),
+        "words of the prompt": mean_of(prompts),
+        "words of the reply": mean_of(replies),
+    }
+    row = table.rows[0]
+    values = [Value(ours.get(name), published(row, place)) for place, name in enumerate(table.metrics)]
+    return Grid(table, _headings(table), [GridRow(row.label, values)])
+
+
+def _synthesized(table: Table, request: Request, budget: "Budget | None") -> Path:
+    from experiments.papers.tables.sources import dataset_of, indexed, open_source
+    from experiments.pipeline.synthesis.opened import SynthesisRequest, open_synthesis
+    from experiments.runs.specs import ProgramSpec
+
+    column, recipe = table.columns[0], str(table.setting.program)
+    source = open_source(column, request.data, request.work)
+    if source.passages is None:
+        raise UserError(f"{source.name} has no passages: name a folder of examples with --examples.")
+    limit = request.limit or column.questions
+    out = request.work / "examples" / folder_of_lm(request.lm) / f"{source.name}-{limit}-{recipe}"
+    if (out / "manifest.json").is_file():
+        return out
+    if request.only_table:
+        raise UserError(
+            f"There are no examples in {out}: make them without --only-table, or name them with --examples."
+        )
+    index = indexed(source, progress=request.progress)
+    asked = SynthesisRequest(
+        files=[(dataset_of(source), source.questions)],
+        program=ProgramSpec(program=recipe, index=index),
+        teacher=request.lm.for_threads(request.threads),
+        recipe=recipe,
+        student="json",
+        passages=source.passages,
+        limit=limit,
+        threads=request.threads,
+    )
+    open_synthesis(asked, budget).run(out, resume=out.exists(), progress=request.progress)
+    return out
+
+
+def _case(table: Table, lines: Sequence[Line], request: Request, *_: object) -> Grid:
+    """The traces of the question on which the first row is furthest ahead of the mean of the others."""
+    from experiments.analysis.traces import traces
+    from signatures.common.terminal import open_console
+
+    runs = _first_runs(lines, request)
+    if not runs:
+        return Grid(table, [], [])
+    metric = table.metrics[0]
+    first, *others = (dict(zip(run.ids, run.values(metric), strict=True)) for run in runs.values())
+    shared = [id for id in first if all(id in own for own in others)]
+    if not shared:
+        return Grid(table, [], [], notes=["The runs share no question."])
+
+    def ahead(id: str) -> float:
+        return (first[id] or 0) - sum(own[id] or 0 for own in others) / max(1, len(others))
+
+    chosen = max(shared, key=ahead)  # the first of equals: ids are in order
+    found = traces([run.folder for run in runs.values()], chosen)
+    console = open_console()
+    with console.capture() as shown:
+        console.print(found.as_table(), width=max(80, 40 * len(runs)))
+    named = ", ".join(f"{label} ({run.folder.name})" for label, run in runs.items())
+    return Grid(table, [], [], texts={f"{found.text} In order: {named}": shown.get()})
+
+
+Assembled = Callable[[Table, Sequence[Line], Request, "Budget | None"], Grid]
+KINDS: dict[str, Assembled] = {
+    "scores": _scores,
+    "judged": _judged,
+    "groups": _groups,
+    "ratings": _ratings,
+    "distillation": _distillation,
+    "case": _case,
+}

@@ -1,0 +1,353 @@
+"""What a table needs: its cells, each an ordinary run, what is missing, and what the rest costs. No LM is asked."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.papers.tables.sources import Source, indexed, open_source
+from experiments.papers.tables.spec import Column, Row, Setting, Table
+from experiments.runs.files import ROWS, read_rows
+from experiments.runs.files import Row as Answered
+from experiments.runs.specs import ProgramSpec
+from programs.lms.spec import EMBEDDED, LMSpec, kind_of
+from signatures.common.errors import UserError
+from signatures.common.files import sha256_text
+from signatures.common.specs import fields_of
+
+if TYPE_CHECKING:
+    from experiments.pipeline.evaluate import Estimate
+    from experiments.runs.shards import Shard
+
+OTHER_LM = "the LM of the row: name it with --lm"
+STUDENT = "a trained student: make it with `verihop distill synthesize` and `train`, and name it with --student-lm"
+INDEXED = ("bm25", "bm25s", "dense", "hybrid")  # retrievers that an index may have
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user names beside the table.
+
+    Args:
+        lm, student: Answer; the second is the LM that was trained, of rows with that role.
+        judge: Decides judged metrics.
+        data: Folder of official or converted files, or "world".
+        work: Folder for converted files, indexes and runs.
+        index: Searched in place of each set's own passages.
+        retrievers: Name in a table -> own retriever (`module:name`).
+        limit: Questions of each column; None is as many as the paper asked.
+        runs: Folder of runs that were made otherwise; their cells are found by what they are of.
+        reviews, examples: Folders of human ratings, of training examples.
+        only_table: Ask no LM: assemble what is there.
+    """
+
+    lm: LMSpec = field(default_factory=LMSpec)
+    student: LMSpec | None = None
+    judge: LMSpec | None = None
+    data: str = "data"
+    work: Path = Path("runs/reproduce")
+    index: Path | None = None
+    retrievers: Mapping[str, str] = field(default_factory=dict)
+    limit: int | None = None
+    threads: int = 8
+    shard: "Shard | None" = None
+    runs: Path | None = None
+    reviews: tuple[Path, ...] = ()
+    examples: Path | None = None
+    only_table: bool = False
+    progress: bool = True
+
+    def lm_of(self, setting: Setting) -> LMSpec | None:
+        """Return the LM of a cell; None if the user names none for its role or of its pattern."""
+        lm = self.student if setting.role == "student" else self.lm
+        return lm if lm is not None and fits(setting.lm, id_of(lm)) else None
+
+
+def id_of(lm: LMSpec) -> str:
+    """Return the id of an LM."""
+    return lm.id or "embedded"
+
+
+def fits(pattern: str | None, lm: str) -> bool:
+    """Return whether an id of an LM has the pattern of a row."""
+    return pattern is None or fnmatchcase(lm.lower(), pattern.lower())
+
+
+def folder_of_lm(lm: LMSpec) -> str:
+    """Return the name of the folder of an LM's runs: its id, and a hash of what else decides its replies."""
+    decided = {name: getattr(lm, name) for name, one in fields_of(LMSpec).items() if one.field.decides and name != "id"}
+    stated = {name: value for name, value in decided.items() if value != fields_of(LMSpec)[name].default}
+    name = "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in id_of(lm)).strip(".")
+    return name + (f"-{_hash(stated)}" if stated else "")
+
+
+def _hash(value: Any) -> str:
+    return sha256_text(json.dumps(value, sort_keys=True, default=str))[:8]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row in a column.
+
+    Args:
+        setting: As it is asked.
+        source: None if its questions are not there.
+        asked: Number of questions.
+        missing: Why it cannot be asked, in words with the cure; None if it can.
+    """
+
+    row: Row
+    column: Column
+    setting: Setting
+    lm: LMSpec
+    program: ProgramSpec
+    source: Source | None
+    asked: int
+    missing: str | None
+
+    @property
+    def hash(self) -> str:
+        """Return what tells its runs from others of the same program, LM and questions; tables share equal ones."""
+        said = self.setting
+        rest = (said.references, said.n_references if said.references else None, said.repeats or 1)
+        searched = (self.program.retriever, self.program.rerank, self.program.index and str(self.program.index))
+        return _hash([self.program.preset, dict(self.program.knobs), *rest, *searched])
+
+    def folder(self, work: Path) -> Path:
+        """Return the folder of its run."""
+        name = self.source.name if self.source else self.column.data
+        return work / "cells" / folder_of_lm(self.lm) / f"{name}-{self.asked}" / f"{self.program.program}-{self.hash}"
+
+    @property
+    def other_lm(self) -> bool:
+        """Whether its LM is another than those that the user names."""
+        return self.missing in (OTHER_LM, STUDENT)
+
+    @property
+    def label(self) -> str:
+        """Return what it is, for messages."""
+        return f"{self.row.label}, {self.column.label}"
+
+
+def cells_of(table: Table, request: Request) -> list[Cell]:
+    """Return the cells of a table that have a program, for the LMs of a request, missing ones included."""
+    opened = cache(partial(_opened, request))  # each source once
+    return [
+        _cell(table.setting_of(row, column), row, column, request, opened)
+        for row in table.rows
+        for column in table.all_columns
+        if table.setting_of(row, column).program is not None and row.needs is None
+    ]
+
+
+Opened = Callable[[str, str | None], tuple[Source | None, int, str | None]]
+
+
+def _opened(request: Request, data: str, subset: str | None) -> tuple[Source | None, int, str | None]:
+    """Return a source and how many questions it has, or why there is none."""
+    from corpora.questions import read_questions
+
+    try:
+        source = open_source(Column(label=data, data=data, subset=subset), request.data, request.work)
+        return source, len(read_questions(source.questions)), None
+    except UserError as error:
+        return None, 0, str(error)
+
+
+def _cell(setting: Setting, row: Row, column: Column, request: Request, opened: Opened) -> Cell:
+    source, there, missing = opened(column.data, column.subset)
+    wanted = request.limit or column.questions or there
+    lm = request.lm_of(setting)
+    program, without = _program(_known(setting, row), lm or request.lm, request, source)
+    return Cell(
+        row,
+        column,
+        setting,
+        lm or request.lm,
+        program,
+        source,
+        min(wanted, there) if source else wanted,
+        _lm_missing(setting, lm) or missing or without,
+    )
+
+
+def _knobs(program: str | None) -> list[str]:
+    from programs.catalog import typed_program
+    from programs.parts.knobs import knobs_of
+
+    return list(knobs_of(typed_program(str(program))))
+
+
+def _known(setting: Setting, row: Row) -> Setting:
+    """Return a setting without the knobs of table and column that its program lacks; those of the row are checked."""
+    known = {*_knobs(setting.program), *row.knobs}
+    return setting.model_copy(update={"knobs": {name: value for name, value in setting.knobs.items() if name in known}})
+
+
+@cache
+def _unopened(lm: LMSpec) -> str | None:
+    """Return why an LM cannot be opened, as far as can be said without asking it."""
+    from experiments.pipeline.doctor import check_weights
+    from programs.lms.servers.connection import checked_key
+
+    if kind_of(lm.id) == EMBEDDED and lm.api_base is None:
+        weights = check_weights(needed=True)
+        return f"{weights.found} {weights.cure}" if weights.state == "failed" else None
+    try:
+        checked_key(lm.api_key_env)
+    except UserError as error:
+        return str(error)
+    return None
+
+
+def _lm_missing(setting: Setting, lm: LMSpec | None) -> str | None:
+    if lm is None and setting.role == "student":
+        return STUDENT
+    return OTHER_LM if lm is None else _unopened(lm)
+
+
+def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | None) -> tuple[ProgramSpec, str | None]:
+    """Return the program as it is opened with an LM, and what it lacks to search."""
+    from experiments.pipeline.opened import AnswererSpec
+
+    retriever, own = setting.retriever, request.retrievers.get(setting.retriever or "")
+    searches = "k" in _knobs(setting.program) and setting.references is None
+    index = request.index or (source.index if source and source.passages else None)
+    named = ProgramSpec(program=setting.program, preset=setting.preset, knobs=setting.knobs)
+    if searches:  # the folder stands for any: what is chosen for it is the same before the questions are there
+        any_index = None if own else Path("index")
+        named = replace(named, index=any_index, retriever=own or retriever, rerank=setting.rerank)
+    spec, _ = AnswererSpec(named, lm).with_defaults()
+    chosen = replace(spec.program, index=request.index if searches and not own else None)
+    if setting.k is not None and kind_of(lm.id) != EMBEDDED and "k" in _knobs(setting.program):
+        chosen = replace(chosen, knobs={"k": setting.k, **chosen.knobs})
+    if searches and retriever not in (None, *INDEXED) and own is None:
+        return chosen, f"a retriever {retriever}: name your own with --tool {retriever}=MODULE:NAME"
+    if searches and own is None and index is None and source is not None:
+        return chosen, f"a corpus for {source.name}: name an index built by `verihop index` with --index"
+    if setting.references is not None and source is not None and source.passages is None:
+        return chosen, f"passages of {source.name} to choose references from"
+    return chosen, None
+
+
+def index_of(cell: Cell, *, progress: bool) -> Path | None:
+    """Return the index that a cell searches, built unless it is there; None if it searches none."""
+    from signatures.common.own_code import is_own
+
+    own = cell.program.retriever is not None and is_own(cell.program.retriever)
+    if own or cell.setting.references or "k" not in _knobs(cell.program.program):
+        return None
+    if cell.program.index is not None or cell.source is None:
+        return cell.program.index
+    return indexed(cell.source, progress=progress)
+
+
+def missing_of(table: Table, cells: Sequence[Cell], request: Request) -> list[str]:
+    """Return what is missing, each with what it leaves out and its cure."""
+    found: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.missing:
+            found.setdefault(cell.missing, []).append(cell.row.label if cell.missing == OTHER_LM else cell.label)
+    for row in table.rows:
+        if row.needs:
+            found.setdefault(row.needs, []).append(row.label)
+    for name in _judged(table):
+        if request.judge is None:
+            found.setdefault("a judge LM: name it with --judge-lm", []).append(name)
+    if table.kind == "ratings" and not request.reviews:
+        what = "human ratings: collect them with `verihop review answers`, and name the folder with --review"
+        found.setdefault(what, []).append("all of ours")
+    return [f"{_listed(of)}: needs {what}." for what, of in found.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    once = list(dict.fromkeys(names))
+    return "; ".join(once[:3]) + (f" and {len(once) - 3} more" if len(once) > 3 else "")
+
+
+def grouped(failed: Sequence[tuple[str, str]]) -> list[str]:
+    """Return what failed, with equal reasons in one line.
+
+    Args:
+        failed: What, and why.
+    """
+    found: dict[str, list[str]] = {}
+    for what, why in failed:
+        found.setdefault(why, []).append(what)
+    return [f"{_listed(of)}: {why}" for why, of in found.items()]
+
+
+def _judged(table: Table) -> list[str]:
+    from experiments.papers.tables.values import is_judged
+
+    if table.kind == "judged":
+        return [f"{table.name}: judgements"]
+    scored = dict.fromkeys(name for column in table.columns for name in table.scored(column))
+    return [name for name in scored if is_judged(name)]
+
+
+def distinct(cells: Iterable[Cell], work: Path) -> dict[Path, Cell]:
+    """Return the cells that can be asked by the folders of their runs, those with few calls first."""
+    found = {cell.folder(work): cell for cell in cells if cell.missing is None}
+    return dict(sorted(found.items(), key=lambda item: most_calls(item[1])))
+
+
+@cache
+def _calls(program: str, preset: str, knobs: str) -> int:
+    from programs.catalog import build
+
+    built: Any = build(program, preset=preset, **json.loads(knobs))
+    return int(built.max_calls())
+
+
+def most_calls(cell: Cell) -> int:
+    """Return the LM calls that a question of a cell can take."""
+    asked = cell.program
+    return _calls(str(asked.program), asked.preset or "paper", json.dumps(dict(asked.knobs)))
+
+
+def done_rows(folder: Path) -> list[Answered]:
+    """Return the answers of a run without those that failed; [] if there is none."""
+    return [row for row in read_rows(folder) if row["error"] is None] if (folder / ROWS).is_file() else []
+
+
+def estimate_of(cells: Iterable[Cell], request: Request) -> "Estimate":
+    """Return what is left to ask, at most, with tokens per call measured on the answers that are there."""
+    from experiments.pipeline.evaluate import Estimate, estimate
+
+    parts = []
+    for folder, cell in distinct(cells, request.work).items():
+        rows = done_rows(folder)
+        left = max(0, cell.asked * (cell.setting.repeats or 1) - len(rows))
+        parts.append(estimate(left, most_calls(cell), rows=rows, threads=request.threads))
+    prices = [part.usd for part in parts if part.usd is not None]
+    seconds = [part.seconds for part in parts]
+    return Estimate(
+        questions=sum(part.questions for part in parts),
+        calls=sum(part.calls for part in parts),
+        tokens=sum(part.tokens for part in parts),
+        seconds=None if None in seconds else sum(filter(None, seconds)),
+        usd=sum(prices) if prices else None,
+        measured=sum(part.measured for part in parts),
+    )
+
+
+def examples_of(table: Table, request: Request) -> tuple["Estimate", list[str]]:
+    """Return what making the training examples of a table takes at most, and what is missing for it.
+
+    It takes a draft and a grounding of each part of a question.
+    """
+    from experiments.pipeline.evaluate import unmeasured
+    from experiments.pipeline.setup import open_questions
+    from optimizers.distill.genground import seeds_of
+
+    column = table.columns[0]
+    source, _, missing = _opened(request, column.data, column.subset)
+    missing = missing or _unopened(request.lm)
+    if source is None or missing:
+        return unmeasured(0, 0), [f"{column.label}: needs {missing}."]
+    asked = open_questions(source.questions, limit=request.limit or column.questions)
+    return unmeasured(len(asked), sum(2 * len(seeds_of(question)) for question in asked)), []

@@ -1,0 +1,87 @@
+"""Reproduces a table: says what is missing and what the rest costs, asks it, and writes what there is."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.papers.tables.asking import Asked, Said, ask, lines_of
+from experiments.papers.tables.kinds import assemble
+from experiments.papers.tables.plan import (
+    Cell,
+    Request,
+    cells_of,
+    estimate_of,
+    examples_of,
+    missing_of,
+)
+from experiments.papers.tables.spec import Table
+from experiments.papers.tables.write import write_all
+
+if TYPE_CHECKING:
+    from experiments.pipeline.evaluate import Estimate
+    from programs.lms.calls.budget import Budget
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a table needs.
+
+    Args:
+        cells: Those of its rows that have a program.
+        missing: What is missing, each with what it leaves out and its cure.
+        estimate: What is left to ask, at most.
+    """
+
+    cells: list[Cell]
+    missing: list[str]
+    estimate: "Estimate"
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What was asked, and the files of the table as far as it could be made."""
+
+    asked: Asked
+    paths: list[Path]
+
+
+def plan(table: Table, request: Request) -> Plan:
+    """Return what a table needs; questions are converted if their files are there, and no LM is opened."""
+    if table.kind == "distillation" and request.examples is None:
+        estimate, missing = examples_of(table, request)
+        return Plan([], missing, estimate)
+    cells = [] if table.kind in ("ratings", "distillation") else cells_of(table, request)
+    return Plan(cells, missing_of(table, cells, request), estimate_of(cells, request))
+
+
+def reproduce(
+    table: Table,
+    planned: Plan,
+    request: Request,
+    out: Path,
+    *,
+    command: str,
+    budget: "Budget | None" = None,
+    say: Said = lambda text: None,
+) -> Reproduced:
+    """Ask what a table lacks, and write it; what cannot be asked is left out, and the rest is written.
+
+    Args:
+        planned: As `plan` returns it.
+        out: Folder for the table.
+        command: That the files name.
+        budget: Of all LMs together.
+
+    Raises:
+        UserError: Nothing could be asked, or nothing can be written.
+        KeyboardInterrupt: After Ctrl-C; what is answered is kept, and nothing is written.
+    """
+    from programs.lms.calls.budget import BudgetExceeded
+
+    asked = Asked(None, []) if request.only_table else ask(table, planned.cells, request, budget, say)
+    lines = lines_of(table, request)
+    try:
+        made = assemble(table, lines, request, budget, asked.failed)
+    except BudgetExceeded as spent:  # of a judge or a teacher; what is finished is kept
+        return Reproduced(Asked(str(spent), asked.failed), [])
+    return Reproduced(asked, write_all(made, out, command) if made.rows or made.texts else [])

@@ -1,0 +1,128 @@
+"""The questions and passages of a column: converted from a folder of official files, or the generated world."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from experiments.papers.tables.spec import Column
+from signatures.common.errors import UserError
+
+WORLD = "world"
+_WORLD_QUESTIONS, _SEED = 120, 0
+# Files of benchmarks without a development set of ours: the data set, the questions, then the passages.
+FILES: dict[str, tuple[str, ...]] = {
+    "strategyqa": ("strategyqa", "strategyqa_dev_100.json", "paragraphs_998.jsonl"),
+    "nq_open": ("nq_open", "nq_open_400.jsonl"),
+    "nq_oracle": ("nq_open", "nq_open_oracle_2655.jsonl.gz"),
+    "web_questions": ("web_questions", "web_questions_400.jsonl"),
+    "triviaqa": ("triviaqa", "triviaqa_1000.jsonl"),
+    "halluqa": ("halluqa", "HalluQA.json"),
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Questions and their corpus.
+
+    Args:
+        name: The subset if it could be taken, else the data set or the world.
+        passages: None if the benchmark has none.
+        index: Of the passages; need not exist.
+    """
+
+    name: str
+    questions: Path
+    passages: Path | None
+    index: Path
+
+
+def dataset_of(source: Source) -> str:
+    """Return the name of a source as `verihop data list` has it."""
+    return FILES.get(source.name, (source.name,))[0]
+
+
+def names(column: Column, data: str) -> list[str]:
+    """Return the names that the source of a column can have, the best first."""
+    return [WORLD] if data == WORLD else [name for name in (column.subset, column.data) if name]
+
+
+def open_source(column: Column, data: str, work: Path) -> Source:
+    """Return the questions of a column, converted under `work` unless they are there.
+
+    Args:
+        data: A folder with `<data set>/questions.jsonl` or official files, or "world".
+        work: Folder for what is converted.
+
+    Raises:
+        UserError: They are not there, or broken; the message says what to run.
+    """
+    if data == WORLD:
+        return _world(work / "data" / WORLD)
+    given = Path(data) / column.data
+    folder = given if (given / "questions.jsonl").is_file() else work / "data" / column.data
+    if not (folder / "questions.jsonl").is_file():
+        _convert(column.data, Path(data), folder)
+    passages = next(iter(sorted(folder.glob("passages.jsonl*"))), None)
+    own = folder / "index"
+    index = own if own.is_dir() else work / "data" / column.data / "index"
+    return _subset(column, Source(column.data, folder / "questions.jsonl", passages, index), work)
+
+
+def indexed(source: Source, *, progress: bool) -> Path:
+    """Return the index of a source with passages, built unless it is there."""
+    from corpora.index.build import build_index
+
+    if source.passages is None:
+        raise UserError(f"{source.name} has no passages of its own: name an index (--index).")
+    if not (source.index / "index.json").is_file():
+        kind = "bm25" if source.name == WORLD else "hybrid"
+        build_index(source.passages, source.index, retriever=kind, resume=source.index.exists(), progress=progress)
+    return source.index
+
+
+def _world(folder: Path) -> Source:
+    from experiments.world.generate import PASSAGES, QUESTIONS, generate
+
+    if not (folder / QUESTIONS).is_file():
+        generate(folder, questions=_WORLD_QUESTIONS, seed=_SEED)
+    return Source(WORLD, folder / QUESTIONS, folder / PASSAGES, folder / "index")
+
+
+def _convert(name: str, data: Path, folder: Path) -> None:
+    """Write questions and passages of a data set from its files.
+
+    Raises:
+        UserError: No file that is known is there.
+    """
+    from corpora.datasets.convert import convert
+    from corpora.datasets.development import DEVELOPMENT, convert_development
+
+    development = DEVELOPMENT.get(f"{name}-dev")
+    if development is not None and all((data / file).is_file() for file in development.files):
+        convert_development(f"{name}-dev", data, folder, overwrite=True)
+        return
+    dataset, *parts = FILES.get(name, (name,))
+    files = [data / dataset / file for file in parts]
+    if not files or not all(file.is_file() for file in files):
+        raise UserError(
+            f"the questions of {name}, which are not in {data / name}: run `verihop data fetch {dataset} --out {data}` "
+            f"and `verihop data convert {dataset} FILE --out {data / name}`"
+        )
+    for file in reversed(files):  # passages first, so that questions never stand without them
+        convert(dataset, file, folder, overwrite=True)
+
+
+def _subset(column: Column, source: Source, work: Path) -> Source:
+    """Return the subset of a column if the questions have it, else all of them."""
+    from corpora.datasets.subsets import take
+    from corpora.questions import read_questions, write_questions
+
+    if column.subset is None:
+        return source
+    try:
+        taken = take(column.subset, read_questions(source.questions))
+    except UserError:  # a part of the benchmark: all that is there
+        return source
+    path = work / "data" / column.subset / "questions.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_questions(path, taken)
+    return replace(source, name=column.subset, questions=path)

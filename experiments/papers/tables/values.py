@@ -1,0 +1,167 @@
+"""The numbers of a run that tables print: scores, costs, what is computed of the whole run, and outcomes."""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from experiments.analysis.closed_book import ALL, closed_books
+from experiments.analysis.outcomes import OUTCOMES, conversion, main_metric, outcome
+from experiments.analysis.repeats import by_question, question_values
+from experiments.analysis.statistics import Mean, f1_of_means, mean_of
+from experiments.analysis.summary import percent
+from experiments.runs.files import Row, read_rows, read_run
+from experiments.runs.fixed_contexts import COMPLETE, abstention_scores
+from optimizers.metrics.catalog import ORACLE_METRICS, get_metric
+from optimizers.metrics.scoring import COSTS
+from signatures.common.errors import UserError
+
+OF_MEANS, REFLECTION, REFLECTION_F1, GAIN = (
+    "keyfacts_f1[of means]",
+    "reflection[accuracy]",
+    "reflection[f1]",
+    "references[gain]",
+)
+CONVERSION = "recall conversion"
+# Computed of the scores of other metrics, which the run must have.
+NEEDED: dict[str, tuple[str, ...]] = {
+    OF_MEANS: ("keyfacts_precision", "keyfacts_recall"),
+    GAIN: ("references[before]", "references[after]"),
+    REFLECTION: (),
+    REFLECTION_F1: (),
+    CONVERSION: (),
+}
+
+
+def needed(name: str) -> tuple[str, ...]:
+    """Return the metrics that a run must have been scored by for a number."""
+    return () if name in COSTS or name.startswith("outcome[") else NEEDED.get(name, (name,))
+
+
+def is_judged(name: str) -> bool:
+    """Return whether an LM decides a number."""
+    return any(each not in ORACLE_METRICS and get_metric(each).judged for each in needed(name))
+
+
+class Run:
+    """A run that was asked, read once."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.description = folder, read_run(folder)
+
+    @cached_property
+    def questions(self) -> list[list[Row]]:
+        """The rows of each question, in order of their ids."""
+        return list(by_question(read_rows(self.folder, complete=True)).values())
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the questions."""
+        return [rows[0]["id"] for rows in self.questions]
+
+    @property
+    def complete(self) -> bool:
+        """Whether all questions have their rows."""
+        asked = self.description["questions"]["n"] * self.description.get("repeats", 1)
+        return sum(map(len, self.questions)) == asked
+
+    @property
+    def lm(self) -> str:
+        """The id of the LM."""
+        return str(self.description["lm"]["id"])
+
+    @cached_property
+    def asked(self) -> str:
+        """Its questions, what was searched, and what the majority answer scores."""
+        path = (self.description.get("paths") or {}).get("questions")
+        name = Path(path).parent.name if isinstance(path, str) else "an unknown file"
+        corpus = (self.description.get("corpus") or {}).get("fingerprint")
+        books = closed_books([rows[0] for rows in self.questions], ["em", "f1[hotpot]"])
+        said = [
+            f"the majority answer {book.answer[:40]!r} has {percent(book.majority['em'])} EM"
+            for group, book in books.items()
+            if group == ALL and book.times > 1
+        ]
+        searched = f"searched in {corpus}" if corpus else "without a search"
+        return ", ".join([f"{self.description['questions']['n']} questions of {name}", searched, *said])
+
+    @property
+    def made_with(self) -> dict[str, Any]:
+        """What decided its answers, and by which code they were made."""
+        decided = (
+            "program",
+            "lm",
+            "questions",
+            "corpus",
+            "given",
+            "judge",
+            "repeats",
+            "git_revision",
+            "started",
+            "machine",
+        )
+        return {name: self.description[name] for name in decided if name in self.description}
+
+    def has(self, name: str) -> bool:
+        """Whether the run was scored by all that a number needs."""
+        return all(each in self.description["metrics"] for each in needed(name))
+
+    def mean(self, name: str) -> Mean | None:
+        """Return a number with its interval over questions, which one of the whole run lacks; None if there is none."""
+        if not self.has(name) or not self.questions:
+            return None
+        if name in (OF_MEANS, REFLECTION_F1):
+            value = self._of_whole(name)
+            return None if value is None else Mean(value, None, None, len(self.questions), 0)
+        return mean_of(self.values(name))
+
+    def values(self, name: str) -> list[float | None]:
+        """Return the number of each question, in the order of `ids`."""
+        return question_values(self.questions, self._of_row(name))
+
+    def _of_whole(self, name: str) -> float | None:
+        if name == OF_MEANS:
+            precision, recall = (mean_of(self.values(each)).mean for each in NEEDED[OF_MEANS])
+            return f1_of_means(precision, recall)
+        f1: float | None = abstention_scores([row for rows in self.questions for row in rows])["f1"]
+        return f1
+
+    def _of_row(self, name: str) -> Callable[[Row], float | None]:
+        if name in COSTS:
+            return COSTS[name].function
+        if name == REFLECTION:
+            return _reflected
+        if name == GAIN:
+            return _gain
+        if name == CONVERSION:
+            return partial(conversion, metric=self.main)
+        if name.startswith("outcome["):
+            return lambda row: _is(outcome(row, self.main), name[len("outcome[") : -1])
+        return lambda row: row["scores"].get(name)
+
+    @cached_property
+    def main(self) -> str:
+        """The metric that decides what is right."""
+        found = main_metric(list(self.description["metrics"]))
+        if found is None:
+            raise UserError(f"{self.folder} has no metric that says whether an answer is right: score it by em.")
+        return found
+
+    def outcomes(self) -> Mapping[str, Mean]:
+        """Return the share of each outcome among the scored questions, then the recall conversion."""
+        names = {**{name: f"outcome[{name}]" for name in OUTCOMES}, CONVERSION: CONVERSION}
+        return {name: mean_of(self.values(what)) for name, what in names.items()}
+
+
+def _is(found: str | None, name: str) -> float | None:
+    return None if found is None else float(found == name)
+
+
+def _reflected(row: Row) -> float | None:
+    complete = (row.get("about") or {}).get(COMPLETE)
+    return None if complete is None else float(bool(row["abstained"]) != bool(complete))
+
+
+def _gain(row: Row) -> float | None:
+    before, after = (row["scores"].get(name) for name in NEEDED[GAIN])
+    return None if before is None or after is None else after - before

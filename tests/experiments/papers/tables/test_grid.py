@@ -1,0 +1,122 @@
+"""What a table says of runs, and how it is written, on runs made up for it."""
+
+import csv
+import io
+
+import pytest
+
+from experiments.analysis.statistics import mean_of
+from experiments.papers.tables.asking import Line
+from experiments.papers.tables.grid import Grid, GridRow, Value, scores
+from experiments.papers.tables.spec import Table
+from experiments.papers.tables.write import as_csv, latex, markdown, write_all
+
+
+class MadeUp:
+    """Stands in the place of a run."""
+
+    complete, asked = True, "questions made up"
+
+    def __init__(self, values: list[float | None], first: int = 0):
+        self.ids = [f"q{number:03}" for number in range(first, first + len(values))]
+        self._values = values
+        self.made_with = {"lm": {"id": "lm"}}
+
+    def values(self, name: str) -> list[float | None]:
+        return self._values
+
+    def mean(self, name: str):
+        return mean_of(self._values)
+
+    def outcomes(self) -> dict:
+        return {}
+
+
+def table(*labels: str, **more) -> Table:
+    stated = more.pop("published", {})
+    rows = [{"label": label, "program": "rag", "published": stated.get(label, [])} for label in labels]
+    column = {"label": "Set", "data": "hotpotqa"}
+    made = {"title": "A & B", "source": "a paper", "metrics": ["em"], "columns": [column], "rows": rows, **more}
+    return Table.model_validate(made)
+
+
+def grid(of: Table, *values: list[float | None]) -> Grid:
+    lines = [Line(row, "lm", [MadeUp(own)]) for row, own in zip(of.rows, values, strict=True)]
+    return scores(of, lines)
+
+
+def test_the_order_of_rows_is_compared_over_those_with_both_numbers():
+    made = table("a", "b", "c", "d", published={"a": [10], "b": [20], "c": [30]})
+    found = grid(made, [0.0, 0.1] * 20, [0.2, 0.3] * 20, [0.4, 0.5] * 20, [1.0] * 40)
+    (order,) = found.orders
+    assert (order.tau.value, order.tau.n, order.interval) == (1.0, 3, (1.0, 1.0))
+    turned = table("a", "b", "c", published={"a": [10], "b": [20], "c": [30]}, complement=["em"])
+    found = grid(turned, [0.0, 0.1] * 20, [0.2, 0.3] * 20, [0.4, 0.5] * 20)
+    assert found.orders[0].tau.value == -1.0  # 1 minus the score is printed, and published
+    assert found.rows[0].values[0].ours.mean == pytest.approx(0.95)
+
+
+def test_a_row_that_differs_from_the_reference_is_marked_after_correction():
+    made = table("reference", "better", "same", against="reference")
+    found = grid(made, [0.0, 1.0] * 30, [1.0] * 60, [0.0, 1.0] * 30)
+    p = {row.label: row.values[0].p for row in found.rows}
+    assert p["reference"] is None
+    assert p["better"] < 0.001
+    assert p["same"] == 1.0
+    text = markdown(found, "verihop")
+    assert "| better | 100.0* " in text
+    assert "| same | 50.0 [" in text
+
+
+def test_tests_use_the_questions_that_both_answered():
+    made = table("reference", "other", against="reference")
+    lines = [
+        Line(made.rows[0], "lm", [MadeUp([0.0] * 10 + [1.0] * 30)]),
+        Line(made.rows[1], "lm", [MadeUp([1.0] * 30, 10)]),
+    ]
+    found = scores(made, lines)
+    assert found.rows[1].values[0].p == 1.0  # equal on the shared thirty
+
+
+def test_rows_of_several_lms_name_them():
+    made = table("a")
+    found = scores(made, [Line(made.rows[0], lm, [MadeUp([1.0] * 40)]) for lm in ("small", "large")])
+    assert [row.label for row in found.rows] == ["a (small)", "a (large)"]
+
+
+NASTY = 'a|b `c` *d* <e> & 50% {f}_g #1 $x$ \\input "q"'
+
+
+def test_what_is_written_is_escaped_in_every_form(tmp_path):
+    made = table("x", published={"x": [12.5]})
+    of = Grid(made, [("Set", "em")], [GridRow(NASTY, [Value(mean_of([0.0, 1.0]), 12.5)])])
+    text = markdown(of, "verihop")
+    assert "a\\|b \\`c\\` \\*d\\* \\<e\\> & 50%" in text
+    assert "*12.5*" in text
+    tex = latex(of)
+    assert r"\& 50\% \{f\}\_g \#1 \$x\$ \textbackslash{}input" in tex
+    assert r"\caption{A \& B." in tex
+    assert tex.count(r"\begin{tabular}{lr}") == 1
+    (line,) = csv.DictReader(io.StringIO(as_csv(of)))
+    assert line["row"] == NASTY
+    assert (line["ours"], line["published"], line["n"]) == ("0.5", "12.5", "2")
+    formula = Grid(made, [("Set", "em")], [GridRow("=1+1", [Value()])])
+    assert next(csv.DictReader(io.StringIO(as_csv(formula))))["row"] == "'=1+1"
+    paths = write_all(of, tmp_path / "new", "verihop")
+    assert {path.suffix for path in paths} == {".md", ".csv", ".tex", ".json", ".png"}
+    assert all(path.stat().st_size for path in paths)
+    assert not [path for path in (tmp_path / "new").iterdir() if path not in paths]
+
+
+def test_wide_tables_of_few_rows_are_turned():
+    made = table("x")
+    headings = [(f"Set {number}", "em") for number in range(20)]
+    of = Grid(made, headings, [GridRow("x", [Value(mean_of([1.0, 1.0]))] * 20)])
+    text = markdown(of, "verihop")
+    assert text.count("\n| Set ") == 20
+    assert latex(of).count(r"\begin{tabular}{lr}") == 1
+
+
+def test_a_text_cannot_end_its_block():
+    of = Grid(table("x"), [], [], texts={"A case": "before\n```\n# after"})
+    assert markdown(of, "verihop").count("```") == 2

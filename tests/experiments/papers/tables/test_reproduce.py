@@ -1,0 +1,302 @@
+"""`verihop reproduce` on the generated world and the simulated LM: what it asks, keeps, goes on with, and writes."""
+
+import csv
+import json
+
+import pytest
+
+from experiments.papers.tables.spec import read_table
+from tests.experiments.papers.tables.test_spec import ALL
+
+ONE = ("reproduce", "retro_rag", "--table", 2)
+TOY = ("--lm", "simulated", "--data", "world", "--limit", 3, "-q")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(own_cache) -> None:
+    """Every test has one."""
+
+
+@pytest.fixture
+def work(tmp_path):
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Let a paper have one table of three cheap rows, so that tests of the command are fast."""
+    from experiments.papers.tables import spec
+
+    def read(paper, name, folder=spec.FOLDER):
+        rows = [
+            {"label": "Standard", "program": "standard", "published": [20, 10]},
+            {"label": "CoT", "program": "cot", "published": [30, float("nan")]},
+            {"label": "RAG | one", "program": "rag", "published": [40, 30]},
+        ]
+        return spec.Table.model_validate(
+            {
+                "title": "Three",
+                "source": "nowhere",
+                "published_with": "another LM",
+                "metrics": ["em", "keyfacts_recall"],
+                "against": "Standard",
+                "columns": [{"label": "HotpotQA", "data": "hotpotqa", "questions": 500}],
+                "rows": rows,
+                "paper": paper,
+                "name": name,
+            }
+        )
+
+    monkeypatch.setattr(spec, "read_table", read)
+
+
+def folders(work):
+    return sorted(path.parent for path in work.rglob("rows.jsonl"))
+
+
+def numbers(work, name="retro_rag-table2"):
+    with (work / "tables" / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_numbers_are_those_of_ordinary_runs_beside_the_published_ones(verihop, few, work):
+    code, _, err = verihop(*ONE, *TOY, "--work", work)
+    assert code == 0, err
+    assert len(folders(work)) == 3
+    for suffix in ("md", "csv", "tex", "json", "png"):
+        assert (work / "tables" / f"retro_rag-table2.{suffix}").stat().st_size
+    assert (work / "tables" / "retro_rag-table2-outcomes.png").exists()
+    rows = numbers(work)
+    rag = next(folder for folder in folders(work) if folder.name.startswith("rag-"))
+    summary = json.loads((rag / "summary.json").read_text())
+    own = [row for row in rows if row["row"] == "RAG | one"]
+    assert [float(row["ours"]) for row in own] == [
+        pytest.approx(summary["metrics"][name]["mean"]) for name in ("em", "keyfacts_recall")
+    ]
+    assert [row["published"] for row in own] == ["40.0", "30.0"]
+    assert rows[3]["published"] == ""
+    text = (work / "tables" / "retro_rag-table2.md").read_text()
+    assert "RAG \\| one" in text
+    assert "other LM, other corpus: another LM" in text
+    assert "tau" in text
+    assert "3 questions of world, searched in bm25-" in text
+    made = json.loads((work / "tables" / "retro_rag-table2.json").read_text())
+    assert [run["program"]["name"] for run in made["runs"]] == ["standard", "cot", "rag"]
+    assert {run["lm"]["id"] for run in made["runs"]} == {"simulated"}
+    assert str(work) not in json.dumps(made)
+    assert "recall conversion" in text
+
+
+def test_an_estimate_opens_no_lm_and_says_what_is_missing(verihop, few, work, monkeypatch):
+    monkeypatch.setattr("experiments.pipeline.setup.open_lm", None)
+    code, _, err = verihop(*ONE, *TOY, "--work", work, "--estimate")
+    assert code == 0, err
+    assert "9 questions: at most 9 LM calls" in err
+    assert not folders(work)
+    code, _, err = verihop(*ONE, "--lm", "simulated", "--data", work / "nothing", "--work", work, "--estimate")
+    assert code == 0
+    assert "verihop data fetch hotpotqa" in err
+
+
+def test_ctrl_c_keeps_what_is_answered_and_the_same_command_goes_on(verihop, few, work, monkeypatch):
+    from experiments.pipeline import verbs
+
+    asked, real, most = [], verbs.evaluate, [1]
+
+    def evaluate(program, *arguments, **how):
+        if len(asked) == most[0]:
+            raise KeyboardInterrupt
+        asked.append(program.program.program)
+        return real(program, *arguments, **how)
+
+    monkeypatch.setattr(verbs, "evaluate", evaluate)
+    code, _, err = verihop(*ONE, *TOY, "--work", work)
+    assert code == 130
+    assert "The same command goes on." in err
+    (first,) = folders(work)
+    kept = (first / "rows.jsonl").read_bytes()
+    most[0] = 3
+    assert verihop(*ONE, *TOY, "--work", work)[0] == 0
+    assert sorted(asked) == ["cot", "rag", "standard"]  # the first one is not asked again
+    assert len((first / "rows.jsonl").read_bytes().splitlines()) == len(kept.splitlines())
+    assert len(numbers(work)) == 6
+
+
+def test_a_spent_budget_ends_with_3_and_a_table_of_what_there_is(verihop, few, work):
+    code, _, err = verihop(*ONE, *TOY, "--work", work, "--budget", "calls=4")
+    assert code == 3
+    assert "larger budget" in err
+    assert sum(row["ours"] != "" for row in numbers(work)) in (1, 2, 3, 4)
+    assert "+" in (work / "tables" / "retro_rag-table2.md").read_text()
+    assert verihop(*ONE, *TOY, "--work", work)[0] == 0
+    assert all(row["ours"] for row in numbers(work))
+
+
+def test_shards_are_merged_and_nothing_is_asked_again(verihop, few, work, monkeypatch):
+    for shard in ("1/2", "2/2"):
+        assert verihop(*ONE, *TOY, "--work", work, "--shard", shard)[0] == 0
+    from experiments.pipeline import verbs
+
+    monkeypatch.setattr(verbs, "evaluate", None)
+    code, _, err = verihop(*ONE, *TOY, "--work", work)
+    assert code == 0, err
+    assert all(row["n"] == "3" for row in numbers(work))
+
+
+def test_a_table_is_assembled_from_runs_alone(verihop, few, work, tmp_path, small_world, monkeypatch):
+    world = small_world(60)
+    for program, more in (("standard", ()), ("rag", ("--index", world / "index"))):
+        asked = ("eval", world / "questions.jsonl", "--limit", 4, "--program", program, *more, "--lm", "simulated")
+        assert verihop(*asked, "--out", tmp_path / "runs" / "hotpotqa-4" / program, "-q")[0] == 0
+    elsewhere = ("--runs", tmp_path / "runs", "--only-table", "--data", tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr("experiments.pipeline.setup.open_lm", None)
+        code, _, err = verihop(*ONE, "--lm", "simulated", "--work", work, *elsewhere)
+    assert code == 0, err
+    found = {row["row"]: row["ours"] for row in numbers(work) if row["metric"] == "em"}
+    assert found["Standard"]
+    assert found["RAG | one"]
+    assert not found["CoT"]
+    asked = ("eval", world / "questions.jsonl", "--limit", 2, "--program", "standard", "--lm", "simulated")
+    assert verihop(*asked, "--out", tmp_path / "runs" / "hotpotqa" / "again", "-q")[0] == 0
+    code, _, err = verihop(*ONE, "--lm", "simulated", "--work", work, *elsewhere)
+    assert code == 2
+    assert "Standard, HotpotQA has several runs" in err
+
+
+def test_a_second_lm_adds_rows_of_its_own(verihop, few, work):
+    assert verihop(*ONE, *TOY, "--work", work)[0] == 0
+    other = ("--lm", "simulated:1", *TOY[2:])
+    assert verihop(*ONE, *other, "--work", work)[0] == 0
+    assert len(folders(work)) == 6
+    rows = [row["row"] for row in numbers(work) if row["metric"] == "em"]
+    assert rows[:2] == ["Standard (simulated:1)", "Standard (simulated)"]
+    assert len(rows) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("genground", "--table", 99), "table99"),
+        (("genground", "--figure", 1), "figure1"),
+        (("hotpot",), "paper"),
+        ((), "Name a paper"),
+        (("genground", "--table", 2, "--judge-api-base", "http://x/v1"), "judge"),
+    ],
+)
+def test_mistakes_are_one_line(verihop, arguments, said):
+    code, _, err = verihop("reproduce", *arguments, "--estimate", "--data", "world")
+    assert code == 2
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_the_list_names_all_of_them(verihop):
+    code, out, _ = verihop("reproduce", "--list")
+    assert code == 0
+    assert len(out.splitlines()) == len(ALL)
+    assert "genground --table 2: Eleven methods on four sets" in out
+
+
+SEARCH = """
+from corpora.index.open import open_index
+
+retrieve = open_index({index!r})
+
+
+def search(query, k):
+    return retrieve(query, k)
+"""
+
+
+@pytest.fixture(scope="module")
+def toy_work(tmp_path_factory):
+    """One folder for all tables, so that they share runs."""
+    return tmp_path_factory.mktemp("toy")
+
+
+@pytest.fixture
+def judge(monkeypatch):
+    """Let the judge be a scripted LM; the simulated one compares no answers."""
+    from experiments.pipeline import setup
+    from programs.lms.adapter import ChatForm
+    from programs.lms.calls.metered import metered_lm
+    from programs.lms.connect import Connection
+    from tests.conftest import ScriptedEngine
+
+    criteria = ("citation_accuracy", "correctness", "truthfulness", "bias", "conciseness")
+
+    def reply(system, user):
+        shown = [number for number in (1, 2, 3) if f"answer{number}" in user]
+        scores = "\n".join(f"answer{number}: {1 / number:.2f}" for number in shown)
+        fields = dict.fromkeys(criteria, scores) | {"reason": "so", "score": "0.5", "hallucinates": "no"}
+        return "\n\n".join(f"[[ ## {name} ## ]]\n{value}" for name, value in fields.items())
+
+    real = setup.open_lm
+
+    def open_lm(config, budget=None):
+        if config.id != "local/judge":
+            return real(config, budget)
+        lm = metered_lm("local/judge", engine=ScriptedEngine(reply), budget=budget, cache=False, temperature=0.0)
+        return Connection("local/judge", lm, ChatForm(), None, "samples")
+
+    monkeypatch.setattr(setup, "open_lm", open_lm)
+    return "local/judge"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("paper", "name"), ALL)
+def test_every_table_and_figure_is_made_end_to_end(verihop, paper, name, toy_work, judge, small_world, monkeypatch):
+    (toy_work / "own_search.py").write_text(SEARCH.format(index=str(small_world(120) / "index")))
+    monkeypatch.chdir(toy_work)
+    own = [f"--tool={tool}=own_search:search" for tool in ("bing", "chrome", "google")]
+    which = (f"--{name[:-1]}", name[-1])
+    comparing = judge if name in ("table3", "table4") and paper == "cov_rag" else "simulated"
+    asked = ("--judge-lm", comparing, "--student-lm", "simulated", "--work", toy_work, *own)
+    code, _, err = verihop("reproduce", paper, *which, *TOY, *asked)
+    assert code == 0, err
+    base = toy_work / "tables" / f"{paper}-{name}"
+    for suffix in (".md", ".csv", ".tex", ".json"):
+        assert base.with_suffix(suffix).stat().st_size
+    text = base.with_suffix(".md").read_text()
+    kind = read_table(paper, name).kind
+    if kind == "case":
+        assert "gold:" in text
+    elif kind != "ratings":
+        assert base.with_suffix(".png").stat().st_size
+        assert any(row["ours"] for row in numbers(toy_work, f"{paper}-{name}")), err
+
+
+@pytest.mark.parametrize(
+    ("paper", "number", "scale", "raters"), [("credibility", 2, "completeness", 1), ("genground", 6, "stepwise", 2)]
+)
+def test_ratings_by_people_are_printed_beside_the_published_ones(
+    verihop, tmp_path, small_world, paper, number, scale, raters
+):
+    from experiments.annotation.review.answer_cards import review_answers
+    from experiments.annotation.review.cards import ANSWER_SCALES
+    from experiments.annotation.review.review_folder import DecisionLog
+
+    world, runs = small_world(60), [tmp_path / name for name in ("standard", "cot", "rag")]
+    for run in runs:
+        index = ("--index", world / "index") if run.name == "rag" else ()
+        asked = ("eval", world / "questions.jsonl", "--limit", 5, "--program", run.name, *index, "--lm", "simulated")
+        assert verihop(*asked, "--metrics", "acc[substring]", "--out", run, "-q")[0] == 0
+    review = review_answers(runs, tmp_path / "review", ANSWER_SCALES[scale])
+    with DecisionLog(review.folder) as log:
+        for reviewer in ("Ann", "Bo")[:raters]:
+            for card in review.cards:
+                grade = review.scale.values[-1 if card.run == "rag" else 0]
+                for item in card.items:
+                    log.append(item.id, grade, reviewer)
+    rated = ("--review", tmp_path / "review", "--work", tmp_path / "work", "-q")
+    code, _, err = verihop("reproduce", paper, "--table", number, "--lm", "simulated", "--data", "world", *rated)
+    assert code == 0, err
+    rows = {(row["row"], row["metric"]): row for row in numbers(tmp_path / "work", f"{paper}-table{number}")}
+    if paper == "genground":
+        assert [rows[name, "correctness"]["ours"] for name in ("rag", "standard")] == ["1.0", "0.0"]
+        assert rows["GenGround (published)", "correctness"]["published"] == "52.75"
+    else:
+        assert rows["Pearson over systems, completeness", "EM recall"]["n"] == "3"
+        assert rows["Pearson over answers, completeness", "EM recall"]["ours"]
+        assert rows["Pearson over five LMs", "precision"]["published"] == "0.87"

@@ -1,0 +1,165 @@
+"""The files of tables and figures: all are there, are read, and can be planned; mistakes in them are told."""
+
+import math
+import shutil
+
+import pytest
+
+from experiments.papers.tables.plan import Request, distinct
+from experiments.papers.tables.run import plan
+from experiments.papers.tables.spec import FOLDER, PAPERS, names_of, paper_of, published, read_table
+from programs.lms.spec import LMSpec
+from signatures.common.errors import UserError
+
+NUMBERS = {
+    "credibility": ["table1", "table2", "table3", "table4", "figure3"],
+    "genground": [*(f"table{number}" for number in range(1, 8)), "figure5", "figure6"],
+    "cov_rag": [*(f"table{number}" for number in range(2, 8)), "figure4"],
+    "retro_rag": ["table1", "table2", "table3", "figure4", "figure5", "figure6"],
+}
+ALL = [(paper, name) for paper, names in NUMBERS.items() for name in names]
+SIMULATED = LMSpec(id="simulated")
+
+
+@pytest.fixture(scope="module")
+def request_for(tmp_path_factory):
+    work = tmp_path_factory.mktemp("work")
+
+    def make(**more) -> Request:
+        return Request(lm=SIMULATED, data="world", work=work, limit=2, **more)
+
+    return make
+
+
+def test_there_is_a_file_for_each_of_the_27_tables_and_figures():
+    assert len(ALL) == 27
+    assert {paper: names_of(paper) for paper in PAPERS} == NUMBERS
+
+
+@pytest.mark.parametrize(("paper", "name"), ALL)
+def test_a_file_can_be_planned_without_an_lm(paper, name, request_for, monkeypatch):
+    monkeypatch.setattr("experiments.pipeline.setup.open_lm", None)  # nothing may open one
+    table = read_table(paper, name)
+    found = plan(table, request_for())
+    if table.kind == "ratings":
+        assert any("--review" in text for text in found.missing)
+    else:
+        assert found.estimate.questions > 0
+        assert found.estimate.calls >= found.estimate.questions
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_paper_is_planned_where_nothing_is_there(paper, tmp_path):
+    request = Request(lm=SIMULATED, data=str(tmp_path / "none"), work=tmp_path / "work")
+    for name in names_of(paper):
+        found = plan(read_table(paper, name), request)
+        assert found.missing
+        assert not found.estimate.questions
+        assert not any(cell.missing is None for cell in found.cells)
+
+
+def test_tables_share_the_runs_of_equal_cells(request_for):
+    request = request_for()
+    main, ablations = (plan(read_table("genground", name), request).cells for name in ("table2", "table4"))
+    full = {cell.folder(request.work) for cell in ablations if cell.row.label == "GenGround"}
+    assert full <= set(distinct(main, request.work))
+    assert len(set(distinct(ablations, request.work)) - set(distinct(main, request.work))) >= 3
+
+
+def test_what_cannot_run_is_named_with_its_cure_and_the_rest_is_planned(request_for):
+    for table, label, cure in (
+        (("genground", "table3"), "GenGround, trained", "--student-lm"),
+        (("genground", "table5"), "GenGround, HotpotQA, Google", "--tool google=MODULE:NAME"),
+        (("genground", "table2"), "acc[judge]", "--judge-lm"),
+        (("cov_rag", "table2"), "Perplexity", "verihop score"),
+        (("credibility", "table1"), "llama-7B", "--lm"),
+    ):
+        found = plan(read_table(*table), request_for())
+        assert any(text.startswith(label) and cure in text for text in found.missing), found.missing
+        assert found.estimate.questions > 0
+    with_all = plan(read_table("genground", "table3"), request_for(student=SIMULATED))
+    assert not with_all.missing
+    no_key = {**vars(request_for()), "lm": LMSpec(id="x/y", api_key_env="VERIHOP_NO_KEY")}
+    keyless = plan(read_table("retro_rag", "table2"), Request(**no_key))
+    assert "VERIHOP_NO_KEY" in keyless.missing[0]
+    assert not keyless.estimate.questions
+
+
+def test_a_run_is_found_again_without_the_questions(request_for, tmp_path):
+    for lm in (LMSpec(), SIMULATED):
+        with_them = Request(**{**vars(request_for()), "lm": lm})
+        without = Request(**{**vars(with_them), "data": str(tmp_path)})
+        for name in ("table2", "table4", "table5"):
+            cells = [plan(read_table("genground", name), request).cells for request in (with_them, without)]
+            assert [cell.hash for cell in cells[0]] == [cell.hash for cell in cells[1]]
+            assert all(cell.missing for cell in cells[1])
+
+
+def test_a_paper_is_found_by_its_name_its_number_and_its_program():
+    assert [paper_of(name) for name in ("001", "genground", "000", "self_completion")] == [
+        "genground",
+        "genground",
+        "credibility",
+        "credibility",
+    ]
+    with pytest.raises(UserError, match="paper"):
+        paper_of("003")
+
+
+def test_published_numbers_stand_where_they_were_printed():
+    table = read_table("genground", "table2")
+    places = {heading: place for place, heading in enumerate(table.printed)}
+    rows = {row.label: row for row in table.rows}
+    assert published(rows["GenGround"], places["HotpotQA", "f1[hotpot]"]) == 52.26
+    assert published(rows["DSPy"], places["2WikiMultihopQA", "acc[judge]"]) == 45.43
+    assert published(rows["CoT"], places["StrategyQA", "acc[yes_no]"]) == 67.83
+    assert published(rows["SearChain"], places["MuSiQue", "f1[hotpot]"]) is None
+
+
+def test_settings_of_rows_override_those_of_columns_and_these_the_tables():
+    table = read_table("retro_rag", "figure4")
+    row, columns = table.rows[0], {column.label: column for column in table.all_columns}
+    tied = columns["HotpotQA, source_size = inferential_size = 3"]
+    assert table.setting_of(row, tied).knobs == {"threshold": 0.5, "source_size": 3, "inferential_size": 3}
+    assert table.setting_of(row, tied).k == 5
+    own = row.model_copy(update={"knobs": {"threshold": 0.9}, "k": 2})
+    assert table.setting_of(own, tied).knobs["threshold"] == 0.9
+    assert table.setting_of(own, tied).k == 2
+
+
+def test_the_embedded_lm_reads_as_many_passages_as_its_preset_says(request_for):
+    for lm, k in ((SIMULATED, 10), (LMSpec(), 3)):
+        request = request_for()
+        cells = plan(read_table("genground", "table4"), Request(**{**vars(request), "lm": lm})).cells
+        from programs.catalog import chosen_knobs
+
+        _, knobs = chosen_knobs("genground", cells[0].program.preset or "paper", cells[0].program.knobs)
+        assert knobs.get("k", 10) == k
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("scale = ", "scael = ", "scael"),
+        ("[[rows]]", "[[rows]", "cannot be read"),
+        ('kind = "judged"', 'kind = "juged"', "kind"),
+        ('program = "webglm"\n', "", "needs"),
+        ("published = [1.9, ", "published = [", "4 published numbers, not 5"),
+        ('label = "CoV-RAG"', 'label = "WebGLM-13b"', "differ"),
+    ],
+)
+def test_a_broken_file_is_refused_with_its_name(tmp_path, old, new, said):
+    shutil.copytree(FOLDER / "cov_rag", tmp_path / "cov_rag")
+    path = tmp_path / "cov_rag" / "table3.toml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(UserError, match=r"table3\.toml of cov_rag") as error:
+        read_table("cov_rag", "table3", tmp_path)
+    assert said in str(error.value)
+
+
+def test_every_published_number_is_finite_or_absent():
+    for paper, name in ALL:
+        for row in read_table(paper, name).rows:
+            assert all(math.isnan(value) or math.isfinite(value) for value in row.published)
