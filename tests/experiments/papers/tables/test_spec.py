@@ -137,6 +137,13 @@ def test_the_embedded_lm_reads_as_many_passages_as_its_preset_says(request_for):
         assert knobs.get("k", 10) == k
 
 
+def test_a_knob_of_a_column_that_is_named_with_a_program_is_that_programs_alone(request_for):
+    cells = plan(read_table("retro_rag", "table1"), request_for()).cells
+    given = {cell.program.program: cell.program.knobs for cell in cells if cell.column.label == "HotpotQA"}
+    assert given["retro_rag"]["threshold"] == 0.5
+    assert not {name for name, knobs in given.items() if "threshold" in knobs} - {"retro_rag"}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
