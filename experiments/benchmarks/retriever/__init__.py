@@ -1,0 +1,1 @@
+"""Train the adapter of the multi-hop retriever, and measure it."""
