@@ -14,6 +14,7 @@ from corpora.retrievers.dense import DenseEngine
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.engine import Engine, IndexRetriever
 from corpora.retrievers.hybrid import HybridEngine
+from corpora.retrievers.multihop import VERSION, MultihopEngine, adapter
 from corpora.retrievers.settings import make_settings
 from corpora.retrievers.store import KEYS_FILE, PassageStore, content_hash, stored
 from signatures.common.errors import UserError, unknown
@@ -136,6 +137,8 @@ def _as_retriever(info: IndexInfo, name: str, settings: Mapping[str, float]) -> 
 
 def _fingerprint(info: IndexInfo, precision: str = "f32") -> str:
     exact = Request(**{field: getattr(info, field) for field in Request.model_fields}).fingerprint()
+    if info.retriever == MultihopEngine.name:
+        exact = f"{exact}-{VERSION}-{adapter().hash[:12]}"
     return exact if precision == "f32" or not has_vectors(info.retriever) else f"{exact}-{precision}"
 
 
@@ -173,9 +176,15 @@ def _hybrid(folder: Path, info: IndexInfo, embedder: Embedder) -> HybridEngine:
     return HybridEngine(*parts, weight=info.settings.dense_weight, candidates=info.settings.candidates)
 
 
+def _multihop(folder: Path, info: IndexInfo, embedder: Embedder) -> MultihopEngine:
+    # Of the keys of passages nothing is asked here.
+    return MultihopEngine(_hybrid(folder, info, embedder), PassageStore(folder, keys=False), embedder.adapted(adapter()))
+
+
 _ENGINES: dict[str, Callable[[Path, IndexInfo, Embedder], Engine]] = {
     "bm25": _bm25,
     "bm25s": _bm25s,
     "dense": _dense,
     "hybrid": _hybrid,
+    "multihop": _multihop,
 }
