@@ -52,7 +52,8 @@ def build_index(
     Args:
         corpus_path: A `passages.jsonl`, possibly compressed.
         folder: New, empty, or (with `resume` or `overwrite`) an index.
-        retriever: "bm25", "bm25s", "dense" or "hybrid"; a hybrid index opens as "bm25" and "dense" too.
+        retriever: "bm25", "bm25s", "dense", "hybrid" or "multihop"; an index of the last two opens as any of the
+            others but "bm25s".
         resume: Continue an interrupted build; its completed parts are kept. A complete index is left unchanged.
         overwrite: Replace the index in `folder`, which opens until the new one is complete; other files are kept.
         progress: Show progress on stderr.

@@ -39,7 +39,8 @@ def open_index(
         folder: Written by `build_index`.
         corpus_path: The corpus that the index must have been built from; None skips this check. If the index was
             updated, the file must contain its passages in their order; `sentences` are not compared.
-        retriever: By default the one the index was built for; a hybrid index also opens as "bm25" and "dense".
+        retriever: By default the one the index was built for; a hybrid index also opens as "bm25", "dense"
+            and "multihop", one by "multihop" as "hybrid".
         embedder: The same model as that of the index; None opens it.
         precision: Of the embedder that is opened: "f32", "bf16" or "int8"; the last two are faster, and part of the
             fingerprint because they change some scores.
