@@ -179,7 +179,9 @@ def _hybrid(folder: Path, info: IndexInfo, embedder: Embedder) -> HybridEngine:
 
 def _multihop(folder: Path, info: IndexInfo, embedder: Embedder) -> MultihopEngine:
     # Of the keys of passages nothing is asked here.
-    return MultihopEngine(_hybrid(folder, info, embedder), PassageStore(folder, keys=False), embedder.adapted(adapter()))
+    return MultihopEngine(
+        _hybrid(folder, info, embedder), PassageStore(folder, keys=False), embedder.adapted(adapter())
+    )
 
 
 _ENGINES: dict[str, Callable[[Path, IndexInfo, Embedder], Engine]] = {

@@ -6,10 +6,11 @@ Xiong et al., "Answering Complex Open-Domain Questions with Multi-Hop Dense Retr
 Departures: words count as well. The first hop is the hybrid's; the next hops fuse the cosines with BM25 of the text of
 the passage they leave, which finds what it names. Only queries are encoded with the trained adapter, so that any index
 by the default embedder serves. A path's score is the product of the probabilities of its hops (softmax over the best
-passages), and a passage has the sum over all paths that reach it, the empty one included: it ranks passages, not chains.
+passages, shares of starts flattened), and a passage has the sum over all paths that reach it, the empty one included:
+passages are ranked, not chains.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,7 @@ BEAMS = (3,)  # passages from which each further hop starts
 FOUND = 50  # passages that a hop may lead to
 _SAME = 3  # first passages by words among which the one that a hop leaves is looked for
 LONGEST = 900  # characters of a passage in a query; the encoder cuts at 256 tokens
+HOPS = "hops"  # what the next hops are called where a ranking is explained
 SEPARATOR = " [SEP] "  # as the adapter was trained
 _DECIMALS = 9
 _BLOCK = 512  # queries encoded and searched together; bounds memory
@@ -49,23 +51,18 @@ class MultihopEngine:
 
     name = "multihop"
 
-    def __init__(
-        self, hybrid: HybridEngine, store: PassageStore, embedder: Embedder, *, beams: Sequence[int] = BEAMS
-    ):
+    def __init__(self, hybrid: HybridEngine, store: PassageStore, embedder: Embedder, *, beams: Sequence[int] = BEAMS):
         self._hybrid, self._store, self._beams = hybrid, store, tuple(beams)
         self._encode = QueryVectors(embedder)
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking per query; scores are sums of probabilities of paths, at least 0."""
-        depth = max(k, FOUND)
-        paths = [_Paths(ranking) for ranking in self._hybrid.rank(queries, depth)]
-        for beam in self._beams:
-            self._hop(queries, paths, beam)
-        return [path.ranking(k) for path in paths]
+        return [paths.ranking(k) for paths in self._paths(queries, k)]
 
     def parts(self, query: str, k: int) -> dict[str, Ranking]:
-        """Return the rankings of the first hop; see `HybridEngine.parts`."""
-        return self._hybrid.parts(query, max(k, FOUND))
+        """Return the two rankings of the first hop, and as `HOPS` that of the passages by the next hops alone."""
+        (paths,) = self._paths([query], k)
+        return {**self._hybrid.parts(query, max(k, FOUND)), HOPS: paths.by_hops()}
 
     def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
         """Encode `queries` ahead for the first hop; see `Prefetching`."""
@@ -90,6 +87,13 @@ class MultihopEngine:
             rankings.append(Ranking(np.delete(ranking.rows, own), np.delete(ranking.scores, own)))
         return rankings
 
+    def _paths(self, queries: Sequence[str], k: int) -> list["_Paths"]:
+        """Return all paths of each query, whose first hop leads to at least `k` passages."""
+        paths = [_Paths(ranking) for ranking in self._hybrid.rank(queries, max(k, FOUND))]
+        for beam in self._beams:
+            self._hop(queries, paths, beam)
+        return paths
+
     def _hop(self, queries: Sequence[str], paths: Sequence["_Paths"], beam: int) -> None:
         """Add to each query's paths those that go on from its best passages."""
         chosen = [path.chosen(beam) for path in paths]
@@ -106,7 +110,7 @@ class _Paths:
     def __init__(self, first: Ranking):
         # Over the same passages however many are asked for, so that fewer are the first of more.
         self._reached = dict(zip(first.rows.tolist(), _softmax(FIRST * first.scores, FOUND).tolist(), strict=True))
-        self._left: set[int] = set()
+        self._first, self._left = dict(self._reached), set[int]()
 
     def chosen(self, count: int) -> list[int]:
         """Return the best passages that no path has left yet, which the next hop leaves."""
@@ -123,11 +127,20 @@ class _Paths:
 
     def ranking(self, k: int) -> Ranking:
         """Return the best `k`; equal scores are in corpus order."""
-        rows = np.fromiter(self._reached, dtype=np.int64, count=len(self._reached))
-        return best(rows, np.round(np.fromiter(self._reached.values(), np.float64, len(rows)), _DECIMALS), k)
+        return _best(self._reached, k)
+
+    def by_hops(self) -> Ranking:
+        """Return the passages that a further hop leads to, by the paths that do."""
+        gained = {row: score - self._first.get(row, 0.0) for row, score in self._reached.items()}
+        return _best({row: score for row, score in gained.items() if score > 0}, len(gained))
 
     def _order(self) -> list[int]:
         return sorted(self._reached, key=lambda row: (-self._reached[row], row))
+
+
+def _best(scores: Mapping[int, float], k: int) -> Ranking:
+    rows = np.fromiter(scores, dtype=np.int64, count=len(scores))
+    return best(rows, np.round(np.fromiter(scores.values(), np.float64, len(rows)), _DECIMALS), k)
 
 
 def _softmax(scores: Scores, most: int | None = None) -> Scores:

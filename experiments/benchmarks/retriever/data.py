@@ -13,6 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +82,7 @@ class Line:
     held_out: bool = False
 
 
-def order_of_hops(
-    question: Question, gold: Sequence[PassageRecord]
-) -> tuple[list[tuple[int, int]], list[int]]:
+def order_of_hops(question: Question, gold: Sequence[PassageRecord]) -> tuple[list[tuple[int, int]], list[int]]:
     """Return the links between gold passages, and the places of those that come first.
 
     The decomposition says it where there is one with the passages of its hops; then the title that another passage
@@ -100,7 +99,7 @@ def order_of_hops(
     steps = [places[name] for part in question.sub_questions for name in part.gold_ids[:1] if name in places]
     distinct = list(dict.fromkeys(steps))
     if kind_of(question.type) != COMPARISON and set(distinct) == set(everything):
-        return list(zip(distinct, distinct[1:], strict=False)), distinct[:1]
+        return list(pairwise(distinct)), distinct[:1]
     if one_way:
         reached = {b for _, b in one_way}
         first = [place for place in everything if place not in reached] or everything
@@ -139,7 +138,9 @@ def silver(single: Sequence[Line], answers: Mapping[str, str], count: int) -> It
             key = " ".join(words[a:b])
             if made[key] >= 4 or key not in about:
                 continue
-            if b - a == 1 and key not in {w.lower() for w in re.findall(r"\b[A-Z]\w+", answers_text(about, key, answers))}:
+            if b - a == 1 and key not in {
+                w.lower() for w in re.findall(r"\b[A-Z]\w+", answers_text(about, key, answers))
+            }:
                 continue
             for other in about[key]:
                 if other.gold[0] == line.gold[0] or made[key] >= 4:
@@ -218,7 +219,9 @@ def lines_of(
                     yield Line(f"{name}:{question.id}:{number}", "parts", part.question, (gold_id,), (), (0,))
 
 
-def gather(data: Path, more: Path, work: Path) -> tuple[list[Line], dict[str, tuple[PassageRecord, str]], dict[str, Any]]:
+def gather(
+    data: Path, more: Path, work: Path
+) -> tuple[list[Line], dict[str, tuple[PassageRecord, str]], dict[str, Any]]:
     """Return the lines, the passages of the pool with their source's pool by id, and the counts."""
     for name in (*USED, EVALUATED):
         convert_source(SOURCES[name], data, work, more)
@@ -278,13 +281,20 @@ def gather(data: Path, more: Path, work: Path) -> tuple[list[Line], dict[str, tu
     return lines + more_lines, pool, counts
 
 
-def write(out: Path, lines: Sequence[Line], pool: Mapping[str, tuple[PassageRecord, str]], counts: Mapping[str, Any], work: Path) -> None:
+def write(
+    out: Path,
+    lines: Sequence[Line],
+    pool: Mapping[str, tuple[PassageRecord, str]],
+    counts: Mapping[str, Any],
+    work: Path,
+) -> None:
     """Write `passages.jsonl`, `questions.jsonl` (with places of passages instead of ids) and `counts.json`."""
     out.mkdir(parents=True, exist_ok=True)
     places = {name: place for place, name in enumerate(pool)}
     corpus, index = work / "pool.jsonl", work / "pool.bm25"
     write_passages(corpus, (record for record, _ in pool.values()))
     build_index(corpus, index, retriever="bm25", overwrite=index.exists())
+    whole = ("cloze", "silver")  # of whose questions nothing is asked by words
     rankings = open_index(index).many([line.question for line in lines], FOUND)
     with atomic_write(out / "passages.jsonl") as file:
         for record, family in pool.values():
@@ -294,7 +304,7 @@ def write(out: Path, lines: Sequence[Line], pool: Mapping[str, tuple[PassageReco
             record = {
                 "id": line.id, "source": line.source, "question": line.question,
                 "gold": [places[name] for name in line.gold], "links": line.links, "first": line.first,
-                "held_out": line.held_out, "bm25": [places[passage.id] for passage in ranking] if line.source not in ("cloze", "silver") else [],
+                "held_out": line.held_out, "bm25": [] if line.source in whole else [places[passage.id] for passage in ranking],
             }  # fmt: skip
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
     with atomic_write(out / "counts.json") as file:

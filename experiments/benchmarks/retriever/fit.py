@@ -1,9 +1,9 @@
 """Fit the reranker `own` to what the multi-hop retriever finds, on train questions that its adapter never saw.
 
-    python -m experiments.benchmarks.retriever.fit --data ../shared/data --more ../shared/training_data --training FOLDER
+    python -m experiments.benchmarks.retriever.fit --data DATA --more MORE --training FOLDER
 
 The features are those of `own` over the hybrid; what a passage leads to is what the retriever finds next, instead of
-what the passage's text finds. `FOLDER` is the output of `data.py`, whose held-out questions are used.
+what the passage's text finds. `DATA` and `MORE` are as for `data.py`, and `FOLDER` is its output, whose held-out questions are used.
 """
 
 import argparse

@@ -20,13 +20,16 @@ import math
 import random
 import time
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
+from torch.nn import functional
 
 LAYERS, WIDTH, HEADS = 6, 384, 12
 TARGETS = (
@@ -38,9 +41,10 @@ TARGETS = (
     "output.dense",
 )
 LONGEST, LONGEST_QUESTION = 256, 96  # tokens
+FACTOR = 2.0  # of the product of two factors
 DROPPED = 0.1  # of the tokens of half of the queries
 # Share of the time, and how an adapter is trained.
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "query": {"share": 0.45, "rank": 32, "scale": 30.0, "rate": 4e-4, "batch": 256, "anchor": 0.3},
     "both": {"share": 0.3, "rank": 32, "scale": 20.0, "rate": 2e-4, "batch": 128, "anchor": 1.0},
     "query-large": {"share": 0.25, "rank": 64, "scale": 40.0, "rate": 1e-3, "batch": 256, "anchor": 0.0},
@@ -65,15 +69,25 @@ SAME = 0.93  # cosine above which a passage counts as the positive in other word
 CONTEXTS, TEMPERATURE = 6, 25.0  # of the walk that is measured
 
 
+Tokens = list[int]
+Adapter = dict[str, tuple[torch.Tensor, torch.Tensor]]
+Adapted = tuple[Adapter | None, float]  # and the factor of its products
+Figures = dict[str, dict[str, float]]
+# Tokens of the query, row of the positive, rows of other gold, place of the question, whether it stands alone.
+Sample = tuple[Tokens, int, list[int], int, bool]
+
+
 class Encoder:
     """BERT with mean pooling; `adapter` maps names of linear maps to pairs (A, B)."""
 
-    def __init__(self, folder, device):
+    def __init__(self, folder: Path, device: torch.device):
         found = load_file(str(folder / "model.safetensors"))
         self.w = {k.removeprefix("bert."): v.float().to(device) for k, v in found.items() if v.is_floating_point()}
         self.device = device
 
-    def __call__(self, batch, adapter=None, factor=1.0, dropout=0.0):
+    def __call__(
+        self, batch: Sequence[Tokens], adapter: Adapter | None = None, factor: float = 1.0, dropout: float = 0.0
+    ) -> torch.Tensor:
         """Return unit vectors of lists of token ids (with CLS and SEP), in their order."""
         longest = max(map(len, batch))
         ids = np.zeros((len(batch), longest), dtype=np.int64)
@@ -86,38 +100,39 @@ class Encoder:
         x = w["embeddings.word_embeddings.weight"][ids] + w["embeddings.token_type_embeddings.weight"][0]
         x = x + w["embeddings.position_embeddings.weight"][:longest]
         x = self._norm(x, "embeddings.LayerNorm")
-        x = F.dropout(x, dropout) if dropout else x
+        x = functional.dropout(x, dropout) if dropout else x
         seen = mask[:, None, None, :]
         for number in range(LAYERS):
             name = f"encoder.layer.{number}"
 
-            def linear(tensor, part, name=name):
+            def linear(tensor: torch.Tensor, part: str, name: str = name) -> torch.Tensor:
                 return self._linear(tensor, f"{name}.{part}", adapter, factor)
 
-            def heads(tensor):
+            def heads(tensor: torch.Tensor) -> torch.Tensor:
                 return tensor.view(len(batch), longest, HEADS, WIDTH // HEADS).transpose(1, 2)
 
             q, k, v = (heads(linear(x, f"attention.self.{part}")) for part in ("query", "key", "value"))
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+            y = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
             y = linear(y.transpose(1, 2).reshape(len(batch), longest, WIDTH), "attention.output.dense")
-            x = self._norm(x + (F.dropout(y, dropout) if dropout else y), f"{name}.attention.output.LayerNorm")
-            y = linear(F.gelu(linear(x, "intermediate.dense")), "output.dense")
-            x = self._norm(x + (F.dropout(y, dropout) if dropout else y), f"{name}.output.LayerNorm")
+            x = self._norm(x + (functional.dropout(y, dropout) if dropout else y), f"{name}.attention.output.LayerNorm")
+            y = linear(functional.gelu(linear(x, "intermediate.dense")), "output.dense")
+            x = self._norm(x + (functional.dropout(y, dropout) if dropout else y), f"{name}.output.LayerNorm")
         x = (x.float() * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
-        return F.normalize(x, dim=-1)
+        return functional.normalize(x, dim=-1)
 
-    def _linear(self, x, name, adapter, factor):
+    def _linear(self, x: torch.Tensor, name: str, adapter: Adapter | None, factor: float) -> torch.Tensor:
         weight = self.w[f"{name}.weight"]
         if adapter is not None:
             a, b = adapter[name]
             weight = weight + factor * (b @ a)
-        return F.linear(x, weight, self.w[f"{name}.bias"])
+        return functional.linear(x, weight, self.w[f"{name}.bias"])
 
-    def _norm(self, x, name):
-        return F.layer_norm(x.float(), (WIDTH,), self.w[f"{name}.weight"], self.w[f"{name}.bias"], 1e-12)
+    def _norm(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        return functional.layer_norm(x.float(), (WIDTH,), self.w[f"{name}.weight"], self.w[f"{name}.bias"], 1e-12)
 
 
-def new_adapter(encoder, rank, seed):
+def new_adapter(encoder: Encoder, rank: int, seed: int) -> Adapter:
+    """Return factors of all linear maps whose products are 0."""
     generator = torch.Generator().manual_seed(seed)
     made = {}
     for number in range(LAYERS):
@@ -125,14 +140,17 @@ def new_adapter(encoder, rank, seed):
             name = f"encoder.layer.{number}.{part}"
             out, width = encoder.w[f"{name}.weight"].shape
             a = torch.randn(rank, width, generator=generator) / math.sqrt(width)
-            made[name] = (a.to(encoder.device).requires_grad_(), torch.zeros(out, rank, device=encoder.device).requires_grad_())
+            made[name] = (
+                a.to(encoder.device).requires_grad_(),
+                torch.zeros(out, rank, device=encoder.device).requires_grad_(),
+            )
     return made
 
 
 class Data:
     """Tokens of passages and questions, and the samples of each kind."""
 
-    def __init__(self, folder, model, limit):
+    def __init__(self, folder: Path, model: Path, limit: int):
         passages = [json.loads(line) for line in (folder / "passages.jsonl").open(encoding="utf-8")]
         self.questions = [json.loads(line) for line in (folder / "questions.jsonl").open(encoding="utf-8")]
         if limit:
@@ -153,11 +171,11 @@ class Data:
             if not each["held_out"]:
                 self._add(place, each)
 
-    def tokens(self, texts, most):
+    def tokens(self, texts: Sequence[str], most: int) -> list[Tokens]:
         """Return the first `most` tokens of each text."""
         return [each.ids[:most] for each in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
-    def _cut(self, passages, limit):
+    def _cut(self, passages: Sequence[Any], limit: int) -> None:
         chosen = random.Random(0).sample(range(len(self.questions)), limit)
         self.questions = [self.questions[place] for place in sorted(chosen)]
         used = sorted({g for each in self.questions for g in (*each["gold"], *each["bm25"])})
@@ -166,7 +184,7 @@ class Data:
         for each in self.questions:
             each["gold"], each["bm25"] = [new[g] for g in each["gold"]], [new[g] for g in each["bm25"]]
 
-    def _add(self, place, each):
+    def _add(self, place: int, each: dict[str, Any]) -> None:
         single, made = each["source"] in SINGLE, "made-" if each["source"] in MADE else ""
         made = "cloze-" if each["source"] == "cloze" else made
         if len(each["gold"]) > 4:
@@ -186,16 +204,18 @@ class Data:
             if (b, a) not in forward and made != "cloze-":
                 self.samples[f"{made}next"].append((place, (b, a)))
 
-    def passage(self, row):
+    def passage(self, row: int) -> Tokens:
+        """Return the tokens of a passage."""
         return [self.cls, *self.passages[row], self.sep]
 
-    def query(self, place, context=None):
+    def query(self, place: int, context: int | None = None) -> Tokens:
         """Return the tokens of a question, or of a question and a passage."""
         if context is None:
             return [self.cls, *self.asked[place], self.sep]
-        return [self.cls, *self.asked[place], self.sep, *self.passages[context]][: LONGEST - 1] + [self.sep]
+        tokens = [self.cls, *self.asked[place], self.sep, *self.passages[context]]
+        return [*tokens[: LONGEST - 1], self.sep]
 
-    def draw(self, kind, rng, near):
+    def draw(self, kind: str, rng: random.Random, near: Sequence[list[int]]) -> Sample:
         """Return tokens of the query, the row of the positive, rows of other gold, and the place of the question."""
         place, link = rng.choice(self.samples[kind])
         each = self.questions[place]
@@ -216,7 +236,9 @@ class Data:
 
 
 @torch.no_grad()
-def encode(encoder, batches, adapter=None, factor=1.0, size=512):
+def encode(
+    encoder: Encoder, batches: Sequence[Tokens], adapter: Adapter | None = None, factor: float = 1.0, size: int = 512
+) -> torch.Tensor:
     """Return the vectors of lists of tokens, in their order; encoded by length."""
     order = sorted(range(len(batches)), key=lambda place: -len(batches[place]))
     found = torch.empty(len(batches), WIDTH, device=encoder.device)
@@ -229,14 +251,14 @@ def encode(encoder, batches, adapter=None, factor=1.0, size=512):
 class Measure:
     """Recall on the held-out questions, each in the passages of its own family."""
 
-    def __init__(self, data):
+    def __init__(self, data: Data):
         self.data = data
         self.places = defaultdict(list)
         for place, each in enumerate(data.questions):
             if each["held_out"] and len(each["gold"]) < 5:
                 self.places[str(data.families[each["gold"][0]])].append(place)
 
-    def __call__(self, encoder, vectors, first, then):
+    def __call__(self, encoder: Encoder, vectors: torch.Tensor, first: Adapted, then: Adapted) -> Figures:
         """Return figures of each family; `first` and `then` are (adapter, factor) of the question alone and of hops."""
         result = {}
         for family, places in self.places.items():
@@ -247,11 +269,7 @@ class Measure:
             one = queries @ pool.T
             share = (TEMPERATURE * one).softmax(1)
             top = share.topk(min(CONTEXTS, len(rows)), 1)
-            pairs = [
-                (number, context)
-                for number, contexts in enumerate(top.indices.tolist())
-                for context in contexts
-            ]
+            pairs = [(number, context) for number, contexts in enumerate(top.indices.tolist()) for context in contexts]
             hops = encode(encoder, [self.data.query(places[n], int(rows[c])) for n, c in pairs], *then)
             two = (TEMPERATURE * (hops @ pool.T)).softmax(1).view(len(places), -1, len(rows))
             weights = top.values / top.values.sum(1, keepdim=True)
@@ -261,17 +279,17 @@ class Measure:
         return result
 
 
-def _recall(name, scores, gold):
+def _recall(name: str, scores: torch.Tensor, gold: Sequence[list[int]]) -> dict[str, float]:
     ranked = scores.topk(min(10, scores.shape[1]), 1).indices.tolist()
     figures = {}
     for k in (2, 5, 10):
-        shares = [len(set(ids[:k]) & set(wanted)) / len(wanted) for ids, wanted in zip(ranked, gold)]
+        shares = [len(set(ids[:k]) & set(wanted)) / len(wanted) for ids, wanted in zip(ranked, gold, strict=True)]
         figures[f"{name} recall@{k}"] = round(sum(shares) / len(shares), 4)
         figures[f"{name} all@{k}"] = round(sum(share == 1 for share in shares) / len(shares), 4)
     return figures
 
 
-def choice(figures):
+def choice(figures: Figures) -> float:
     """Return the figure by which a checkpoint is chosen."""
     total = sum(WEIGHTS[family] for family in figures if family in WEIGHTS)
     found = 0.0
@@ -281,128 +299,171 @@ def choice(figures):
     return round(found / max(total, 1e-9), 5)
 
 
-def train(name, settings, encoder, data, base, asked, near, measure, seconds, args, report):
-    """Train one variant for `seconds`; save its best checkpoint and return the figures."""
-    began = time.monotonic()
-    rank, scale = settings["rank"], settings["scale"]
-    factor, both = 2.0, name == "both"
-    adapter = new_adapter(encoder, rank, args.seed)
-    weights = [tensor for pair in adapter.values() for tensor in pair]
-    optimizer = torch.optim.AdamW(weights, lr=settings["rate"], weight_decay=0.01)
-    rng = random.Random(args.seed)
-    torch.manual_seed(args.seed)
-    kinds = [kind for kind in MIX if data.samples[kind]]
-    batch = args.batch or settings["batch"]
-    on_gpu = encoder.device.type == "cuda"
-    spent_measuring, step, best, history = 0.0, 0, None, []
-    # Checks of "both" encode all passages again; they may take a quarter of the time.
-    checks = max(1, min(3, int(seconds / 4 / max(args.encoding, 0.1)))) if both else 7
-    due = 1
-    losses = []
-    while True:
-        elapsed = time.monotonic() - began
-        progress = elapsed / seconds
-        over = progress >= 1 or (args.steps and step >= args.steps)
-        if progress * checks >= due or over:
-            due += 1
-            since = time.monotonic()
-            vectors = base
-            if both:
-                vectors = encode(encoder, [data.passage(row) for row in range(len(data.passages))], adapter, factor)
-            figures = measure(encoder, vectors, (adapter, factor), (adapter, factor))
-            value = choice(figures)
-            history.append({"step": step, "seconds": round(elapsed), "choice": value, "loss": _mean(losses)})
-            print(f"{name} step {step} {elapsed:.0f}s loss {_mean(losses)} choice {value}", flush=True)
-            for family, each in figures.items():
-                print("   ", family, {k: v for k, v in each.items() if "@5" in k}, flush=True)
-            losses = []
-            if best is None or value > best["choice"]:
-                best = {"choice": value, "step": step, "figures": figures}
-                _save(args.out / f"{name}.safetensors", adapter, name, settings, factor, step)
-                if not both:
-                    best["first_by_base"] = measure(encoder, vectors, (None, 1.0), (adapter, factor))
-            spent_measuring = max(spent_measuring, time.monotonic() - since)
-            if over or time.monotonic() - began > seconds:
-                break
-        rate = settings["rate"] * min(1.0, (step + 1) / 40) * max(0.03, 1 - progress * 0.98)
-        for group in optimizer.param_groups:
+@dataclass(frozen=True)
+class Given:
+    """What all variants share; `base` and `asked` are vectors by the model as it is, `near` passages near questions."""
+
+    encoder: Encoder
+    data: Data
+    measure: Measure
+    base: torch.Tensor
+    asked: torch.Tensor
+    near: list[list[int]]
+    encoding: float  # seconds that all passages take
+    args: argparse.Namespace
+
+
+class Training:
+    """One variant in training.
+
+    Args:
+        name: Key of `VARIANTS`.
+        settings: Its value.
+        given: What all share.
+    """
+
+    def __init__(self, name: str, settings: dict[str, Any], given: Given):
+        self.name, self.settings, self.given = name, settings, given
+        self.both = name == "both"
+        self.adapter = new_adapter(given.encoder, settings["rank"], given.args.seed)
+        self.weights = [tensor for pair in self.adapter.values() for tensor in pair]
+        self.optimizer = torch.optim.AdamW(self.weights, lr=settings["rate"], weight_decay=0.01)
+        self.rng = random.Random(given.args.seed)
+        torch.manual_seed(given.args.seed)
+        self.kinds = [kind for kind in MIX if given.data.samples[kind]]
+        self.batch = given.args.batch or settings["batch"]
+        self.steps, self.losses = 0, list[torch.Tensor]()
+        self.best: dict[str, Any] = {}
+        self.history: list[dict[str, Any]] = []
+
+    def run(self, seconds: float) -> dict[str, Any]:
+        """Train for `seconds`, save the best checkpoint and return the figures."""
+        began, due, most = time.monotonic(), 1, self.given.args.steps
+        # Checks of "both" encode all passages again; they may take a quarter of the time.
+        checks = max(1, min(3, int(seconds / 4 / max(self.given.encoding, 0.1)))) if self.both else 7
+        while True:
+            elapsed = time.monotonic() - began
+            over = elapsed >= seconds or (most and self.steps >= most)
+            if elapsed / seconds * checks >= due or over:
+                due += 1
+                self._check(elapsed)
+                if over or time.monotonic() - began > seconds:
+                    break
+            self._step(elapsed / seconds)
+        return {
+            "settings": self.settings,
+            "steps": self.steps,
+            "batch": self.batch,
+            "history": self.history,
+            **self.best,
+        }
+
+    def _check(self, elapsed: float) -> None:
+        """Measure, and save what is the best so far."""
+        given, vectors, adapted = self.given, self.given.base, (self.adapter, FACTOR)
+        if self.both:
+            passages = [given.data.passage(row) for row in range(len(given.data.passages))]
+            vectors = encode(given.encoder, passages, *adapted)
+        figures = given.measure(given.encoder, vectors, adapted, adapted)
+        value, loss = choice(figures), _mean(self.losses)
+        self.history.append({"step": self.steps, "seconds": round(elapsed), "choice": value, "loss": loss})
+        _show(f"{self.name} step {self.steps} {elapsed:.0f}s loss {loss} choice {value}", figures)
+        self.losses = []
+        if not self.best or value > self.best["choice"]:
+            self.best = {"choice": value, "step": self.steps, "figures": figures}
+            _save(given.args.out / f"{self.name}.safetensors", self.adapter, self.name, self.settings, self.steps)
+            if not self.both:
+                self.best["first_by_base"] = given.measure(given.encoder, vectors, (None, 1.0), adapted)
+
+    def _step(self, progress: float) -> None:
+        """Take one step of the optimizer."""
+        given, settings = self.given, self.settings
+        rate = settings["rate"] * min(1.0, (self.steps + 1) / 40) * max(0.03, 1 - progress * 0.98)
+        for group in self.optimizer.param_groups:
             group["lr"] = rate
-        drawn = [data.draw(kind, rng, near) for kind in rng.choices(kinds, [MIX[k] for k in kinds], k=batch)]
-        drawn = [(_thinned(each[0], rng), *each[1:]) for each in drawn]
-        positive = torch.tensor([each[1] for each in drawn], device=encoder.device)
-        with torch.autocast(encoder.device.type, dtype=torch.bfloat16, enabled=on_gpu):
-            queries = encoder([each[0] for each in drawn], adapter, factor, dropout=0.1)
-        plain = torch.tensor([number for number, each in enumerate(drawn) if each[4]], dtype=torch.long, device=encoder.device)
-        before = asked[torch.tensor([drawn[n][3] for n in plain.tolist()], dtype=torch.long, device=encoder.device)]
-        if both:
-            loss = _loss_of_both(encoder, adapter, factor, scale, data, drawn, queries, positive, base, near, rng, on_gpu)
-            if len(plain):
-                loss = loss + settings["anchor"] * (1 - (queries[plain] * before).sum(1)).mean()
-        else:
-            logits = scale * queries @ base.T
-            with torch.no_grad():
-                blocked = base[positive] @ base.T > SAME
-                for number, each in enumerate(drawn):
-                    if each[2]:
-                        blocked[number, each[2]] = True
-                blocked[torch.arange(batch, device=encoder.device), positive] = False
-            loss = F.cross_entropy(logits.masked_fill(blocked, -1e4), positive)
-            if settings["anchor"] and len(plain):
-                loss = loss + settings["anchor"] * (1 - (queries[plain] * before).sum(1)).mean()
-        optimizer.zero_grad(set_to_none=True)
+        chosen = self.rng.choices(self.kinds, [MIX[kind] for kind in self.kinds], k=self.batch)
+        drawn = [given.data.draw(kind, self.rng, given.near) for kind in chosen]
+        queries = self._encoded([_thinned(each[0], self.rng) for each in drawn])
+        loss = self._of_both(drawn, queries) if self.both else self._of_pool(drawn, queries)
+        alone = [number for number, each in enumerate(drawn) if each[4]]
+        if settings["anchor"] and alone:
+            before = given.asked[self._tensor([drawn[number][3] for number in alone])]
+            loss = loss + settings["anchor"] * (1 - (queries[self._tensor(alone)] * before).sum(1)).mean()
+        self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(weights, 1.0)
-        optimizer.step()
-        losses.append(loss.detach())
-        step += 1
-    report[name] = {"settings": settings, "steps": step, "batch": batch, "history": history, **best}
-    return report[name]
+        torch.nn.utils.clip_grad_norm_(self.weights, 1.0)
+        self.optimizer.step()
+        self.losses.append(loss.detach())
+        self.steps += 1
+
+    def _encoded(self, batches: Sequence[Tokens]) -> torch.Tensor:
+        device = self.given.encoder.device.type
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
+            return self.given.encoder(batches, self.adapter, FACTOR, dropout=0.1)
+
+    def _tensor(self, numbers: Sequence[int]) -> torch.Tensor:
+        return torch.tensor(numbers, dtype=torch.long, device=self.given.encoder.device)
+
+    def _of_pool(self, drawn: Sequence[Sample], queries: torch.Tensor) -> torch.Tensor:
+        """Return the loss with all passages of the pool as negatives, but gold and what says the same."""
+        base, positive = self.given.base, self._tensor([each[1] for each in drawn])
+        with torch.no_grad():
+            blocked = base[positive] @ base.T > SAME
+            for number, each in enumerate(drawn):
+                if each[2]:
+                    blocked[number, each[2]] = True
+            blocked[torch.arange(len(drawn), device=base.device), positive] = False
+        logits = self.settings["scale"] * queries @ base.T
+        return functional.cross_entropy(logits.masked_fill(blocked, -1e4), positive)
+
+    def _of_both(self, drawn: Sequence[Sample], queries: torch.Tensor) -> torch.Tensor:
+        """Return the loss with in-batch and hard negatives, and how far passages are from where they were."""
+        base, data, hard = self.given.base, self.given.data, []
+        for _, row, others, place, _ in drawn:
+            near = (*self.given.near[place], *data.questions[place]["bm25"])
+            wrong = [each for each in near if each not in {row, *others}]
+            hard.append(self.rng.choice(wrong) if wrong else row)
+        rows = [*(each[1] for each in drawn), *hard]
+        found = self._encoded([data.passage(row) for row in rows])
+        numbers, places = self._tensor(rows), torch.arange(len(drawn), device=base.device)
+        with torch.no_grad():
+            blocked = base[numbers[: len(drawn)]] @ base[numbers].T > SAME
+            for number, each in enumerate(drawn):
+                for other in each[2]:
+                    blocked[number] |= numbers == other
+            blocked[places, places] = False
+        logits = self.settings["scale"] * queries @ found.T
+        loss = functional.cross_entropy(logits.masked_fill(blocked, -1e4), places)
+        return loss + (1 - (found * base[numbers]).sum(1)).mean()
 
 
-def _loss_of_both(encoder, adapter, factor, scale, data, drawn, queries, positive, base, near, rng, on_gpu):
-    """Return the contrastive loss with in-batch and hard negatives, and how far passages are from where they were."""
-    hard = []
-    for _, row, others, place, _ in drawn:
-        known = {row, *others}
-        wrong = [each for each in (*near[place], *data.questions[place]["bm25"]) if each not in known]
-        hard.append(rng.choice(wrong) if wrong else row)
-    rows = [*positive.tolist(), *hard]
-    with torch.autocast(encoder.device.type, dtype=torch.bfloat16, enabled=on_gpu):
-        found = encoder([data.passage(row) for row in rows], adapter, factor, dropout=0.1)
-    logits = scale * queries @ found.T
-    numbers = torch.tensor(rows, device=encoder.device)
-    with torch.no_grad():
-        blocked = base[positive] @ base[numbers].T > SAME
-        for number, each in enumerate(drawn):
-            for other in each[2]:
-                blocked[number] |= numbers == other
-        places = torch.arange(len(drawn), device=encoder.device)
-        blocked[places, places] = False
-    loss = F.cross_entropy(logits.masked_fill(blocked, -1e4), places)
-    return loss + (1 - (found * base[numbers]).sum(1)).mean()
+def _show(what: str, figures: Figures) -> None:
+    print(what, flush=True)
+    for family, each in figures.items():
+        print("   ", family, {name: value for name, value in each.items() if "@5" in name}, flush=True)
 
 
-def _thinned(tokens, rng):
+def _mean(losses: list[torch.Tensor]) -> float | None:
+    return round(float(torch.stack(losses).mean()), 4) if losses else None
+
+
+def _save(path: Path, adapter: Adapter, name: str, settings: dict[str, Any], step: int) -> None:
+    tensors = {}
+    for key, (a, b) in adapter.items():
+        tensors[f"{key}.lora_A.weight"] = a.detach().half().cpu().contiguous()
+        tensors[f"{key}.lora_B.weight"] = b.detach().half().cpu().contiguous()
+    about = {"variant": name, "rank": settings["rank"], "factor": FACTOR, "scale": settings["scale"], "step": step}
+    save_file(tensors, str(path), metadata={"verihop": json.dumps(about)})
+
+
+def _thinned(tokens: Tokens, rng: random.Random) -> Tokens:
     """Return the tokens of a query, of every other query without some of them."""
     if rng.random() < 0.5:
         return tokens
     return [tokens[0], *(each for each in tokens[1:-1] if rng.random() >= DROPPED), tokens[-1]]
 
 
-def _mean(losses):
-    return round(float(torch.stack(losses).mean()), 4) if losses else None
-
-
-def _save(path, adapter, name, settings, factor, step):
-    tensors = {}
-    for key, (a, b) in adapter.items():
-        tensors[f"{key}.lora_A.weight"] = a.detach().half().cpu().contiguous()
-        tensors[f"{key}.lora_B.weight"] = b.detach().half().cpu().contiguous()
-    about = {"variant": name, "rank": settings["rank"], "factor": factor, "scale": settings["scale"], "step": step}
-    save_file(tensors, str(path), metadata={"verihop": json.dumps(about)})
-
-
-def _write_measured(encoder, data, args):
+def _write_measured(encoder: Encoder, data: Data, args: argparse.Namespace) -> None:
     """Write the vectors by the model as it is of the passages that are measured on; nothing is trained on them."""
     file = args.data / "measured.jsonl"
     if not file.is_file() or args.limit:
@@ -419,9 +480,10 @@ def _write_measured(encoder, data, args):
     print(f"{len(lines)} passages to measure on encoded", flush=True)
 
 
-def main():
+def main() -> None:
+    """Train the variants one after the other, with the options of the command line."""
     here = Path(__file__).resolve().parent
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=200, help="of everything, loading included")
     parser.add_argument("--data", type=Path, default=here / "data")
@@ -438,29 +500,19 @@ def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     encoder = Encoder(args.model, device)
     data = Data(args.data, args.model, args.limit)
-    print(f"{len(data.passages)} passages, {len(data.questions)} questions on {device}, {time.monotonic() - began:.0f}s")
+    print(f"{len(data.passages)} passages, {len(data.questions)} questions on {device}")
     print({kind: len(found) for kind, found in data.samples.items()}, flush=True)
     _write_measured(encoder, data, args)
-    since = time.monotonic()
-    base = encode(encoder, [data.passage(row) for row in range(len(data.passages))])
-    _ = base.sum().item()
-    args.encoding = time.monotonic() - since
-    print(f"passages encoded in {args.encoding:.1f}s", flush=True)
-    asked = encode(encoder, [data.query(place) for place in range(len(data.questions))])
-    near = []
-    for start in range(0, len(asked), 2048):
-        near += (asked[start : start + 2048] @ base.T).topk(min(40, len(base)), 1).indices.tolist()
-    measure = Measure(data)
-    before = measure(encoder, base, (None, 1.0), (None, 1.0))
-    print(f"base {time.monotonic() - began:.0f}s choice {choice(before)}")
-    for family, each in before.items():
-        print("   ", family, {k: v for k, v in each.items() if "@5" in k}, flush=True)
+    given = _given(encoder, data, args)
+    before = given.measure(encoder, given.base, (None, 1.0), (None, 1.0))
+    _show(f"base {time.monotonic() - began:.0f}s choice {choice(before)}", before)
+    variants: dict[str, Any] = {}
     report = {
         "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
         "torch": torch.__version__, "seed": args.seed, "mix": MIX, "before": before, "choice_before": choice(before),
+        "variants": variants,
     }  # fmt: skip
     shares = sum(VARIANTS[name]["share"] for name in args.variants)
-    variants = {}
     for name in args.variants:
         settings = dict(VARIANTS[name])
         left = args.seconds - (time.monotonic() - began) - 6  # what the last check may take
@@ -469,13 +521,25 @@ def main():
         if seconds < 1:
             continue
         try:
-            train(name, settings, encoder, data, base, asked, near, measure, seconds, args, variants)
+            variants[name] = Training(name, settings, given).run(seconds)
         except RuntimeError as error:  # out of memory beside another process: the other variants go on
             print(f"{name} failed: {error}", flush=True)
             variants[name] = {"error": str(error)[:300]}
-        report["variants"] = variants
         (args.out / "result.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(f"done {time.monotonic() - began:.0f}s", {k: v.get("choice") for k, v in variants.items()}, flush=True)
+
+
+def _given(encoder: Encoder, data: Data, args: argparse.Namespace) -> Given:
+    """Encode passages and questions by the model as it is, and find the passages near each question."""
+    since = time.monotonic()
+    base = encode(encoder, [data.passage(row) for row in range(len(data.passages))])
+    base.sum().item()  # waits for the GPU
+    encoding = time.monotonic() - since
+    asked = encode(encoder, [data.query(place) for place in range(len(data.questions))])
+    near: list[list[int]] = []
+    for start in range(0, len(asked), 2048):
+        near += (asked[start : start + 2048] @ base.T).topk(min(40, len(base)), 1).indices.tolist()
+    return Given(encoder, data, Measure(data), base, asked, near, encoding, args)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,9 @@ def test_a_map_becomes_its_weights_and_the_scaled_product_of_the_factors(tmp_pat
 def test_the_hash_changes_with_the_factors_and_with_what_scales_them(tmp_path):
     made = [
         adapter(tmp_path / f"{number}", tensors, **about).hash
-        for number, (tensors, about) in enumerate([(factors(), {}), (factors(seed=1), {}), (factors(), {"factor": 1.0})])
+        for number, (tensors, about) in enumerate(
+            [(factors(), {}), (factors(seed=1), {}), (factors(), {"factor": 1.0})]
+        )
     ]
     assert len(set(made)) == 3
     assert adapter(tmp_path / "again", factors()).hash == made[0]

@@ -109,7 +109,9 @@ def test_it_can_be_explained_and_prefetched(opened):
     assert leading.asked == []
     explained = retrieve.explain(QUESTION, 3)
     assert [each.passage.id for each in explained] == ids(retrieve(QUESTION, 3))
-    assert {place.by for place in explained[0].places} >= {"bm25", "dense"}
+    places = {each.passage.id: {place.by: place.rank for place in each.places} for each in explained}
+    assert all(by.keys() == {"bm25", "dense", "hops"} for by in places.values())
+    assert places["delta"]["hops"] == 1
 
 
 def test_an_index_by_another_embedder_is_refused_with_the_cure(folder, fake_embedder):
