@@ -1,1 +1,1 @@
-"""Train the adapter of the multi-hop retriever, and measure it."""
+"""Measure the multi-hop retriever, and fit the reranker to it."""

@@ -1,6 +1,6 @@
 """Training data of the multi-hop retriever: questions with the order of their hops, and a pool of passages.
 
-    python -m experiments.benchmarks.retriever.data --data ../shared/data --more ../shared/training_data --out FOLDER
+    python -m experiments.papers.retriever.data --data ../shared/data --more ../shared/training_data --out FOLDER
 
 No question is one of an evaluation, none of its gold is gold of one, and gold of an evaluation is not in the pool, not
 even as a distractor (`optimizers.distill.leakage`, by id, text and article). QED's dev questions are an evaluation,
@@ -22,7 +22,7 @@ from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.kinds import COMPARISON, kind_of
 from corpora.passages import PassageRecord, read_passages, write_passages
-from corpora.questions import Question, read_questions
+from corpora.questions import Question, drawn, read_questions, write_questions
 from experiments.papers.embedded_lm.sources import (
     SOURCES,
     convert_source,
@@ -51,6 +51,14 @@ USED: dict[str, tuple[int, float]] = {
     "nq_open": (3000, 0.0),
     "squad": (7000, 0.0),
 }
+# Corpus that the held-out questions are asked of when the reranker is fitted -> their sources.
+HELD_OUT = {
+    "hotpotqa-train": ("hotpotqa-train", "hotpotqa"),
+    "2wikimultihopqa-dev": ("2wikimultihopqa",),
+    "musique-dev": ("musique",),
+    "qed-dev": ("nq_qed",),
+}
+OTHERS = 200  # questions of HotpotQA whose passages are distractors for the held-out ones
 SILVER = 6000  # questions composed of two of one hop
 CLOZE = 8000  # pairs of passages of which one names the other
 SHORTEST_NAME = 5  # characters; shorter titles stand in any text by chance
@@ -304,13 +312,40 @@ def write(
             record = {
                 "id": line.id, "source": line.source, "question": line.question,
                 "gold": [places[name] for name in line.gold], "links": line.links, "first": line.first,
-                "held_out": line.held_out, "bm25": [] if line.source in whole else [places[passage.id] for passage in ranking],
+                "held_out": line.held_out,
+                "bm25": [] if line.source in whole else [places[passage.id] for passage in ranking],
             }  # fmt: skip
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
     with atomic_write(out / "counts.json") as file:
         file.write(json.dumps(counts, indent=1) + "\n")
     for name in ("passages.jsonl", "questions.jsonl"):
         print(name, sha256_file(out / name))
+
+
+def write_held_out(out: Path, lines: Sequence[Line], work: Path) -> None:
+    """Write the held-out questions by the corpus they are asked of, and the corpus of HotpotQA's."""
+    out.mkdir(parents=True, exist_ok=True)
+    held = {line.id for line in lines if line.held_out}
+    for corpus, sources in HELD_OUT.items():
+        chosen = [
+            each
+            for source in sources
+            for each in read_questions(work / source / "questions.jsonl")
+            if f"{source}:{each.id}" in held
+        ]
+        write_questions(out / f"{corpus}.questions.jsonl", chosen)
+    wanted: set[str] = set()
+    records: dict[str, PassageRecord] = {}
+    for place, source in enumerate(HELD_OUT["hotpotqa-train"]):
+        questions = read_questions(work / source / "questions.jsonl")
+        own = [each for each in questions if f"{source}:{each.id}" in held]
+        rest = [each for each in questions if f"{source}:{each.id}" not in held]
+        others = drawn(rest, OTHERS, lambda each: f"x{each.id}") if place == 0 else []
+        wanted |= {name for each in [*own, *others] for name in (*each.context_ids, *each.gold_ids)}
+        records |= {record.id: record for record in read_passages(work / source / "passages.jsonl")}
+    write_passages(
+        out / "hotpotqa-train.passages.jsonl", (record for name, record in records.items() if name in wanted)
+    )
 
 
 def main() -> None:
@@ -323,6 +358,7 @@ def main() -> None:
     arguments = parser.parse_args()
     lines, pool, counts = gather(arguments.data, arguments.more, arguments.work)
     write(arguments.out, lines, pool, counts, arguments.work)
+    write_held_out(arguments.out / "held_out", lines, arguments.work)
 
 
 if __name__ == "__main__":

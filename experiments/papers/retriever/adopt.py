@@ -1,4 +1,4 @@
-"""Put a trained adapter into the package: `python -m experiments.benchmarks.retriever.adopt FOLDER/query.safetensors`.
+"""Put a trained adapter into the package: `python -m experiments.papers.retriever.adopt FOLDER/query.safetensors`.
 
 Its metadata name the model that it was trained for, so that it is merged into no other, and what it was trained on.
 """
