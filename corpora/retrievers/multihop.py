@@ -140,7 +140,8 @@ class _Paths:
 
 def _best(scores: Mapping[int, float], k: int) -> Ranking:
     rows = np.fromiter(scores, dtype=np.int64, count=len(scores))
-    return best(rows, np.round(np.fromiter(scores.values(), np.float64, len(rows)), _DECIMALS), k)
+    sums: Scores = np.fromiter(scores.values(), dtype=np.float64, count=len(scores))
+    return best(rows, np.asarray(np.round(sums, _DECIMALS), dtype=np.float64), k)
 
 
 def _softmax(scores: Scores, most: int | None = None) -> Scores:

@@ -309,13 +309,13 @@ def write(
             file.write(json.dumps([record.title, record.text[:LONGEST_TEXT], family], ensure_ascii=False) + "\n")
     with atomic_write(out / "questions.jsonl") as file:
         for line, ranking in zip(lines, rankings, strict=True):
-            record = {
+            written = {
                 "id": line.id, "source": line.source, "question": line.question,
                 "gold": [places[name] for name in line.gold], "links": line.links, "first": line.first,
                 "held_out": line.held_out,
                 "bm25": [] if line.source in whole else [places[passage.id] for passage in ranking],
             }  # fmt: skip
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.write(json.dumps(written, ensure_ascii=False) + "\n")
     with atomic_write(out / "counts.json") as file:
         file.write(json.dumps(counts, indent=1) + "\n")
     for name in ("passages.jsonl", "questions.jsonl"):

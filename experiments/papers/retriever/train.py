@@ -18,6 +18,7 @@ import argparse
 import json
 import math
 import random
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -90,12 +91,12 @@ class Encoder:
     ) -> torch.Tensor:
         """Return unit vectors of lists of token ids (with CLS and SEP), in their order."""
         longest = max(map(len, batch))
-        ids = np.zeros((len(batch), longest), dtype=np.int64)
-        mask = np.zeros((len(batch), longest), dtype=bool)
+        padded = np.zeros((len(batch), longest), dtype=np.int64)
+        read = np.zeros((len(batch), longest), dtype=bool)
         for row, tokens in enumerate(batch):
-            ids[row, : len(tokens)] = tokens
-            mask[row, : len(tokens)] = True
-        ids, mask = torch.from_numpy(ids).to(self.device), torch.from_numpy(mask).to(self.device)
+            padded[row, : len(tokens)] = tokens
+            read[row, : len(tokens)] = True
+        ids, mask = torch.from_numpy(padded).to(self.device), torch.from_numpy(read).to(self.device)
         w = self.w
         x = w["embeddings.word_embeddings.weight"][ids] + w["embeddings.token_type_embeddings.weight"][0]
         x = x + w["embeddings.position_embeddings.weight"][:longest]
@@ -159,14 +160,14 @@ class Data:
         tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
         tokenizer.no_padding()
         tokenizer.no_truncation()
-        self.cls, self.sep = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+        self.cls, self.sep = (int(tokenizer.token_to_id(name) or 0) for name in ("[CLS]", "[SEP]"))
 
         self.tokenizer = tokenizer
         texts = [f"{title}\n{text[:4000]}" if title else text[:4000] for title, text, _ in passages]
         self.passages = self.tokens(texts, LONGEST - 2)
         self.families = np.array([family for _, _, family in passages])
         self.asked = self.tokens([each["question"] for each in self.questions], LONGEST_QUESTION)
-        self.samples = defaultdict(list)
+        self.samples: dict[str, list[tuple[int, tuple[int, int] | None]]] = defaultdict(list)
         for place, each in enumerate(self.questions):
             if not each["held_out"]:
                 self._add(place, each)
@@ -509,6 +510,7 @@ def main() -> None:
     variants: dict[str, Any] = {}
     report = {
         "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
+        "command": "python3 train.py " + " ".join(sys.argv[1:]),
         "torch": torch.__version__, "seed": args.seed, "mix": MIX, "before": before, "choice_before": choice(before),
         "variants": variants,
     }  # fmt: skip

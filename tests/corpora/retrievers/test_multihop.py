@@ -13,6 +13,8 @@ from corpora.retrievers import multihop
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
 from corpora.retrievers.engine import Fusing, IndexRetriever, Prefetching
 from corpora.retrievers.multihop import ADAPTER, SEPARATOR, MultihopEngine
+from corpora.retrievers.rerank import open_reranker
+from corpora.retrievers.rerank_features import CONTEXTS
 from corpora.retrievers.store import PassageStore
 from signatures.common.errors import UserError
 
@@ -112,6 +114,16 @@ def test_it_can_be_explained_and_prefetched(opened):
     places = {each.passage.id: {place.by: place.rank for place in each.places} for each in explained}
     assert all(by.keys() == {"bm25", "dense", "hops"} for by in places.values())
     assert places["delta"]["hops"] == 1
+
+
+def test_own_goes_on_from_passages_with_the_question_and_with_weights_of_its_own(opened):
+    retrieve, leading, hybrid = opened(beams=(1,))
+    over = {name: open_reranker(each, "own") for name, each in (("hops", retrieve), ("hybrid", hybrid))}
+    assert over["hops"].fingerprint.partition("(")[0] != over["hybrid"].fingerprint.partition("(")[0]
+    assert sorted(ids(over["hops"](QUESTION, 4))) == sorted(TEXTS)
+    assert all(text.startswith(f"{QUESTION}{SEPARATOR}") for text in leading.asked)
+    assert len(set(leading.asked)) >= CONTEXTS
+    assert [each.passage.id for each in over["hops"].explain(QUESTION, 2)] == ids(over["hops"](QUESTION, 2))
 
 
 def test_an_index_by_another_embedder_is_refused_with_the_cure(folder, fake_embedder):
