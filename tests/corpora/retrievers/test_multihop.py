@@ -127,6 +127,11 @@ def test_own_goes_on_from_passages_with_the_question_and_with_weights_of_its_own
 
 
 def test_an_index_by_another_embedder_is_refused_with_the_cure(folder, fake_embedder):
+    with pytest.raises(UserError, match="'fake' is not the model"):
+        build_index(
+            folder.parent / "passages.jsonl", folder.parent / "new", retriever="multihop", embedder=fake_embedder
+        )
+    assert not (folder.parent / "new").exists()
     with pytest.raises(UserError, match=f"'fake' is not the model.*{DEFAULT_EMBEDDER}.*or another retriever"):
         open_index(folder, retriever="multihop", embedder=fake_embedder)
 
