@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import signatures.common.openvino_core  # noqa: F401 - before OpenVINO itself: without telemetry
+from corpora.encoders.low_rank import LowRank
 from signatures.common.strict_json import read_strict_json
 
 # What config.json must say; only the type of the model must be there.
@@ -34,18 +35,21 @@ class OtherForm(Exception):
     """The model is not of this form."""
 
 
-def bert_graph(folder: Path) -> Any:
+def bert_graph(folder: Path, adapter: LowRank | None = None) -> Any:
     """Return the `openvino.Model` of a sentence-transformers model: token ids and mask to vectors of length 1.
 
     Args:
         folder: Of the model.
+        adapter: Merged into its weights.
 
     Raises:
         OtherForm: It is no BERT with mean pooling and normalisation, or files are missing or broken.
+        UserError: The adapter does not fit the model.
     """
     try:
         config = _config(folder)
         weights = _weights(folder / "model.safetensors")
+        weights = weights if adapter is None else adapter.merged(weights)
         return _Graph(config, weights).model()
     except _BROKEN as error:
         raise OtherForm(str(error)) from error

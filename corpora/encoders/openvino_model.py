@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corpora.encoders.bert_graph import OtherForm, bert_graph, bert_tokenizer
+from corpora.encoders.low_rank import LowRank
 from corpora.encoders.openvino_encoder import OpenVinoEncoder
 from corpora.encoders.torch_encoder import TorchEncoder, load_model
+from signatures.common.errors import UserError
 from signatures.common.files import cache_dir, sha256_file, temporary_folder
 from signatures.common.strict_json import read_strict_json
 
@@ -46,7 +48,7 @@ class NotConvertible(Exception):
 
 
 def open_converted(
-    folder: Path, weights_hash: str, *, precision: str, threads: int, batch_size: int
+    folder: Path, weights_hash: str, *, precision: str, threads: int, batch_size: int, adapter: LowRank | None = None
 ) -> OpenVinoEncoder:
     """Return the encoder of the model in `folder`, converting it if the cache folder has no sound conversion.
 
@@ -56,9 +58,11 @@ def open_converted(
         precision: As for `OpenVinoEncoder`.
         threads: As for `OpenVinoEncoder`.
         batch_size: As for `OpenVinoEncoder`.
+        adapter: Merged into the weights; `weights_hash` must change with it.
 
     Raises:
         NotConvertible: OpenVINO is missing or too old, or the conversion fails or differs from torch.
+        UserError: The adapter does not fit the model.
     """
     try:
         release = version("openvino")
@@ -78,12 +82,12 @@ def open_converted(
             part = stack.enter_context(temporary_folder(tempfile.gettempdir(), "verihop-embedder-"))
             home = target
         try:
-            _convert(folder, part)
+            _convert(folder, part, adapter)
             if home is not target:
                 _put(part, target)
             place = target if _is_sound(target) else part
             return OpenVinoEncoder(place / MODEL, place / TOKENIZER, **options)
-        except NotConvertible:
+        except (NotConvertible, UserError):
             raise
         except Exception as error:  # OpenVINO raises RuntimeError and others for what it cannot convert
             raise NotConvertible(str(error)) from error
@@ -111,11 +115,13 @@ def _put(part: Path, target: Path) -> None:
             shutil.rmtree(older, ignore_errors=True)
 
 
-def _convert(folder: Path, part: Path) -> None:
+def _convert(folder: Path, part: Path, adapter: LowRank | None) -> None:
     """Write the conversion of the model in `folder` into the empty folder `part`."""
     try:
-        _write(part, bert_graph(folder), bert_tokenizer(folder))
-    except OtherForm:
+        _write(part, bert_graph(folder, adapter), bert_tokenizer(folder))
+    except OtherForm as error:
+        if adapter is not None:
+            raise NotConvertible(str(error)) from error
         _convert_by_torch(folder, part)
     digests = {name: sha256_file(part / name) for name in (MODEL, WEIGHTS, TOKENIZER)}
     (part / LIST).write_text(json.dumps(digests) + "\n", encoding="utf-8")

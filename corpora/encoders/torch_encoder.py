@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from corpora.encoders.low_rank import LowRank
 from signatures.common.errors import needing
 from signatures.common.http import hub_answers
 
@@ -48,6 +49,21 @@ def _is_kept(name: str) -> bool:
 
     names = (name, f"sentence-transformers/{name}")
     return any(Path(constants.HF_HUB_CACHE, f"models--{each.replace('/', '--')}").is_dir() for each in names)
+
+
+def adapt(model: "SentenceTransformer", adapter: LowRank) -> None:
+    """Merge an adapter into the weights of a model.
+
+    Raises:
+        UserError: It does not fit the model.
+    """
+    import torch
+
+    transformer: Any = model[0].auto_model
+    before = {name: value.detach().cpu().float().numpy() for name, value in transformer.state_dict().items()}
+    merged = adapter.merged(before)
+    changed = {name: torch.from_numpy(value) for name, value in merged.items() if value is not before[name]}
+    transformer.load_state_dict(changed, strict=False)
 
 
 def hash_weights(model: Any) -> str:

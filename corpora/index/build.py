@@ -24,6 +24,7 @@ from corpora.retrievers.bm25 import build_bm25
 from corpora.retrievers.bm25s_reference import build_bm25s
 from corpora.retrievers.dense import choose_kind
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
+from corpora.retrievers.multihop import MultihopEngine, adapter
 from corpora.retrievers.settings import RetrievalSettings
 from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
 from signatures.common.errors import UserError, UserNotice, unknown
@@ -52,7 +53,8 @@ def build_index(
     Args:
         corpus_path: A `passages.jsonl`, possibly compressed.
         folder: New, empty, or (with `resume` or `overwrite`) an index.
-        retriever: "bm25", "bm25s", "dense" or "hybrid"; a hybrid index opens as "bm25" and "dense" too.
+        retriever: "bm25", "bm25s", "dense", "hybrid" or "multihop"; an index of the last two opens as any of the
+            others but "bm25s".
         resume: Continue an interrupted build; its completed parts are kept. A complete index is left unchanged.
         overwrite: Replace the index in `folder`, which opens until the new one is complete; other files are kept.
         progress: Show progress on stderr.
@@ -75,6 +77,8 @@ def build_index(
         raise UserError(
             f"An index cannot be built with precision {model.precision}: use f32, and open it with another."
         )
+    if retriever == MultihopEngine.name:
+        model.adapted(adapter())  # refuses what could not be opened
     info = EmbedderInfo(id=model.id, weights_hash=model.weights_hash) if has_vectors(retriever) else None
     request = Request(
         retriever=retriever,

@@ -18,6 +18,7 @@ PARTS: dict[str, frozenset[str]] = {
     "bm25s": frozenset({"bm25s"}),
     "dense": frozenset({"dense"}),
     "hybrid": frozenset({"bm25", "dense"}),
+    "multihop": frozenset({"bm25", "dense"}),
 }
 
 

@@ -14,6 +14,7 @@ from corpora.retrievers.dense import DenseEngine
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.engine import Engine, IndexRetriever
 from corpora.retrievers.hybrid import HybridEngine
+from corpora.retrievers.multihop import VERSION, MultihopEngine, adapter
 from corpora.retrievers.settings import make_settings
 from corpora.retrievers.store import KEYS_FILE, PassageStore, content_hash, stored
 from signatures.common.errors import UserError, unknown
@@ -38,7 +39,8 @@ def open_index(
         folder: Written by `build_index`.
         corpus_path: The corpus that the index must have been built from; None skips this check. If the index was
             updated, the file must contain its passages in their order; `sentences` are not compared.
-        retriever: By default the one the index was built for; a hybrid index also opens as "bm25" and "dense".
+        retriever: By default the one the index was built for; a hybrid index also opens as "bm25", "dense"
+            and "multihop", one by "multihop" as "hybrid".
         embedder: The same model as that of the index; None opens it.
         precision: Of the embedder that is opened: "f32", "bf16" or "int8"; the last two are faster, and part of the
             fingerprint because they change some scores.
@@ -136,6 +138,8 @@ def _as_retriever(info: IndexInfo, name: str, settings: Mapping[str, float]) -> 
 
 def _fingerprint(info: IndexInfo, precision: str = "f32") -> str:
     exact = Request(**{field: getattr(info, field) for field in Request.model_fields}).fingerprint()
+    if info.retriever == MultihopEngine.name:
+        exact = f"{exact}-{VERSION}-{adapter().hash[:12]}"
     return exact if precision == "f32" or not has_vectors(info.retriever) else f"{exact}-{precision}"
 
 
@@ -173,9 +177,17 @@ def _hybrid(folder: Path, info: IndexInfo, embedder: Embedder) -> HybridEngine:
     return HybridEngine(*parts, weight=info.settings.dense_weight, candidates=info.settings.candidates)
 
 
+def _multihop(folder: Path, info: IndexInfo, embedder: Embedder) -> MultihopEngine:
+    # Of the keys of passages nothing is asked here.
+    return MultihopEngine(
+        _hybrid(folder, info, embedder), PassageStore(folder, keys=False), embedder.adapted(adapter())
+    )
+
+
 _ENGINES: dict[str, Callable[[Path, IndexInfo, Embedder], Engine]] = {
     "bm25": _bm25,
     "bm25s": _bm25s,
     "dense": _dense,
     "hybrid": _hybrid,
+    "multihop": _multihop,
 }

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpora.encoders.gathering import Gathering
+from corpora.encoders.low_rank import LowRank
 from corpora.encoders.openvino_encoder import PRECISIONS, OpenVinoEncoder
-from corpora.encoders.torch_encoder import TorchEncoder, hash_weights, load_model
+from corpora.encoders.torch_encoder import TorchEncoder, adapt, hash_weights, load_model
 from signatures.common.errors import UserError, one_line, unknown
 from signatures.common.files import sha256_file, sha256_text
 from signatures.common.per_process import PerProcess
@@ -84,6 +85,10 @@ class Embedder:
         batch_size: Texts per forward pass.
         precision: "f32", or for queries "bf16" or "int8", which are faster and slightly less exact.
         threads: CPU threads for OpenVINO; None for `OMP_NUM_THREADS` if set, else all cores that the process may use.
+        adapter: Merged into the weights of a local model.
+
+    Raises:
+        UserError: Unknown precision, or no threads.
     """
 
     def __init__(
@@ -95,17 +100,38 @@ class Embedder:
         batch_size: int = 32,
         precision: str = "f32",
         threads: int | None = None,
+        adapter: LowRank | None = None,
     ):
         if precision not in PRECISIONS:
             raise unknown("precision", precision, PRECISIONS)
         if threads is not None and threads < 1:
             raise UserError(f"threads={threads}: at least one is needed.")
-        self.id, self.precision = name, precision
+        self.id, self.precision, self._adapter = name, precision, adapter
         self._replacement, self._device, self._batch_size, self._threads = encode, device, batch_size, threads
         self._pid = os.getpid()
         self._loaded = PerProcess[Encode](self._open)
         self._torch = PerProcess(self._open_torch)
         self._gathered: Gathering[str, Vectors] = Gathering(self._encode)
+
+    def adapted(self, adapter: LowRank) -> "Embedder":
+        """Return an embedder by the same model with an adapter merged into its weights.
+
+        Raises:
+            UserError: The adapter was trained for another model.
+        """
+        if self._replacement is not None or self.weights_hash != adapter.base:
+            raise UserError(
+                f"The embedder {self.id!r} is not the model that {adapter.path.name} was trained for "
+                f"({DEFAULT_EMBEDDER}): use an index that was built with it, or another retriever."
+            )
+        return Embedder(
+            self.id,
+            device=self._device,
+            batch_size=self._batch_size,
+            precision=self.precision,
+            threads=self._threads,
+            adapter=adapter,
+        )
 
     @functools.cached_property
     def weights_hash(self) -> str:
@@ -113,7 +139,8 @@ class Embedder:
         if self._replacement is not None:
             return sha256_text(self.id)
         if (folder := self._folder()) is not None:
-            return _hash_folder(folder)
+            plain = _hash_folder(folder)
+            return plain if self._adapter is None else sha256_text(f"{plain} {self._adapter.hash}")
         return hash_weights(self._torch().model)
 
     def maker(self, *, threads: int | None = None) -> Callable[[], "Embedder"]:
@@ -130,6 +157,7 @@ class Embedder:
             batch_size=self._batch_size,
             precision=self.precision,
             threads=threads,
+            adapter=self._adapter,
         )
 
     def load(self) -> None:
@@ -181,6 +209,7 @@ class Embedder:
                     precision=self.precision,
                     threads=self._threads or default_threads(),
                     batch_size=self._batch_size,
+                    adapter=self._adapter,
                 )
             except NotConvertible as error:
                 reason = str(error)
@@ -200,6 +229,8 @@ class Embedder:
     def _open_torch(self) -> TorchEncoder:
         try:
             model = load_model(self.id, self._folder(), self._device)
+            if self._adapter is not None:
+                adapt(model, self._adapter)
         except UserError:
             raise
         except (OSError, ValueError) as error:

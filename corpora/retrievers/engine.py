@@ -47,6 +47,14 @@ class Fusing(Protocol):
 
 
 @runtime_checkable
+class Leading(Protocol):
+    """An engine that goes on from a passage."""
+
+    def follow(self, asked: Sequence[tuple[str, dict[str, str]]], k: int) -> list[Ranking]:
+        """Return for each query and passage (its title and text) at most `k` rows that come next."""
+
+
+@runtime_checkable
 class Prefetching(Protocol):
     """What can do work for queries before they are asked: all retrievers of this folder, and dense engines.
 
@@ -143,11 +151,23 @@ class IndexRetriever:
         if not places:
             return results
         rankings = self.engine.rank([clean[place] for place in places], min(k, len(self._store)))
-        # One look-up for the batch: per query it would double the cost.
-        passages = iter(self._store.passages(*(np.concatenate(part) for part in zip(*rankings, strict=True))))
-        for place, ranking in zip(places, rankings, strict=True):
-            results[place] = list(islice(passages, len(ranking.rows)))
+        for place, passages in zip(places, self._passages_of(rankings), strict=True):
+            results[place] = passages
         return results
+
+    def follow(self, asked: Sequence[tuple[str, Passage]], k: int) -> list[list[Passage]] | None:
+        """Return for each query and passage at most `k` passages that come next; None if the engine has no hops."""
+        if not isinstance(self.engine, Leading):
+            return None
+        records = [(utf8(query), {"title": passage.title, "text": passage.text}) for query, passage in asked]
+        return self._passages_of(self.engine.follow(records, min(k, len(self._store))))
+
+    def _passages_of(self, rankings: Sequence[Ranking]) -> list[list[Passage]]:
+        """Return the passages of rankings, in one look-up: one for each would double the cost."""
+        if not rankings:
+            return []
+        passages = iter(self._store.passages(*(np.concatenate(part) for part in zip(*rankings, strict=True))))
+        return [list(islice(passages, len(ranking.rows))) for ranking in rankings]
 
     def explain(self, query: str, k: int) -> list[Explained]:
         """Return what a call returns, each passage with its places in the rankings of the engines.

@@ -12,8 +12,8 @@ class Place(NamedTuple):
     """The place of a passage in one ranking.
 
     Args:
-        by: What ranked: "bm25", "bm25s", "dense", `BEFORE`, the name of an own retriever, or "text of ID" for a
-            reranker that searched with the text of that passage.
+        by: What ranked: "bm25", "bm25s", "dense", "hops" (what other passages lead to), `BEFORE`, the name of an own
+            retriever, or "text of ID" for a reranker that searched with that passage.
         rank: From 1; None if the passage is not among the candidates that this ranking gave.
         score: Of that ranking; None without a rank, or if it has none.
     """

@@ -7,6 +7,7 @@ import numpy as np
 from corpora.encoders.query_vectors import never
 from corpora.retrievers.bm25 import Bm25Engine
 from corpora.retrievers.dense import DenseEngine
+from corpora.retrievers.embedder import Vectors
 from corpora.retrievers.engine import Ranking, Scores, best
 
 
@@ -49,25 +50,42 @@ class HybridEngine:
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking per query, with fused scores in [0, 1]."""
-        depth = max(k, self._candidates)
-        by_words = self.bm25.rank(queries, depth)
+        by_words = self.bm25.rank(queries, self.depth(k))
         rankings: list[Ranking] = []
         for vectors in self.dense.encode(queries):
-            for vector, rows in zip(vectors, self.dense.candidates(vectors, depth), strict=True):
-                near = best(rows, self.dense.scores(vector, rows), depth)
-                rankings.append(self._fuse(by_words[len(rankings)], near, vector, k))
+            rankings += self.fused(by_words[len(rankings) :][: len(vectors)], vectors, k, self._weight)
         return rankings
+
+    def depth(self, k: int) -> int:
+        """Return how many passages are taken from each of the two rankings for the best `k`."""
+        return max(k, self._candidates)
+
+    def fused(self, by_words: Sequence[Ranking], vectors: Vectors, k: int, weight: float) -> list[Ranking]:
+        """Return for each ranking of BM25 and query vector the best `k` by fused scores.
+
+        Args:
+            by_words: Of `depth(k)` passages each.
+            vectors: Shape (len(by_words), d).
+            k: Passages of each result.
+            weight: Share of the dense score, in [0, 1].
+        """
+        depth, found = self.depth(k), []
+        nearest = self.dense.candidates(vectors, depth)
+        for words, vector, rows in zip(by_words, vectors, nearest, strict=True):
+            near = best(rows, self.dense.scores(vector, rows), depth)
+            found.append(self._fuse(words, near, vector, k, weight))
+        return found
 
     def parts(self, query: str, k: int) -> dict[str, Ranking]:
         """Return the two rankings that are fused for the best `k`, by the names of their engines."""
-        depth = max(k, self._candidates)
+        depth = self.depth(k)
         return {engine.name: engine.rank([query], depth)[0] for engine in (self.bm25, self.dense)}
 
     def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
         """Encode `queries` ahead; see `Prefetching`."""
         self.dense.prefetch(queries, stop)
 
-    def _fuse(self, words: Ranking, near: Ranking, vector: np.ndarray, k: int) -> Ranking:
+    def _fuse(self, words: Ranking, near: Ranking, vector: np.ndarray, k: int, weight: float) -> Ranking:
         order = np.argsort(near.rows)
         near_rows = near.rows[order]
         places = np.searchsorted(near_rows, words.rows)
@@ -80,4 +98,4 @@ class HybridEngine:
         bm25[places[both]] = words.scores[both]
         bm25[len(near_rows) :] = words.scores[~both]
         # Rounded like the cosines, so that passages with equal scores tie.
-        return best(rows, np.round(fuse_scores(bm25, cosines, self._weight), 6), k)
+        return best(rows, np.round(fuse_scores(bm25, cosines, weight), 6), k)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from corpora.encoders.torch_encoder import hash_weights
+from corpora.retrievers.engine import Leading
 from corpora.retrievers.explain import BEFORE, Explained, explain, places_in
 from corpora.retrievers.network import Network, read_rounds
 from corpora.retrievers.over import Over, check_k
@@ -21,6 +22,7 @@ from signatures.common.http import hub_answers
 from signatures.types import Passage, Retriever
 
 WEIGHTS = Path(__file__).with_name("rerank_weights.json")
+MULTIHOP_WEIGHTS = Path(__file__).with_name("rerank_multihop_weights.json")
 _OF = "the reranker"
 OWN, LIGHT, NONE = "own", "own-light", "none"
 DEPTH = 20  # passages that are reranked
@@ -149,7 +151,7 @@ class Reranker(Over):
         pools = [Pool(ranking) for ranking in retrieved]
         rankings = [ordered(query, pool, self._first) for query, pool in zip(queries, pools, strict=True)]
         if self._second is not None:
-            pools = widen(self.retriever, rankings, self._found)
+            pools = widen(self.retriever, queries, rankings, self._found)
             rankings = [ordered(query, pool, self._second) for query, pool in zip(queries, pools, strict=True)]
         return pools, rankings
 
@@ -164,15 +166,25 @@ def ordered(query: str, pool: Pool, scorer: Scorer) -> list[Passage]:
     return [candidates[place].model_copy(update={"score": scores[place]}) for place in order]
 
 
-def widen(retriever: Retriever, rankings: Sequence[Sequence[Passage]], found: int = FOUND) -> list[Pool]:
-    """Return for each ranking a pool with what the texts of its first passages retrieve."""
-    texts = [f"{passage.title} {passage.text}".strip() for ranking in rankings for passage in ranking[:CONTEXTS]]
-    retrieved = iter(retriever.many(texts, found) if texts else [])
+def widen(
+    retriever: Retriever, queries: Sequence[str], rankings: Sequence[Sequence[Passage]], found: int = FOUND
+) -> list[Pool]:
+    """Return for each query's ranking a pool with what its first passages lead to.
+
+    That is what the retriever finds next, given the query and the passage, or what the text of the passage retrieves.
+    """
+    pairs = [(query, passage) for query, each in zip(queries, rankings, strict=True) for passage in each[:CONTEXTS]]
+    follow = getattr(retriever, "follow", None)
+    retrieved = follow(pairs, found) if follow is not None else None
+    if retrieved is None:
+        texts = [f"{passage.title} {passage.text}".strip() for _, passage in pairs]
+        retrieved = retriever.many(texts, found) if texts else []
+    retrieved = iter(retrieved)
     return [Pool(ranking, [next(retrieved) for _ in ranking[:CONTEXTS]]) for ranking in rankings]
 
 
 def own_scorers(path: Path = WEIGHTS) -> tuple[LinkScorer, LinkScorer]:
-    """Return the fitted scorers: of the retrieved passages, and of all after the search by text.
+    """Return the fitted scorers: of the retrieved passages, and of all after the second search.
 
     Raises:
         UserError: The file is missing, or its weights are incomplete.
@@ -194,13 +206,17 @@ def open_reranker(retriever: Retriever, name: str = OWN) -> Retriever:
     """
     if name == NONE:
         return retriever
-    if name == OWN:
-        return Reranker(retriever, *own_scorers(), name=name)
-    if name == LIGHT:
-        return Reranker(retriever, own_scorers()[0], name=name)
+    if name in (OWN, LIGHT):
+        scorers = own_scorers(MULTIHOP_WEIGHTS if _leads(retriever) else WEIGHTS)
+        return Reranker(retriever, *scorers[: 2 if name == OWN else 1], name=name)
 
     model = named_model(name)
     return Reranker(retriever, CrossEncoderScorer(model), name=model)
+
+
+def _leads(retriever: Retriever) -> bool:
+    """Return whether a retriever goes on from passages, so that its first passages are others."""
+    return isinstance(getattr(retriever, "engine", None), Leading)
 
 
 def without_reranking(fingerprint: str) -> str:

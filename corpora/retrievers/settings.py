@@ -39,12 +39,14 @@ class RetrievalSettings(BaseModel):
 
 _BM25 = ("title_boost",)
 _DENSE = ("dense_kind", "refine_factor", "probed_share")
+_HYBRID = (*_BM25, *_DENSE, "dense_weight", "candidates")
 # The settings that change what a retriever returns; only these are part of its fingerprint.
 RELEVANT: dict[str, tuple[str, ...]] = {
     "bm25": _BM25,
     "bm25s": ("k1", "b", "title_repeats"),
     "dense": _DENSE,
-    "hybrid": (*_BM25, *_DENSE, "dense_weight", "candidates"),
+    "hybrid": _HYBRID,
+    "multihop": _HYBRID,
 }
 
 

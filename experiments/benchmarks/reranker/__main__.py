@@ -47,7 +47,7 @@ def fit_own(
     widened: dict[str, Sequence[Pool]] = {}
     for each in training:
         rankings = [ordered(text, one, scorer) for text, one in zip(texts[each.name], pools[each.name], strict=True)]
-        widened[each.name] = widen(each.retrieve, rankings, FOUND)
+        widened[each.name] = widen(each.retrieve, texts[each.name], rankings, FOUND)
     return [first, fit_scorer(listings(training, widened, hidden), seed=seed)], widened
 
 

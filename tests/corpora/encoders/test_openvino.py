@@ -129,7 +129,7 @@ def test_a_damaged_conversion_is_made_anew(converted, embedder, monkeypatch, tmp
         (folder / name).write_bytes(content)
     made = []
 
-    def convert(source: Path, part: Path) -> None:
+    def convert(source: Path, part: Path, adapter: object) -> None:
         made.append(source)
         for path in (converted / "embedders" / folder.name).iterdir():
             shutil.copyfile(path, part / path.name)
@@ -147,7 +147,7 @@ def test_a_cache_folder_that_cannot_be_written_and_older_versions_are_no_obstacl
 ):
     (folder,) = (converted / "embedders").iterdir()
 
-    def convert(source: Path, part: Path) -> None:
+    def convert(source: Path, part: Path, adapter: object) -> None:
         for path in folder.iterdir():
             shutil.copyfile(path, part / path.name)
 
@@ -173,7 +173,7 @@ def test_without_openvino_torch_gives_the_same_vectors(embedder, monkeypatch, tm
         Embedder(precision="bf16")(["a"])
 
 
-def other_form(folder: Path) -> None:
+def other_form(folder: Path, adapter: object) -> None:
     raise OtherForm("torch converts it")
 
 

@@ -61,10 +61,10 @@ def test_both_rankings_are_united_row_by_row(words, near, k, random):
     cosines = {row: round(random.uniform(-1, 1), 5) for row in range(31)}
     bm25 = {row: random.uniform(0.1, 20) for row in words}
     dense = SimpleNamespace(scores=lambda _vector, rows: np.array([cosines[row] for row in rows.tolist()], dtype=float))
-    hybrid = HybridEngine(SimpleNamespace(), dense, weight=0.7)  # type: ignore[arg-type]
+    hybrid = HybridEngine(SimpleNamespace(), dense)  # type: ignore[arg-type]
     ranked = Ranking(np.array(near, dtype=np.int64), np.array([cosines[row] for row in near], dtype=float))
     matched = Ranking(np.array(words, dtype=np.int64), np.array([bm25[row] for row in words])) if words else EMPTY
-    found = hybrid._fuse(matched, ranked, np.zeros(1), k)
+    found = hybrid._fuse(matched, ranked, np.zeros(1), k, 0.7)
     union = sorted({*words, *near})
     fused = fuse_scores(
         np.array([bm25.get(row, 0.0) for row in union], dtype=float), np.array([cosines[row] for row in union]), 0.7

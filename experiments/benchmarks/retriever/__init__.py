@@ -1,0 +1,1 @@
+"""Measure the multi-hop retriever, and fit the reranker to it."""

@@ -1,0 +1,166 @@
+"""Measure the multi-hop retriever: recall and latency with and without reranking, on the development sets.
+
+    python -m experiments.benchmarks.retriever --data ../shared/data --more ../shared/training_data
+
+Each set has its own corpus (`corpora.datasets.development`); single hops are QED's dev questions among the paragraphs
+of QED's train questions. Nothing of these questions was trained on (`data.py`). Writes means and paired differences
+with 95 % bootstrap intervals.
+"""
+
+import argparse
+import json
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from corpora.datasets.convert import convert, pool
+from corpora.datasets.development import DEVELOPMENT, convert_development
+from corpora.index.build import build_index
+from corpora.index.open import open_index
+from corpora.passages import corpus_hash
+from corpora.questions import Question, drawn, read_questions
+from corpora.retrievers.multihop import adapter
+from corpora.retrievers.rerank import open_reranker
+from experiments.analysis.statistics import mean_of, paired
+from experiments.benchmarks.retrieval_recall import METRICS
+from experiments.runs.config import portable, provenance
+from signatures.common.files import atomic_write
+from signatures.common.versions import installed_versions
+from signatures.types import Retriever
+
+MODULE = "experiments.benchmarks.retriever"
+OUT = Path("experiments/results/multihop_retriever.json")
+SINGLE = "qed-dev"  # questions of one hop
+SINGLE_FILES = ("nq_open/qed_dev_1355.jsonl", "nq_qed_train.jsonl.gz")
+MOST = 150  # questions a set
+TIMED = 25  # questions whose time is measured, one at a time
+# Arm -> retriever of the index, and the reranker in front.
+ARMS = {
+    "hybrid": ("hybrid", "none"),
+    "multihop": ("multihop", "none"),
+    "hybrid, own": ("hybrid", "own"),
+    "multihop, own": ("multihop", "own"),
+}
+# Differences that decide what is a default: arm -> arms it is compared with.
+COMPARED = {"multihop": ("hybrid", "hybrid, own"), "multihop, own": ("hybrid, own",)}
+
+Values = dict[str, list[float | None]]
+
+
+def prepare(name: str, data: Path, more: Path | None, work: Path) -> tuple[Path, list[Question]]:
+    """Return the corpus of a set and at most `MOST` of its questions, drawn by a hash of their ids."""
+    folder = work / name
+    if name == SINGLE:
+        file, distractors = SINGLE_FILES
+        parts = [convert("nq_open", data / file, folder / "questions", overwrite=True)]
+        if more is not None:
+            parts.append(convert("nq_open", more / distractors, folder / "distractors", overwrite=True))
+        corpus = folder / "passages.jsonl"
+        pool([part.passages_path for part in parts if part.passages_path], corpus, overwrite=True)
+        asked = parts[0].questions_path
+    else:
+        made = convert_development(name, data, folder, overwrite=True)
+        corpus, asked = folder / "passages.jsonl", made.questions_path
+    assert asked is not None
+    with_gold = [question for question in read_questions(asked) if question.gold_ids]
+    return corpus, drawn(with_gold, min(MOST, len(with_gold)), lambda question: question.id)
+
+
+def measure(folder: Path, questions: Sequence[Question]) -> dict[str, Any]:
+    """Return the means and times of all arms on one set, and the paired differences."""
+    texts = [question.question for question in questions]
+    opened = {name: open_index(folder, retriever=name) for name, _ in ARMS.values()}
+    values: dict[str, Values] = {}
+    cost = {}
+    for arm, (retriever, reranker) in ARMS.items():
+        retrieve = open_reranker(opened[retriever], reranker)
+        ids = [[passage.id for passage in ranking] for ranking in retrieve.many(texts, 5)]
+        values[arm] = {
+            metric: [function(found, question.gold_ids, k) for found, question in zip(ids, questions, strict=True)]
+            for metric, (function, k) in METRICS.items()
+        }
+        cost[arm] = _cost(open_reranker(open_index(folder, retriever=retriever), reranker), texts[:TIMED])
+        print(
+            arm, {metric: _short(mean_of(each).as_dict())["mean"] for metric, each in values[arm].items()}, flush=True
+        )
+    return {
+        "questions": len(texts),
+        "means": {arm: {m: _short(mean_of(v).as_dict()) for m, v in by.items()} for arm, by in values.items()},
+        "differences": {
+            f"{arm} minus {other}": {
+                metric: _short(paired(values[other][metric], values[arm][metric]).as_dict()) for metric in METRICS
+            }
+            for arm, others in COMPARED.items()
+            for other in others
+        },
+        "ms_a_question": cost,
+    }
+
+
+def _short(fields: Mapping[str, Any]) -> dict[str, Any]:
+    kept = ("mean", "difference", "low", "high")
+    return {name: round(float(fields[name]), 4) for name in kept if fields.get(name) is not None}
+
+
+def _cost(retrieve: Retriever, texts: Sequence[str]) -> dict[str, float]:
+    """Return the median time of one question in milliseconds, and of the CPU, after a first one that loads all."""
+    retrieve("Which river flows through the town?", 5)
+    times, busy = [], []
+    for text in texts:
+        start, cpu = time.perf_counter(), time.process_time()
+        retrieve(text, 5)
+        times.append(time.perf_counter() - start)
+        busy.append(time.process_time() - cpu)
+    return {"wall": round(1000 * statistics.median(times), 1), "cpu": round(1000 * statistics.median(busy), 1)}
+
+
+def table(sets: Mapping[str, Any]) -> str:
+    """Return means in percent with their intervals, and times, as a Markdown table."""
+    lines = [
+        "| set (questions) | retriever | " + " | ".join(METRICS) + " | ms of CPU |",
+        "|---|---|" + "---|" * (len(METRICS) + 1),
+    ]
+    for name, entry in sets.items():
+        for arm, means in entry["means"].items():
+            cells = [f"{100 * m['mean']:.1f} [{100 * m['low']:.1f}, {100 * m['high']:.1f}]" for m in means.values()]
+            row = [f"{name} ({entry['questions']})", arm, *cells, f"{entry['ms_a_question'][arm]['cpu']:.0f}"]
+            lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure with the paths of the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder with the official files")
+    parser.add_argument("--more", type=Path, help="folder with further training data, for distractors of single hops")
+    parser.add_argument("--work", type=Path, default=Path("indexes/retriever"))
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--sets", nargs="+", default=[*DEVELOPMENT, SINGLE], choices=[*DEVELOPMENT, SINGLE])
+    arguments = parser.parse_args()
+    sets, corpora = {}, {}
+    for name in arguments.sets:
+        corpus, questions = prepare(name, arguments.data, arguments.more, arguments.work)
+        folder = arguments.work / name / "index"
+        started = (folder / "index.json").exists() or (folder / "build.json").exists()
+        info = build_index(corpus, folder, resume=started, progress=True)
+        corpora[name] = {"corpus_hash": corpus_hash(corpus), "passages": info.passages}
+        sets[name] = measure(folder, questions)
+    result = {
+        **provenance(MODULE),
+        "command": shlex.join(["python", "-m", MODULE, *sys.argv[1:]]),
+        "adapter": adapter().hash,
+        "versions": installed_versions(("numpy", "tantivy", "openvino")),
+        "corpora": corpora,
+        "sets": sets,
+    }
+    with atomic_write(arguments.out) as file:
+        file.write(json.dumps(portable(result), indent=1) + "\n")
+    print(table(sets))
+
+
+if __name__ == "__main__":
+    main()
