@@ -79,7 +79,8 @@ def test_every_package_of_experiments_has_a_readme() -> None:
 def test_every_result_is_named_in_the_page_of_results() -> None:
     folder = ROOT / "experiments" / "results"
     text = (folder / "README.md").read_text("utf-8")
-    assert [path.name for path in sorted(folder.iterdir()) if f"`{path.name}`" not in text] == ["README.md"]
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    assert [file for file in files if f"`{file}`" not in text] == ["README.md"]
 
 
 def test_nothing_imports_the_door() -> None:
