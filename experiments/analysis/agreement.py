@@ -119,7 +119,7 @@ def _kendall(first: Sequence[float], second: Sequence[float]) -> float:
         agreeing += int(up @ along)
         of_first += int(np.abs(up).sum())
         of_second += int(np.abs(along).sum())
-    return agreeing / math.sqrt(of_first) / math.sqrt(of_second)
+    return agreeing / math.sqrt(of_first * of_second)
 
 
 def pearson(ratings: Sequence[float], metric: Sequence[float]) -> Coefficient:

@@ -66,7 +66,7 @@ def _hop_is_wrong(row: Row) -> bool:
 
 def main_metric(names: Sequence[str]) -> str | None:
     """Return the metric that decides what is right: the first accuracy, else exact match; None without both."""
-    graded = [name for name in names if name == "em" or name.startswith(("acc[", "hallucination"))]
+    graded = [name for name in names if name == "em" or name.startswith("acc[")]
     return next((name for name in graded if name.startswith("acc[") and "judge" not in name), None) or (
         "em" if "em" in graded else None
     )

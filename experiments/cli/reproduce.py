@@ -192,12 +192,16 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
     from experiments.papers.tables.plan import grouped
     from experiments.papers.tables.run import reproduce as reproduce_table
     from experiments.runs.config import portable
+    from signatures.common.files import writing
     from signatures.common.secrets import redact
 
     out, budget = output.out or output.work / "tables", limits.budget()
     typed = portable(redact(" ".join(["verihop", *sys.argv[1:]])))
     written: dict[str, list[str]] = {}
+    failed: list[UserError] = []
     stopped = None
+    with writing(out):  # before anything is asked
+        out.mkdir(parents=True, exist_ok=True)
     progress = note if request.progress else lambda text: None
     for table, of in planned:
         try:
@@ -206,6 +210,9 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
             note("Interrupted. The same command goes on.")
             interrupt.add_note("said already")
             raise
+        except UserError as error:  # of this table; the others are made
+            failed.append(error)
+            continue
         for text in grouped(done.asked.failed):
             note(f"  Left out: {text}")
         written[table.id] = [str(path) for path in done.paths]
@@ -216,7 +223,11 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
             break
     if output.as_json:
         emit({"written": written, "stopped": stopped})
-    elif stopped is None:
+    for other in failed[1:]:
+        note(str(other))
+    if failed:
+        raise failed[0]
+    if stopped is None and not output.as_json:
         next_step("verihop reproduce --list")
     if stopped is not None:
         raise typer.Exit(3)

@@ -24,7 +24,6 @@ from signatures.common.specs import Field, Range
 
 if TYPE_CHECKING:
     from experiments.pipeline.opened import OpenedProgram
-    from experiments.pipeline.setup import parse_limits
     from experiments.service.answering import Limits
     from experiments.service.app import Service
     from experiments.service.run import Address
@@ -89,6 +88,7 @@ def serve(
 
     Routes: /v1/answers, /v1/chat/completions, /retrieve, /health, /docs, and the page at /.
     """
+    from experiments.pipeline.setup import parse_limits
     from experiments.service.answering import Limits
     from experiments.service.run import bound, check_processes, make_service
 

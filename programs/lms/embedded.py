@@ -303,7 +303,7 @@ class EmbeddedEngine:
 
     def count_tokens(self, text: str) -> int:
         """Return the tokens in `text`."""
-        return int(_encoded(self._load_tokenizer(), text).shape[1])
+        return int(encoded(self._load_tokenizer(), text).shape[1])
 
     def complete(self, request: Request) -> Response:
         """Answer one request; safe under threads.
@@ -318,7 +318,7 @@ class EmbeddedEngine:
         said = turns(request)
         begun = said.pop()["content"] if is_begun(request) else ""
         text = tokenizer.apply_chat_template(said, add_generation_prompt=True) + begun
-        prompt = _encoded(tokenizer, text)
+        prompt = encoded(tokenizer, text)
         length = int(prompt.shape[1])
         name, size = self.weights.name, self.weights.context_size
         room = size - length
@@ -402,7 +402,7 @@ class EmbeddedEngine:
         return str(self._tokenizer.decode(ids, skip_special_tokens=True))
 
 
-def _encoded(tokenizer: Any, text: str) -> Any:
+def encoded(tokenizer: Any, text: str) -> Any:
     """Return a tensor with the numbers of the tokens, of shape (1, tokens)."""
     ids = [tokenizer.encode(piece, add_special_tokens=False).input_ids for piece in choice.without_code_tokens(text)]
     if len(ids) == 1:

@@ -77,7 +77,8 @@ class FLARE(dspy.Module):
         reader: Who answers. "thought" is the paper's: what the thought says, and the shared reader only where it says
             nothing. "direct" (preset `shared_reader`) is the shared reader with all passages: that of other strategies
             here, so that comparisons measure the passages.
-        compare: A comparison of two things is decided from one search where it can be, as in `rag`; the paper does not.
+        compare: A comparison of two things is decided from one search where it can be, as in `rag`; it then has no
+            `details`. The paper does not.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {

@@ -48,7 +48,8 @@ class IRCoT(dspy.Module):
             that of other strategies here, so that comparisons measure the passages. "cot" reasons anew before it
             answers (the paper's reader for its largest LM); "thought" makes no call and takes what the thought says
             (section 5, without a separate reader).
-        compare: A comparison of two things is decided from one search where it can be, as in `rag`; the paper does not.
+        compare: A comparison of two things is decided from one search where it can be, as in `rag`; it then has no
+            `details`. The paper does not.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {

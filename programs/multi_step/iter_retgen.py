@@ -50,7 +50,8 @@ class IterRetGen(dspy.Module):
         reader: Who writes the last generation, whose answer alone is used. "thought" is the paper's: the chain of
             thought, as in the iterations before. "direct" (preset `shared_reader`) is the shared reader: that of other
             strategies here, so that comparisons measure the passages.
-        compare: A comparison of two things is decided from one search where it can be, as in `rag`; the paper does not.
+        compare: A comparison of two things is decided from one search where it can be, as in `rag`; it then has no
+            `details`. The paper does not.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {

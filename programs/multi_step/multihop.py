@@ -42,7 +42,8 @@ class MultiHop(dspy.Module):
         max_hops: Queries written (paper: 2).
         reader: "reasoned", the paper's, reasons before it answers; "direct" (preset `small`) is the reader that all
             programs share.
-        compare: A comparison of two things is decided from one search where it can be, as in `rag`; the paper does not.
+        compare: A comparison of two things is decided from one search where it can be, as in `rag`; it then has no
+            `details`. The paper does not.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"k": 2, "reader": DIRECT, "compare": True}}

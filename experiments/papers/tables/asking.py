@@ -97,6 +97,7 @@ def _ask(cell: Cell, folder: Path, request: Request, lms: LMs, say: Said) -> str
     assert cell.source is not None
     setting = cell.setting
     if request.shard is None and (_merged(folder) or _finished(folder)):
+        _require_same_questions(cell, folder)
         return None
     say(f"{cell.label}: {cell.program.program}, {cell.asked} questions")
     if request.shard is not None:
@@ -124,6 +125,17 @@ def _finished(folder: Path) -> bool:
         return False
     described = read_json(folder / RUN)
     return len(done_rows(folder)) == described["questions"]["n"] * described.get("repeats", 1)
+
+
+def _require_same_questions(cell: Cell, folder: Path) -> None:
+    """Raise UserError if a run has answered other questions than those that the cell asks."""
+    from corpora.questions import read_questions, select
+    from experiments.runs.config import describe_questions
+
+    assert cell.source is not None
+    asked = describe_questions(select(read_questions(cell.source.questions), limit=cell.asked))
+    if read_json(folder / RUN)["questions"]["sha256"] != asked["sha256"]:
+        raise UserError(f"{folder} has answers to other questions of this name. Choose another --work, or delete it.")
 
 
 def _merged(folder: Path) -> bool:
@@ -174,7 +186,7 @@ class Line:
     """A row with the runs of one LM.
 
     Args:
-        lm: Id of the LM; None without a run.
+        lm: Id of the LM, or the name of its folder if it has settings of its own; None without a run.
         runs: One for each column of the table; None where there is none.
     """
 
@@ -196,12 +208,19 @@ def lines_of(table: Table, request: Request) -> list[Line]:
             own = [cells.get((row.label, column.label)) for column in table.all_columns]
             runs = [None if cell is None else _run(cell, request, folder) for cell in own]
             lms = [run.lm for run in runs if run is not None]
-            known = [line.lm for line in found[row.label]]  # a student's runs are found beside those of every LM
-            if lms and not (row.role == "student" and lms[0] in known):
-                found[row.label].append(Line(row, lms[0], runs))
+            # A student's runs are found beside those of every LM, and those made otherwise only where there are none.
+            known = [line.lm for line in found[row.label]]
+            name = _name_of(lms[0], folder) if lms else ""
+            if lms and not ((row.role == "student" or folder is None) and name in known):
+                found[row.label].append(Line(row, name, runs))
     return [
         line for row in table.rows for line in found[row.label] or [Line(row, None, [None] * len(table.all_columns))]
     ]
+
+
+def _name_of(lm: str, folder: Path | None) -> str:
+    """Return the id of an LM; with settings that are not the defaults, the name of the folder of its runs."""
+    return lm if folder is None or folder.name == folder_of_lm(LMSpec(id=lm)) else folder.name
 
 
 def _answered(request: Request) -> Iterator[tuple[Path | None, LMSpec]]:
@@ -244,6 +263,8 @@ def _made_otherwise(cell: Cell, request: Request) -> Run | None:
     A folder above it has the name of the data set, with or without a number of questions (`hotpotqa`, `hotpotqa-100`).
     """
     assert request.runs is not None
+    if not request.runs.is_dir():
+        raise UserError(f"--runs {request.runs} is no folder.")
     wanted = re.compile(rf"({'|'.join(map(re.escape, names(cell.column, request.data)))})(-\d+)?")
     fitting = [
         path.parent
@@ -263,6 +284,9 @@ def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:
 
     program, lm, given = (described.get(name) or {} for name in ("program", "lm", "given"))
     if program.get("name") != cell.program.program or lm.get("id") != id_of(cell.lm):
+        return False
+    searched = (described.get("corpus") or {}).get("fingerprint") or ""
+    if program.get("artifact_sha256") is not None or (cell.setting.retriever or "") not in searched:
         return False
     knobs = knob_values(build(program["name"], preset=cell.program.preset or "paper", **cell.program.knobs))
     setting = cell.setting

@@ -27,7 +27,8 @@ MOST_CALLS = 2  # of a comparison
 def compared(program: dspy.Module, question: str, fixed: list[Passage] | None) -> dspy.Prediction | None:
     """Return the prediction for a comparison that one search decides; None for any other question.
 
-    Its one hop is the question. Nothing is searched for, and no LM asked, unless the question compares two things.
+    Its one hop is the question, and it has no `details`. Nothing is searched for, and no LM asked, unless the question
+    compares two things.
 
     Args:
         program: Has the knob `compare`, a retriever and, with the knob, the predictor `comparing` of `CompareTwo`.
@@ -69,6 +70,6 @@ def compare(program: dspy.Module, question: str, passages: list[Passage], *, sea
             decided, told = decide(question, with_names_of(decided, again)), ""
             drop_from_trace(again)
             passages = deduplicate([*passages, *found]) if decided.answer else passages
-    if same_words(decided.answer) != same_words(told):  # it answers otherwise, and is no demonstration
+    if not decided.answer or same_words(decided.answer) != same_words(told):  # not its answer: no demonstration
         drop_from_trace(reply)
     return decided.answer, passages

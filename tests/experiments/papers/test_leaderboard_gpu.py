@@ -11,6 +11,7 @@ import torch
 from experiments.papers.leaderboard.gpu.decoder import Asked, Decoder, serve
 from experiments.papers.leaderboard.gpu.engine import SharedEngine
 from experiments.papers.leaderboard.gpu.model import BatchedLlama
+from programs.lms.calls.metered import LMUnavailable
 from programs.lms.embedded import Job, first_token
 from programs.lms.weights import choice
 from programs.lms.weights.gguf_files import write_gguf
@@ -128,5 +129,5 @@ def test_processes_ask_over_a_socket(decoder, tmp_path):
     config = first_token(2)
     config.num_beams = config.num_return_sequences = 1
     config.max_new_tokens = 600
-    with pytest.raises(RuntimeError, match="at most 512"):
+    with pytest.raises(LMUnavailable, match="at most 512"):
         engine._decode([Job(prompt, config)])

@@ -11,7 +11,7 @@ from dspy.utils.exceptions import ContextWindowExceededError
 
 from programs.lms.calls.reply_cache import cache_dir
 from programs.lms.connect import Connection, connect
-from programs.lms.embedded import _encoded, closing
+from programs.lms.embedded import closing, encoded
 from programs.lms.weights import choice
 from programs.parts.meter import metered
 from programs.parts.probability import probability
@@ -124,12 +124,12 @@ def test_special_tokens_for_code_are_text(connection: Connection) -> None:
     vocabulary = {number: token.decode() for token, number in tokenizer.get_vocab().items() if number < 17}
     assert [vocabulary[number] for number in range(3, 17)] == SPECIAL
     text = " ".join(["type zcp", *SPECIAL, "<filename><filename>", "<path>."])
-    encoded = _encoded(tokenizer, text)
-    assert encoded.data.min() >= 17
-    assert tokenizer.decode(list(encoded.data[0])) == text
-    assert connection.lm.engine.count_tokens(text) == encoded.shape[1]
+    ids = encoded(tokenizer, text)
+    assert ids.data.min() >= 17
+    assert tokenizer.decode(list(ids.data[0])) == text
+    assert connection.lm.engine.count_tokens(text) == ids.shape[1]
     plain = "type zcp <path>."
-    assert list(_encoded(tokenizer, plain).data[0]) == list(tokenizer.encode(plain).input_ids.data[0])
+    assert list(encoded(tokenizer, plain).data[0]) == list(tokenizer.encode(plain).input_ids.data[0])
     assert ask(connection, "Repeat: type zcp <filename>", temperature=0.0)
 
 

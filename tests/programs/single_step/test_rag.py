@@ -83,6 +83,33 @@ def test_owners_of_values_are_searched_for_and_the_values_asked_for_again(script
     assert RAG(compare=True)(question="Whose director is older, of Orn or Brook?", passages=PASSAGES).answer == "Orn"
 
 
+def test_a_reply_that_decides_nothing_in_the_end_is_no_demonstration(scripted):
+    film = {**stating("lower", "Orn"), "first": "Orn", "first_value": "Ole Lind", "second_value": "Ida Lund"}
+    undated = {**film, "first": "Ole Lind", "first_value": "unknown", "second": "Ida Lund", "second_value": "unknown"}
+    scripted(
+        lambda system, user: (
+            undated if "of Ole Lind or Ida Lund?" in user else film if "second_value" in system else {"answer": "Brook"}
+        )
+    )
+    found = [Passage(id="orn", text="Orn is a film by Ole Lind, Brook one by Ida Lund.")]
+
+    class Search:
+        fingerprint = "shelf"
+
+        def __call__(self, query, k):
+            return found
+
+        def many(self, queries, k):
+            return [found for _ in queries]
+
+    program = RAG(Search(), compare=True)
+    with dspy.context(trace=[]):
+        made = program(question="Whose director is older, of Orn or Brook?")
+        asked = [predictor for predictor, *_ in dspy.settings.trace]
+    assert made.answer == "Brook"
+    assert asked == [program.reading]
+
+
 def test_without_passages_nothing_is_compared(scripted):
     scripted(lambda system, user: {"answer": "Tarn"} if "first_value" not in system else stating())
     assert RAG(compare=True)(question="Was Tarn or Brook built later?", passages=[]).answer == "Tarn"

@@ -65,7 +65,11 @@ def gpu(
         with ProcessPoolExecutor(workers, spawn) as pool:
             asked = [pool.submit(row, *job, sockets, data, work, questions, results, threads, told) for job in jobs]
             for done in as_completed(asked):
-                found = done.result()
+                try:
+                    found = done.result()
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
                 say(f"{found.key}: F1 {100 * (found.means[F1]['mean'] or 0):.1f}")
                 write_tables(Records(results / ROWS_FILE), results)
 

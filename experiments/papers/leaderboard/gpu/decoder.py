@@ -152,13 +152,13 @@ class Decoder:
             new[self._free.pop()] = asked
         if not new:
             return False
+        self._running |= new
         model, rows = self.model, list(new)
         model.fill([asked.prompt for asked in new.values()], rows)
         at = torch.tensor(rows, device=model.device)
         hot = torch.tensor([asked.temperature for asked in new.values()], device=model.device)
         model.temperature[at] = hot.where(hot > 0, torch.ones_like(hot))
         model.noise[at] = (hot > 0).float()
-        self._running |= new
         for row, asked in new.items():
             if asked.grammar is not None:
                 asked.grammar.fill_next_token_bitmask(self._allowed, row)

@@ -1,6 +1,7 @@
 """The embedded LM, with the decoding left to the processes of `decoder`."""
 
 import json
+import queue
 import random
 import threading
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from programs.lms.embedded import EmbeddedEngine, Job
+from programs.lms.calls.metered import LMUnavailable
+from programs.lms.embedded import EmbeddedEngine, Job, encoded
 from signatures.common.strict_json import parse_strict_json
 
 
@@ -26,11 +28,13 @@ class SharedEngine(EmbeddedEngine):
     def __init__(self, sockets: Sequence[tuple[Path, int]]):
         super().__init__()
         self._sockets = sockets
-        self._kept = threading.local()
+        self._kept: dict[Path, queue.LifoQueue[Connection]] = {path: queue.LifoQueue() for path, _ in sockets}
+        self._first = threading.Lock()
 
     def load(self) -> None:
         """Load the tokenizer; the decoders have the model."""
-        self._load_tokenizer()
+        with self._first:  # two threads that are the first to read data of a tensor wait for each other for ever
+            np.asarray(encoded(self._load_tokenizer(), "first").data)
 
     def _decode(self, jobs: list[Job]) -> list[list[Any]]:
         return [self._decode_one(job) for job in jobs]
@@ -58,13 +62,19 @@ class SharedEngine(EmbeddedEngine):
         return random.choice([path for path, most in self._sockets if most == least])
 
     def _ask(self, socket: Path, asked: dict[str, Any]) -> dict[str, Any]:
-        connections: dict[str, Connection] = self._kept.__dict__
-        if str(socket) not in connections:
-            connections[str(socket)] = Client(str(socket), "AF_UNIX")
-        connections[str(socket)].send_bytes(json.dumps(asked).encode())
-        reply: dict[str, Any] = parse_strict_json(connections[str(socket)].recv_bytes())
+        """Return the reply of a decoder; its connections are kept, one for each request at a time."""
+        try:
+            try:
+                connection = self._kept[socket].get_nowait()
+            except queue.Empty:
+                connection = Client(str(socket), "AF_UNIX")
+            connection.send_bytes(json.dumps(asked).encode())
+            reply: dict[str, Any] = parse_strict_json(connection.recv_bytes())
+        except (EOFError, OSError) as error:
+            raise LMUnavailable(f"The decoder at {socket.name} has ended; its error is above.") from error
+        self._kept[socket].put(connection)
         if reply["error"]:
-            raise RuntimeError(f"The decoder says: {reply['error']}")
+            raise LMUnavailable(f"The decoder at {socket.name} says: {reply['error']}")
         return reply
 
 
