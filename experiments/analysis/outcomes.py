@@ -65,11 +65,13 @@ def _hop_is_wrong(row: Row) -> bool:
 
 
 def main_metric(names: Sequence[str]) -> str | None:
-    """Return the metric that decides what is right: the first accuracy, else exact match; None without both."""
-    graded = [name for name in names if name == "em" or name.startswith("acc[")]
-    return next((name for name in graded if name.startswith("acc[") and "judge" not in name), None) or (
-        "em" if "em" in graded else None
-    )
+    """Return the metric that decides what is right: an accuracy, else exact match; None without both.
+
+    `acc[substring]`, which every run can have, gives way to one that fits the answers of its questions.
+    """
+    accuracies = [name for name in names if name.startswith("acc[") and "judge" not in name]
+    fitting = [name for name in accuracies if name != "acc[substring]"]
+    return next((name for name in (*fitting, *accuracies, "em") if name in names), None)
 
 
 def conversion(row: Row, metric: str) -> float | None:

@@ -166,19 +166,25 @@ def _shared(runs: Sequence[Run], name: str) -> list[list[float | None]]:
 
 def _orders(table: Table, lines: Sequence[Line]) -> list[Order]:
     found = []
-    for lm in dict.fromkeys(line.lm for line in lines if line.lm):
+    for lm, compared in _by_lm(table, lines).items():
         for number, (place, column, name) in enumerate(_places(table)):
             both = [
                 (run, stated)
-                for line in lines
-                if line.lm == lm
-                and (run := line.runs[place]) is not None
+                for line in compared
+                if (run := line.runs[place]) is not None
                 and run.mean(name) is not None
                 and (stated := published(line.row, number)) is not None
             ]
             if len(both) > 2:
                 found.append(_order((column.label, table.headings.get(name, name)), lm, both, name, table))
     return found
+
+
+def _by_lm(table: Table, lines: Sequence[Line]) -> dict[str, list[Line]]:
+    """Return the lines whose order is compared, by LM; where the rows themselves are LMs, all together."""
+    if any(row.lm for row in table.rows):
+        return {"one of each row": list(lines)}
+    return {lm: [line for line in lines if line.lm == lm] for lm in dict.fromkeys(line.lm for line in lines if line.lm)}
 
 
 def _order(heading: tuple[str, str], lm: str, both: Sequence[tuple[Run, float]], name: str, table: Table) -> Order:

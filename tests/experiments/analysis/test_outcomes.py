@@ -69,5 +69,6 @@ def test_conversion_counts_answers_whose_gold_was_all_read():
 
 def test_the_metric_that_decides_is_an_accuracy_that_no_lm_gives():
     assert main_metric(["f1[hotpot]", "em", "acc[judge]", "acc[substring]"]) == "acc[substring]"
+    assert main_metric(["em", "acc[substring]", "acc[yes_no]"]) == "acc[yes_no]"
     assert main_metric(["acc[judge]", "em"]) == "em"
     assert main_metric(["f1[hotpot]"]) is None

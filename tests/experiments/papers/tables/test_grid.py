@@ -84,6 +84,15 @@ def test_rows_of_several_lms_name_them():
     assert [row.label for row in found.rows] == ["a (small)", "a (large)"]
 
 
+def test_rows_that_are_lms_are_in_one_order():
+    made = table("a", "b", "c", published={"a": [10], "b": [20], "c": [30]})
+    rows = [row.model_copy(update={"lm": f"*{row.label}*"}) for row in made.rows]
+    made = made.model_copy(update={"rows": rows})
+    runs = ([0.0, 0.1] * 20, [0.2, 0.3] * 20, [0.4, 0.5] * 20)
+    found = scores(made, [Line(row, f"lm-{row.label}", [MadeUp(run)]) for row, run in zip(rows, runs, strict=True)])
+    assert [(order.tau.value, order.tau.n) for order in found.orders] == [(1.0, 3)]
+
+
 NASTY = 'a|b `c` *d* <e> & 50% {f}_g #1 $x$ \\input "q"'
 
 
