@@ -144,7 +144,9 @@ def _board(name: str, data: Path, work: Path, questions: int | None, sockets: So
 
     board = open_board(name, data=data, work=work, questions=questions)
     settings = {"temperature": 0.0, "max_tokens": MAX_TOKENS, "cache": False}
-    return replace(board, connection=local_connection("embedded", SharedEngine(sockets), settings, ModelTraits()))
+    engine = SharedEngine(sockets)
+    engine.load()
+    return replace(board, connection=local_connection("embedded", engine, settings, ModelTraits()))
 
 
 def _require(device: str) -> None:

@@ -32,7 +32,7 @@ class SharedEngine(EmbeddedEngine):
         self._first = threading.Lock()
 
     def load(self) -> None:
-        """Load the tokenizer; the decoders have the model."""
+        """Load the tokenizer; the decoders have the model. To be called before threads ask."""
         with self._first:  # two threads that are the first to read data of a tensor wait for each other for ever
             np.asarray(encoded(self._load_tokenizer(), "first").data)
 
