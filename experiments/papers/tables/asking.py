@@ -202,11 +202,12 @@ def lines_of(table: Table, request: Request) -> list[Line]:
         UserError: Several runs that were made otherwise are of the same cell.
     """
     found: dict[str, list[Line]] = {row.label: [] for row in table.rows}
+    before = _made_before(request.runs)
     for folder, lm in _answered(request):
         cells = {(cell.row.label, cell.column.label): cell for cell in cells_of(table, replace(request, lm=lm))}
         for row in table.rows:
             own = [cells.get((row.label, column.label)) for column in table.all_columns]
-            runs = [None if cell is None else _run(cell, request, folder) for cell in own]
+            runs = [None if cell is None else _run(cell, request, folder, before) for cell in own]
             lms = [run.lm for run in runs if run is not None]
             # A student's runs are found beside those of every LM, and those made otherwise only where there are none.
             known = [line.lm for line in found[row.label]]
@@ -235,12 +236,12 @@ def _answered(request: Request) -> Iterator[tuple[Path | None, LMSpec]]:
         yield None, request.lm
 
 
-def _run(cell: Cell, request: Request, folder: Path | None) -> Run | None:
+def _run(cell: Cell, request: Request, folder: Path | None, before: Sequence[tuple[Path, Json]]) -> Run | None:
     """Return the run of a cell: with its number of questions, else with the most; None if there is none."""
     if cell.other_lm:
         return None
     if folder is None:
-        return _made_otherwise(cell, request)
+        return _made_otherwise(cell, request, before)
     if cell.setting.role == "student":
         folder = request.work / "cells" / folder_of_lm(cell.lm)
     name, sets = f"{cell.program.program}-{cell.hash}", names(cell.column, request.data)
@@ -257,24 +258,34 @@ def _read(folder: Path) -> Run | None:
     return run if run.questions else None
 
 
-def _made_otherwise(cell: Cell, request: Request) -> Run | None:
+def _made_otherwise(cell: Cell, request: Request, before: Sequence[tuple[Path, Json]]) -> Run | None:
     """Return the run of a cell among those that were made otherwise: of the same program, knobs, LM and references.
 
     A folder above it has the name of the data set, with or without a number of questions (`hotpotqa`, `hotpotqa-100`).
     """
     assert request.runs is not None
-    if not request.runs.is_dir():
-        raise UserError(f"--runs {request.runs} is no folder.")
     wanted = re.compile(rf"({'|'.join(map(re.escape, names(cell.column, request.data)))})(-\d+)?")
     fitting = [
-        path.parent
-        for path in sorted(request.runs.rglob(RUN))
-        if any(map(wanted.fullmatch, path.parent.relative_to(request.runs).parts))
-        and _is_of(read_json(path), cell, request.limit)
+        folder
+        for folder, described in before
+        if any(map(wanted.fullmatch, folder.relative_to(request.runs).parts)) and _is_of(described, cell, request.limit)
     ]
     if len(fitting) > 1:
         raise UserError(f"{cell.label} has several runs: {fitting[0]} and {fitting[1]}. Keep one below {request.runs}.")
     return _read(fitting[0]) if fitting else None
+
+
+def _made_before(runs: Path | None) -> list[tuple[Path, Json]]:
+    """Return the runs that were made otherwise, each with its description.
+
+    Raises:
+        UserError: The user names no folder.
+    """
+    if runs is None:
+        return []
+    if not runs.is_dir():
+        raise UserError(f"--runs {runs} is no folder.")
+    return [(path.parent, read_json(path)) for path in sorted(runs.rglob(RUN))]
 
 
 def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:

@@ -8,6 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from corpora.index.info import PARTS
 from experiments.papers.tables.sources import Source, indexed, open_source
 from experiments.papers.tables.spec import Column, Row, Setting, Table
 from experiments.runs.files import ROWS, read_rows
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 OTHER_LM = "the LM of the row: name it with --lm"
 STUDENT = "a trained student: make it with `verihop distill synthesize` and `train`, and name it with --student-lm"
-INDEXED = ("bm25", "bm25s", "dense", "hybrid")  # retrievers that an index may have
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,7 +228,7 @@ def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | No
     chosen = replace(spec.program, index=request.index if searches and not own else None)
     if setting.k is not None and kind_of(lm.id) != EMBEDDED and "k" in _knobs(setting.program):
         chosen = replace(chosen, knobs={"k": setting.k, **chosen.knobs})
-    if searches and retriever not in (None, *INDEXED) and own is None:
+    if searches and retriever not in (None, *PARTS) and own is None:
         return chosen, f"a retriever {retriever}: name your own with --tool {retriever}=MODULE:NAME"
     if searches and own is None and index is None and source is not None:
         return chosen, f"a corpus for {source.name}: name an index built by `verihop index` with --index"

@@ -3,7 +3,6 @@
 import json
 import queue
 import random
-import threading
 from collections.abc import Sequence
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
@@ -29,12 +28,11 @@ class SharedEngine(EmbeddedEngine):
         super().__init__()
         self._sockets = sockets
         self._kept: dict[Path, queue.LifoQueue[Connection]] = {path: queue.LifoQueue() for path, _ in sockets}
-        self._first = threading.Lock()
 
     def load(self) -> None:
         """Load the tokenizer; the decoders have the model. To be called before threads ask."""
-        with self._first:  # two threads that are the first to read data of a tensor wait for each other for ever
-            np.asarray(encoded(self._load_tokenizer(), "first").data)
+        # Two threads that are the first to read the data of a tensor wait for each other for ever.
+        np.asarray(encoded(self._load_tokenizer(), "first").data)
 
     def _decode(self, jobs: list[Job]) -> list[list[Any]]:
         return [self._decode_one(job) for job in jobs]
