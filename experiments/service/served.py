@@ -122,6 +122,8 @@ class Reloading:
             if self._renew(state):
                 self._seen, self._failures, self._said = state, 0, None
         except Exception as error:  # noqa: BLE001 - whatever is wrong with the new index, the old one answers
+            if state_of(self._folder) != state:
+                return  # it was replaced while it was opened: the next look sees it whole
             self._failures += 1
             self._pause = min(2**self._failures, _LONGEST_PAUSE)  # its files may be on their way
             self._refused(one_line(error, 300) if isinstance(error, UserError) else f"{type(error).__name__}: {error}")

@@ -28,7 +28,7 @@ from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection
 from programs.parts.prediction import make_prediction
-from signatures.common.errors import UserNotice
+from signatures.common.errors import UserError, UserNotice
 from tests.experiments.service.conftest import PATIENCE
 
 WORDS = ("amber", "brook", "cedar", "delta")
@@ -251,6 +251,22 @@ def test_an_index_that_changes_while_it_is_opened_is_opened_anew(service, index,
     assert asyncio.run(ask(service)) == {"0"}
     renewing.look()
     assert (asyncio.run(ask(service)), service.about["index"]["swaps"]) == ({"2"}, 1)
+
+
+def test_an_index_that_is_replaced_while_it_is_opened_is_not_refused(service, index, said, monkeypatch):
+    renewing = Reloading(service, said.append)
+
+    def torn(opened):
+        monkeypatch.undo()
+        write(index, 2)
+        raise UserError("the store is missing")
+
+    monkeypatch.setattr(Opened, "reopened", torn)
+    write(index, 1)
+    renewing.look()
+    assert (said, asyncio.run(ask(service))) == ([], {"0"})
+    renewing.look()
+    assert (len(said), asyncio.run(ask(service))) == (1, {"2"})
 
 
 def test_a_thread_looks_until_the_end(service, index, said, monkeypatch):
