@@ -135,7 +135,7 @@ def _trace(entry: Entry) -> Json:
         cited = [passages.setdefault(text, len(passages)) for text in texts]
         marks = {"missed": missed_gold(row), "wrong": first_wrong_hop(row)}
         rows.append({**_answer(row), **marks, "cited": cited, "hops": [_hop(hop) for hop in row["hops"]]})
-    gold = next((row["gold_ids"] for _, row in entry.rows if row.get("gold_ids")), [])
+    gold: list[str] = next((row["gold_ids"] for _, row in entry.rows if row.get("gold_ids")), [])
     return {"passages": list(passages), "gold": gold, "rows": rows}
 
 
