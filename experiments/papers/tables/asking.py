@@ -12,7 +12,7 @@ from experiments.papers.tables.sources import names
 from experiments.papers.tables.spec import Row, Table
 from experiments.papers.tables.values import Run, is_judged, needed
 from experiments.runs.files import RUN, Json, read_json
-from experiments.runs.specs import ProgramSpec, RunSpec
+from experiments.runs.specs import RunSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
@@ -112,7 +112,7 @@ def _ask(cell: Cell, folder: Path, request: Request, lms: LMs, say: Said) -> str
         artifact, stopped = compiled(cell, program, teacher, request, say)
         if stopped is not None:
             return stopped
-        chosen = ProgramSpec(artifact=artifact, index=index, retriever=cell.program.retriever)
+        chosen = replace(cell.program, program=None, preset=None, knobs={}, index=index, artifact=artifact)
         program = replace(program, program=chosen)
     spec = RunSpec(
         metrics=[*METRICS, *(OF_SEARCH if index is not None else ())],

@@ -100,6 +100,20 @@ def test_the_compiled_program_is_asked_beside_the_one_it_was_made_of_and_compile
     assert numbers(tmp_path) == rows
 
 
+def test_what_was_searched_is_the_same_before_and_after(verihop, tmp_path, monkeypatch):
+    from experiments.papers.tables import spec
+
+    table = table_of(setting={"rerank": "own-light"})
+    monkeypatch.setattr(spec, "read_table", lambda *_: table)
+    code, _, err = verihop(*ASKED, "--work", tmp_path, "--limit", 3)
+    assert code == 0, err
+    runs = json.loads((tmp_path / "tables" / "gepa-table1.json").read_text())["runs"]
+    searched = [run["corpus"]["fingerprint"] for run in runs]
+    assert len(searched) == 2
+    assert len(set(searched)) == 1
+    assert "rerank" in searched[0]
+
+
 def test_the_calls_of_a_row_end_its_compilation_and_not_the_table(verihop, recipe, tmp_path):
     recipe(calls=4)
     code, _, err = verihop(*ASKED, "--work", tmp_path)
