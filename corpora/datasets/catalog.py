@@ -11,6 +11,7 @@ from corpora.datasets.converters import (
     bamboogle,
     halluqa,
     hotpotqa,
+    hover,
     mintaka,
     musique,
     nq_open,
@@ -126,6 +127,17 @@ DATASETS: dict[str, Dataset] = {
         "Apache-2.0",
         "https://github.com/OpenMOSS/HalluQA",
         files=_under(f"{_GITHUB}/OpenMOSS/HalluQA/HEAD", "HalluQA.json"),
+    ),
+    "hover": Dataset(
+        hover.SCHEMAS,
+        "CC BY-SA 4.0",
+        "https://hover-nlp.github.io",
+        files=_under(
+            f"{_GITHUB}/hover-nlp/hover/main/data/hover",
+            "hover_train_release_v1.1.json",
+            "hover_dev_release_v1.1.json",
+            "hover_test_release_v1.1.json",
+        ),
     ),
     "bamboogle": Dataset(
         bamboogle.SCHEMAS,

@@ -21,6 +21,7 @@ class Subset:
         size: Number of questions; None keeps all of this type and split.
         split: Keep the questions of this split; None keeps all.
         type: Keep the questions of this type; None keeps all.
+        one_per: Keep the first question of each value of this key; None keeps all.
         seed: Of the sample.
     """
 
@@ -29,6 +30,7 @@ class Subset:
     size: int | None = None
     split: str | None = None
     type: str | None = None
+    one_per: str | None = None
     seed: int = 0
 
 
@@ -45,6 +47,12 @@ SUBSETS: dict[str, Subset] = {
     "triviaqa-400": Subset("triviaqa", f"400 {_COVRAG}", 400),
     "mintaka-400": Subset("mintaka", f"400 {_COVRAG}", 400),
     "halluqa-knowledge": Subset("halluqa", "the 206 questions of category Knowledge, as in RetroRAG", type="Knowledge"),
+    "hover-3hop": Subset(
+        "hover",
+        "claims of three hops, one of each HotpotQA question, as in DSPy's tutorial",
+        type="3hop",
+        one_per="hpqa_id",
+    ),
 }
 
 
@@ -60,6 +68,9 @@ def take(name: str, questions: Sequence[Question]) -> list[Question]:
     candidates = [question for question in questions if subset.type in (None, question.type)]
     if not candidates:
         raise UserError(f"No question has the type {subset.type!r}: {name} is a sample of {subset.dataset}.")
+    if subset.one_per is not None:
+        firsts = {(each.model_extra or {}).get(subset.one_per, each.id): each for each in reversed(candidates)}
+        candidates = list(reversed(firsts.values()))
     sample = select(candidates, split=subset.split, limit=subset.size, seed=subset.seed if subset.size else None)
     if subset.size is not None and len(sample) < subset.size:
         raise UserError(f"{name} takes {subset.size} questions, there are {len(sample)}: convert the complete file.")

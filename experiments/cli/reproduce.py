@@ -1,4 +1,4 @@
-"""`verihop reproduce`: the tables and figures of the four papers, ours beside the published numbers."""
+"""`verihop reproduce`: tables and figures of the four papers and public recipes, ours beside the published numbers."""
 
 import sys
 from dataclasses import dataclass
@@ -46,6 +46,9 @@ class Roles:
     judge_api_base: Annotated[str | None, Field("Base URL of the judge's server.")] = None
     judge_api_key_env: Annotated[str | None, Field("Environment variable with the judge's API key.")] = None
     student_lm: Annotated[str | None, Field("Answers in the rows of a trained student.")] = None
+    teacher_lm: Annotated[
+        str | None, Field("Teaches and writes instructions where a compiled row has a second LM; by default --lm.")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +107,10 @@ def reproduce(
     limits: options.Limits,
     output: Written,
     paper: Annotated[
-        str | None, typer.Argument(help="credibility, genground, cov_rag or retro_rag.", show_default=False)
+        str | None,
+        typer.Argument(
+            help="credibility, genground, cov_rag or retro_rag; dspy or gepa: a recipe.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Write tables and figures of a paper: our numbers with n and interval beside the published ones.
@@ -152,6 +158,7 @@ def _request(lm: LMSpec, roles: Roles, material: Material, asking: Asking, outpu
         lm=lm,
         student=student,
         judge=judge and judge.called_as(lm),
+        teacher=None if roles.teacher_lm is None else LMSpec(id=roles.teacher_lm).called_as(lm),
         data=material.data,
         work=output.work,
         index=material.index,

@@ -25,6 +25,7 @@ VALUES = {
     "query": "sea of Quillon",
     "entities": ["Ansa Merrow"],
     "inferences": ["Ansa Merrow was born on Quillon."],
+    "notes": ["Ansa Merrow was born on Quillon."],
     "limit": 5,
     "advice": "Rely on the passages alone. The sea of Quillon is asked for, not the island.",
     "transcript": [
@@ -50,6 +51,7 @@ VALUES = {
 SWITCHES = {  # to have every predictor of a program at least once
     "genread": [{"decompose": True}],
     "iter_retgen": [{"reader": "direct"}],
+    "multihop": [{"carry": "notes"}, {"carry": "summaries"}],
     "searchain": [{"reader": "direct"}],
     "grg": [{"decompose": True}],
     "self_ask": [{"search": False}],

@@ -38,7 +38,7 @@ from signatures.common.terminal import printable
 BLOCK = 16  # questions; with five runs about 300 kB of JSON, which a browser unpacks within 10 ms
 _LEVEL = 1  # of zlib; 4 saves a seventh of the page and takes half as long again
 _AHEAD = 16  # blocks compressed or waiting to be written: bounds memory
-_LONGEST = 200  # characters of an answer in the table and its search; the trace has all of it
+_LONGEST = 200  # characters of an answer in the table and its search, whose trace has all of it, and of a candidate
 _FAILED, _ABSTAINED, _MISSED = 1, 2, 4
 
 
@@ -135,7 +135,8 @@ def _trace(entry: Entry) -> Json:
         cited = [passages.setdefault(text, len(passages)) for text in texts]
         marks = {"missed": missed_gold(row), "wrong": first_wrong_hop(row)}
         rows.append({**_answer(row), **marks, "cited": cited, "hops": [_hop(hop) for hop in row["hops"]]})
-    return {"passages": list(passages), "rows": rows}
+    gold: list[str] = next((row["gold_ids"] for _, row in entry.rows if row.get("gold_ids")), [])
+    return {"passages": list(passages), "gold": gold, "rows": rows}
 
 
 def _cited(passage: Json) -> tuple[str | None, ...]:
@@ -153,7 +154,7 @@ def _answer(row: Row) -> Json:
         "response": None if row["response"] == row["answer"] else row["response"],
         "error": row["error"],
         "costs": counts if costs_known(row) else None,
-        "read": len(row["passage_ids"]),
+        "read": row["passage_ids"],
         "citations": len(row["citations"]),
     }
 
@@ -166,6 +167,21 @@ def _hop(hop: Json) -> list[Any]:
         None if draft == hop["answer"] else draft,
         hop.get("evidence") and evidence_line(hop["evidence"], hop.get("match")),
         hop.get("verdict"),
+        hop.get("passage_ids") or [],
+        [_candidate(candidate) for candidate in hop.get("candidates") or []],
+    ]
+
+
+def _candidate(candidate: Json) -> list[Any]:
+    """Return whether it was kept, its id, the beginning of its text, and why, with what its tests gave."""
+    text, reason = candidate["text"], candidate["reason"]
+    tests = [f"{name} {value:.2f}" for name, value in (candidate.get("gates") or {}).items() if value is not None]
+    why = ", ".join([reason, *(each for each in tests if each not in reason)])
+    return [
+        candidate["kept"],
+        candidate.get("passage_id"),
+        text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…",
+        why,
     ]
 
 
@@ -206,6 +222,7 @@ def _single(summary: RunSummary, label: str) -> Json:
             *(f"{name}: {percent(mean.mean)}." for name, mean in summary.repeated.items()),
             *(f"{name}: {percent(value)}." for name, value in summary.derived.items()),
         ],
+        "plot": None,
     }
 
 
@@ -222,7 +239,26 @@ def _several(comparison: RunComparison) -> Json:
         "faults": [(label, comparison.faults[label]) for label in labels],
         "stopped": [_stopped(comparison.stop_reasons[label]) for label in labels],
         "notices": comparison.notices,
+        "plot": _plot(comparison),
     }
+
+
+def _plot(comparison: RunComparison) -> Json | None:
+    """Return score against tokens of each run, in percent of the height and the width; None without both.
+
+    The metric is the first of the runs.
+    """
+    name = next(iter(comparison.metrics), None)
+    tokens = [line.mean.mean for line in comparison.costs["tokens"]]
+    most = max((each for each in tokens if each is not None), default=0.0)
+    if name is None or not most:
+        return None
+    points = [
+        {"place": place, "run": line.run, "left": 100 * cost / most, "tokens": number(cost), **bar}
+        for place, (line, cost) in enumerate(zip(comparison.metrics[name], tokens, strict=True))
+        if cost is not None and (bar := _score_line(line)["bar"]) is not None
+    ]
+    return {"metric": name, "points": points, "ticks": [number(most / 2), number(most)]}
 
 
 def _stopped(reasons: Mapping[str, int]) -> str:

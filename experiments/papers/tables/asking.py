@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.papers.tables.plan import Cell, Request, cells_of, distinct, done_rows, folder_of_lm, id_of, index_of
+from experiments.papers.tables.recipes import compiled
 from experiments.papers.tables.sources import names
 from experiments.papers.tables.spec import Row, Table
 from experiments.papers.tables.values import Run, is_judged, needed
@@ -30,7 +31,9 @@ class LMs:
     """Connections by LM, opened when first asked for; they share one budget."""
 
     def __init__(self, budget: "Budget | None", threads: int):
-        self._budget, self._threads = budget, threads
+        from programs.lms.calls.budget import Budget
+
+        self._budget, self._threads = budget or Budget(), threads  # a compilation takes a part of it
         self._opened: dict[str, Connection] = {}
 
     def of(self, lm: LMSpec) -> "Connection":
@@ -104,6 +107,13 @@ def _ask(cell: Cell, folder: Path, request: Request, lms: LMs, say: Said) -> str
         folder = folder.with_name(f"{folder.name}.shard-{request.shard.index}-of-{request.shard.of}")
     index = index_of(cell, progress=request.progress)
     program = AnswererSpec(replace(cell.program, index=index), cell.lm, connection=lms.of(cell.lm))
+    if cell.recipe is not None:
+        teacher = None if cell.recipe.teacher is None else lms.of(cell.recipe.teacher)
+        artifact, stopped = compiled(cell, program, teacher, request, say)
+        if stopped is not None:
+            return stopped
+        chosen = replace(cell.program, program=None, preset=None, knobs={}, index=index, artifact=artifact)
+        program = replace(program, program=chosen)
     spec = RunSpec(
         metrics=[*METRICS, *(OF_SEARCH if index is not None else ())],
         limit=cell.asked,
@@ -297,7 +307,11 @@ def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:
     if program.get("name") != cell.program.program or lm.get("id") != id_of(cell.lm):
         return False
     searched = (described.get("corpus") or {}).get("fingerprint") or ""
-    if program.get("artifact_sha256") is not None or (cell.setting.retriever or "") not in searched:
+    if (
+        cell.recipe is not None
+        or program.get("artifact_sha256") is not None
+        or (cell.setting.retriever or "") not in searched
+    ):
         return False
     knobs = knob_values(build(program["name"], preset=cell.program.preset or "paper", **cell.program.knobs))
     setting = cell.setting

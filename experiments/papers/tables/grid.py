@@ -9,6 +9,7 @@ from experiments.analysis.statistics import Mean, holm, paired, too_small
 from experiments.papers.tables.asking import Line
 from experiments.papers.tables.spec import Column, Table, published
 from experiments.papers.tables.values import Run
+from optimizers.metrics.scoring import COSTS
 
 SIGNIFICANT = 0.05
 
@@ -22,12 +23,18 @@ class Value:
         stated: As published, in the unit of the table.
         complete: Whether the run behind it is.
         p: Of the paired test against the row that others are compared with, Holm-corrected in its column.
+        cost: Whether it is a cost, which is no share and printed as it is.
     """
 
     ours: Mean | None = None
     stated: float | None = None
     complete: bool = True
     p: float | None = None
+    cost: bool = False
+
+    def scale(self, table: Table) -> float:
+        """Return what ours is multiplied by in a table."""
+        return 1 if self.cost else table.scale
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,7 @@ def _values(table: Table, line: Line) -> list[Value]:
         mean = None if run is None else run.mean(name)
         if mean is not None and name in table.complement:
             mean = complemented(mean)
-        found.append(Value(mean, published(line.row, number), run is None or run.complete))
+        found.append(Value(mean, published(line.row, number), run is None or run.complete, cost=name in COSTS))
     return found
 
 
@@ -200,7 +207,7 @@ def _order(heading: tuple[str, str], lm: str, both: Sequence[tuple[Run, float]],
 
 
 def _outcomes(table: Table, lines: Sequence[Line], rows: Sequence[GridRow]) -> dict[str, dict[str, Mean]]:
-    if table.plot != "dots":
+    if table.plot != "dots" or not table.outcomes:
         return {}
     return {
         f"{row.label}, {column.label}": dict(run.outcomes())

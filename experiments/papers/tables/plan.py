@@ -1,6 +1,7 @@
 """What a table needs: its cells, each an ordinary run, what is missing, and what the rest costs. No LM is asked."""
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpora.index.info import PARTS
 from experiments.papers.tables.sources import Source, indexed, open_source
-from experiments.papers.tables.spec import Column, Row, Setting, Table
+from experiments.papers.tables.spec import Column, Compile, Row, Setting, Table
 from experiments.runs.files import ROWS, read_rows
 from experiments.runs.files import Row as Answered
 from experiments.runs.specs import ProgramSpec
@@ -34,6 +35,7 @@ class Request:
     Args:
         lm, student: Answer; the second is the LM that was trained, of rows with that role.
         judge: Decides judged metrics.
+        teacher: The second LM of recipes that have one.
         data: Folder of official or converted files, or "world".
         work: Folder for converted files, indexes and runs.
         index: Searched in place of each set's own passages.
@@ -47,6 +49,7 @@ class Request:
     lm: LMSpec = field(default_factory=LMSpec)
     student: LMSpec | None = None
     judge: LMSpec | None = None
+    teacher: LMSpec | None = None
     data: str = "data"
     work: Path = Path("runs/reproduce")
     index: Path | None = None
@@ -89,6 +92,29 @@ def _hash(value: Any) -> str:
 
 
 @dataclass(frozen=True)
+class Recipe:
+    """How the program of a cell is compiled.
+
+    Args:
+        train, val: Numbers of questions.
+        calls: LM calls at most.
+        teacher: Makes demonstrations and writes instructions; None is the LM itself.
+    """
+
+    how: Compile
+    train: int
+    val: int
+    calls: int
+    teacher: LMSpec | None
+
+    @property
+    def decided(self) -> list[Any]:
+        """Return what decides its result, as JSON values."""
+        second = [] if self.teacher is None else [folder_of_lm(self.teacher)]
+        return [self.how.model_dump(), self.train, self.val, self.calls, *second]
+
+
+@dataclass(frozen=True)
 class Cell:
     """A row in a column.
 
@@ -97,6 +123,7 @@ class Cell:
         source: None if its questions are not there.
         asked: Number of questions.
         missing: Why it cannot be asked, in words with the cure; None if it can.
+        recipe: None if its program is asked as it is.
     """
 
     row: Row
@@ -107,6 +134,7 @@ class Cell:
     source: Source | None
     asked: int
     missing: str | None
+    recipe: Recipe | None = None
 
     @property
     def hash(self) -> str:
@@ -114,7 +142,13 @@ class Cell:
         said = self.setting
         rest = (said.references, said.n_references if said.references else None, said.repeats or 1)
         searched = (self.program.retriever, self.program.rerank, self.program.index and str(self.program.index))
-        return _hash([self.program.preset, dict(self.program.knobs), *rest, *searched])
+        made = [] if self.recipe is None else self.recipe.decided
+        return _hash([self.program.preset, dict(self.program.knobs), *rest, *searched, *made])
+
+    def artifact(self, work: Path) -> Path:
+        """Return the folder of its compiled program."""
+        run = self.folder(work)
+        return work / "compiled" / run.relative_to(work / "cells")
 
     def folder(self, work: Path) -> Path:
         """Return the folder of its run."""
@@ -162,16 +196,24 @@ def _cell(setting: Setting, row: Row, column: Column, request: Request, opened: 
     wanted = request.limit or column.questions or there
     lm = request.lm_of(setting)
     program, without = _program(_known(setting, row), lm or request.lm, request, source)
-    return Cell(
-        row,
-        column,
-        setting,
-        lm or request.lm,
-        program,
-        source,
-        min(wanted, there) if source else wanted,
-        _lm_missing(setting, lm) or missing or without,
-    )
+    asked = min(wanted, there) if source else wanted
+    recipe = _recipe(setting, column, request)
+    if source is not None and recipe is not None and (lacking := asked + recipe.train + recipe.val - there) > 0:
+        without = without or f"{lacking} more questions of {source.name} to compile on: name a smaller --limit"
+    missing = _lm_missing(setting, lm) or missing or without
+    return Cell(row, column, setting, lm or request.lm, program, source, asked, missing, recipe)
+
+
+def _recipe(setting: Setting, column: Column, request: Request) -> Recipe | None:
+    """Return how a cell is compiled; with a limit each part of the questions is at most as large, and calls fewer."""
+    if setting.compile is None:
+        return None
+    how, limit = setting.compile, request.limit
+    teacher = request.teacher if how.second_lm else None
+    if limit is None or column.questions is None or limit >= column.questions:
+        return Recipe(how, column.train, column.val, how.calls, teacher)
+    calls = math.ceil(how.calls * limit / column.questions)
+    return Recipe(how, min(limit, column.train), min(limit, column.val), calls, teacher)
 
 
 def _knobs(program: str | None) -> list[str]:
@@ -320,13 +362,15 @@ def done_rows(folder: Path) -> list[Answered]:
 
 def estimate_of(cells: Iterable[Cell], request: Request) -> "Estimate":
     """Return what is left to ask, at most, with tokens per call measured on the answers that are there."""
-    from experiments.pipeline.evaluate import Estimate, estimate
+    from experiments.pipeline.evaluate import Estimate, estimate, unmeasured
 
     parts = []
     for folder, cell in distinct(cells, request.work).items():
         rows = done_rows(folder)
         left = max(0, cell.asked * (cell.setting.repeats or 1) - len(rows))
         parts.append(estimate(left, most_calls(cell), rows=rows, threads=request.threads))
+        if cell.recipe is not None and not (cell.artifact(request.work) / "artifact.json").is_file():
+            parts.append(unmeasured(0, cell.recipe.calls))
     prices = [part.usd for part in parts if part.usd is not None]
     seconds = [part.seconds for part in parts]
     return Estimate(

@@ -16,6 +16,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "web_questions": ("web_questions", "web_questions_400.jsonl"),
     "triviaqa": ("triviaqa", "triviaqa_1000.jsonl"),
     "halluqa": ("halluqa", "HalluQA.json"),
+    "hover": ("hover", "hover_train_release_v1.1.json"),
 }
 
 
@@ -84,7 +85,19 @@ def _world(folder: Path) -> Source:
 
     if not (folder / QUESTIONS).is_file():
         generate(folder, questions=_WORLD_QUESTIONS, seed=_SEED)
+        _name_gold(folder / QUESTIONS, folder / PASSAGES)
     return Source(WORLD, folder / QUESTIONS, folder / PASSAGES, folder / "index")
+
+
+def _name_gold(questions: Path, passages: Path) -> None:
+    """Add the titles of the gold passages, for metrics that compare titles."""
+    from corpora.passages import read_passages
+    from corpora.questions import read_questions, write_questions
+
+    title_of = {passage.id: passage.title for passage in read_passages(passages)}
+    asked = read_questions(questions)
+    named = (each.model_copy(update={"gold_titles": [title_of[id] for id in each.gold_ids]}) for each in asked)
+    write_questions(questions, named)
 
 
 def _convert(name: str, data: Path, folder: Path) -> None:

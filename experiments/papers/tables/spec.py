@@ -14,17 +14,39 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from signatures.common.errors import UserError, first_problem, unknown
 
 FOLDER = Path(__file__).parent
-# Folder -> further names of the paper: a number in the project, and its program.
+# Folder -> further names of the paper: a number in the project, and its program. The last two are public recipes.
 PAPERS = {
     "credibility": ("000", "self_completion"),
     "genground": ("001",),
     "cov_rag": ("002",),
     "retro_rag": ("004",),
+    "dspy": (),
+    "gepa": (),
 }
 Kind = Literal["scores", "judged", "groups", "ratings", "distillation", "case"]
 OF_ROWS = ("scores", "groups", "case")  # kinds whose numbers are of the rows of runs
 Plot = Literal["dots", "lines", "stack", "tokens"]
 Shown = Literal["rank", "high_quality", "correlation", "grades"]
+
+
+class Compile(BaseModel):
+    """How the program of a row is compiled before it is asked.
+
+    Args:
+        optimizer, options, metric, max_demos, accept: As of `verihop compile`.
+        calls: LM calls at most. `--limit` lowers them in proportion to the questions.
+        second_lm: Whether `--teacher-lm` makes demonstrations and writes instructions; without it the LM itself does.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    optimizer: str
+    options: dict[str, Any] = {}
+    metric: str
+    max_demos: Annotated[int, Field(ge=0)] = 4
+    accept: Annotated[float, Field(gt=0, le=1)] = 1.0
+    calls: Annotated[int, Field(ge=1)]
+    second_lm: bool = False
 
 
 class Setting(BaseModel):
@@ -39,6 +61,7 @@ class Setting(BaseModel):
         references: Fixed contexts in place of retrieval, `n_references` passages each.
         lm: Pattern of the ids of LMs that a row is of, as of `fnmatch`; None is any.
         role: Which of the user's LMs answers.
+        compile: Without it the program is asked as it is.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -54,6 +77,7 @@ class Setting(BaseModel):
     repeats: Annotated[int | None, Field(ge=1)] = None
     lm: str | None = None
     role: Literal["lm", "student"] | None = None
+    compile: Compile | None = None
 
     def over(self, other: "Setting") -> "Setting":
         """Return this setting where it says something, else the other; knobs of both."""
@@ -72,6 +96,7 @@ class Column(Setting):
         data: Data set (`verihop data list`).
         subset: Named subset of it, as in the paper.
         questions: How many the paper asked.
+        train, val: How many others programs are compiled on, and how many their candidates are compared on.
         metrics: Names of `verihop metrics`, of costs, or of `experiments.papers.tables.values`; by default the table's.
         vary: Field or knob (several tied by "+") -> its values: one column for each.
         x: The value, of such a column.
@@ -81,6 +106,8 @@ class Column(Setting):
     data: str
     subset: str | None = None
     questions: Annotated[int | None, Field(ge=1)] = None
+    train: Annotated[int, Field(ge=0)] = 0
+    val: Annotated[int, Field(ge=0)] = 0
     metrics: tuple[str, ...] = ()
     vary: dict[str, list[int | float | str]] = {}
     x: int | float | str | None = None
@@ -131,6 +158,7 @@ class Table(BaseModel):
         shown: What of judgements or ratings is printed.
         by: Of the kind "groups": the field of rows that questions are grouped by.
         notes: What a reader has to know.
+        outcomes: Whether what became of the questions is told; without answers it says nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -149,6 +177,7 @@ class Table(BaseModel):
     shown: Shown | None = None
     by: str | None = None
     notes: tuple[str, ...] = ()
+    outcomes: bool = True
     columns: tuple[Column, ...] = ()
     rows: Annotated[tuple[Row, ...], Field(min_length=1)]
     paper: str = ""
@@ -163,6 +192,8 @@ class Table(BaseModel):
                 raise ValueError(f"column {column.label!r} varies {len(column.vary)} things: tie them by '+'")
             if self.kind in OF_ROWS and not self.scored(column):
                 raise ValueError(f"column {column.label!r} has no metrics, and the table neither")
+            if not column.train and any(self.setting_of(row, column).compile for row in self.rows):
+                raise ValueError(f"column {column.label!r} needs 'train' questions for the rows that are compiled")
         labels = [row.label for row in self.rows]
         if len(set(labels)) < len(labels) or (self.against is not None and self.against not in labels):
             raise ValueError("labels of rows must differ, and 'against' must be one of them")

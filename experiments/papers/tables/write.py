@@ -47,9 +47,9 @@ def _write(path: Path, text: str) -> Path:
     return path
 
 
-def number(value: float | None, made: Grid) -> str:
+def number(value: float | None, made: Grid, scale: float) -> str:
     """Return a number in the unit of the table, as it is printed."""
-    return "-" if value is None else f"{made.table.scale * value:,.{made.digits}f}"
+    return "-" if value is None else f"{scale * value:,.{made.digits}f}"
 
 
 def ours(value: Value, made: Grid) -> str:
@@ -58,8 +58,9 @@ def ours(value: Value, made: Grid) -> str:
     if mean is None or mean.mean is None:
         return "-"
     marks = ("*" if value.p is not None and value.p < SIGNIFICANT else "") + ("" if value.complete else "+")
-    ends = "" if mean.low is None else f" [{number(mean.low, made)}, {number(mean.high, made)}]"
-    return f"{number(mean.mean, made)}{marks}{ends} ({mean.n})"
+    shown = [number(each, made, value.scale(made.table)) for each in (mean.mean, mean.low, mean.high)]
+    ends = "" if mean.low is None else f" [{shown[1]}, {shown[2]}]"
+    return f"{shown[0]}{marks}{ends} ({mean.n})"
 
 
 def stated(value: Value, made: Grid) -> str:
@@ -269,7 +270,7 @@ def _dots(made: Grid, path: Path) -> Path:
             axes.set_visible(False)
             continue
         for height, row in enumerate(made.rows):
-            _dot(axes, height, row.values[place], made.table.scale)
+            _dot(axes, height, row.values[place], row.values[place].scale(made.table))
         axes.set_title(_plain(_heading(made.headings[place])), loc="left", fontsize=9)
         axes.set_yticks(range(len(made.rows)), [_plain(row.label) for row in made.rows], fontsize=8)
         _frame(axes)
@@ -297,15 +298,15 @@ def _lines(made: Grid, path: Path) -> Path:
     panels = list(dict.fromkeys((column.panel, made.table.headings.get(name, name)) for column, name in columns))
     figure, canvas = empty_figure(3.4 * len(panels), 3.2, dpi=110)
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False).flat, panels, strict=True):
-        of: dict[str, list[tuple[Any, Mean]]] = {}
+        of: dict[str, list[tuple[Any, float]]] = {}
         for row in made.rows:
             for (column, name), value in zip(columns, row.values, strict=True):
                 if (column.panel, made.table.headings.get(name, name)) == panel and value.ours is not None:
                     label = f"{row.label}, {column.label.partition(',')[0]}"
-                    of.setdefault(label, []).append((column.x, value.ours))
+                    shown = (value.ours.mean or 0) * value.scale(made.table)
+                    of.setdefault(label, []).append((column.x, shown))
         for (label, points), colour in zip(of.items(), cycle(_COLOURS), strict=False):
-            axes.plot([x for x, _ in points], [made.table.scale * (mean.mean or 0) for _, mean in points], "o-",
-                      label=_plain(label), color=colour, markersize=4)  # fmt: skip
+            axes.plot(*zip(*points, strict=True), "o-", label=_plain(label), color=colour, markersize=4)
         axes.set_xlabel(_plain(panel[0]))
         axes.set_ylabel(_plain(panel[1]))
         axes.legend(fontsize=7)

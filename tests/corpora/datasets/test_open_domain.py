@@ -6,14 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
 
 from corpora.datasets.convert import Converted, convert
 from corpora.datasets.converters.nq_open import joined_tokens
 from corpora.datasets.schema import text_id
-from corpora.passages import read_passages
+from corpora.gold import resolve_gold
+from corpora.passages import PassageRecord, read_passages
 from corpora.questions import Question, read_questions
+from optimizers.examples import to_examples
+from optimizers.metrics.catalog import get_metric
 from signatures.common.errors import UserError
+from signatures.types import Passage
 
 
 def converted(tmp_path: Path, name: str, content: Any, file: str = "source.json", **options: Any) -> Converted:
@@ -356,3 +361,52 @@ def test_your_own_passages_carry_their_gold(tmp_path: Path):
     assert (question.gold_ids, question.context_ids) == ([passages[0].id], [passage.id for passage in passages])
     with pytest.raises(UserError, match="line 2: 'type'"):
         questions(tmp_path, "own", '{"question": "a"}\n{"question": "b", "type": 3}', "bad.jsonl", overwrite=True)
+
+
+CLAIM: dict[str, Any] = {
+    "uid": "c-1",
+    "claim": "The river that ends in Lake Marn is longer than the Tarn.",
+    "supporting_facts": [["Ossa", 1], ["Ossa", 0], ["Tarn (river)", 0], ["Lake Marn", 2]],
+    "label": "SUPPORTED",
+    "num_hops": 3,
+    "hpqa_id": "h1",
+}
+
+
+def test_hovers_claims_are_questions_whose_gold_are_titles(tmp_path: Path):
+    result = converted(tmp_path, "hover", [CLAIM, {**CLAIM, "uid": "c-2", "label": "NOT_SUPPORTED", "num_hops": 2}])
+    assert result.passages_path is None
+    supported, other = read_questions(str(result.questions_path))
+    assert (supported.id, supported.question, supported.type) == ("c-1", CLAIM["claim"], "3hop")
+    assert (supported.answers, other.answers, other.type) == (["yes"], ["no"], "2hop")
+    assert supported.model_extra == {
+        "gold_titles": ["Ossa", "Tarn (river)", "Lake Marn"],
+        "supporting_facts": CLAIM["supporting_facts"],
+        "hpqa_id": "h1",
+    }
+
+
+def test_hover_on_the_hub_says_the_same_and_its_test_set_nothing(tmp_path: Path):
+    facts = [{"key": title, "value": number} for title, number in CLAIM["supporting_facts"]]
+    hub = {**CLAIM, "id": 4, "supporting_facts": facts, "label": 1}
+    tested = {"uid": "t", "claim": "It is.", "supporting_facts": [], "label": -1, "num_hops": -1, "hpqa_id": "None"}
+    ours, hidden, released = questions(tmp_path, "hover", [hub, tested, {"uid": "r", "claim": "It was."}])
+    assert ours == questions(tmp_path, "hover", [CLAIM], overwrite=True)[0]
+    for each in (hidden, released):
+        assert (each.answers, each.type, each.model_extra) == ([], None, {})
+
+
+def test_a_label_that_hover_does_not_have_is_refused(tmp_path: Path):
+    with pytest.raises(UserError, match="MAYBE"):
+        converted(tmp_path, "hover", [{**CLAIM, "label": "MAYBE"}])
+
+
+def test_the_gold_titles_of_hover_are_found_in_a_corpus_and_compared_by_metrics(tmp_path: Path):
+    (question,) = questions(tmp_path, "hover", [CLAIM])
+    titles = ["Tarn (river)", "Lake Marn", "Ossa", "Other"]
+    corpus = [PassageRecord(id=str(number), title=title, text=f"{title}.") for number, title in enumerate(titles)]
+    assert resolve_gold([question], corpus).questions[0].gold_ids == ["2", "0", "1"]
+    read = [Passage(id=each.id, title=each.title, text=each.text) for each in corpus]
+    example, found = to_examples([question])[0], dspy.Prediction(answer="", passages=[read[3], *read[:3]])
+    assert get_metric("passage_recall[title]@2")(example, found) == pytest.approx(1 / 3)
+    assert get_metric("passage_recall[title]@5")(example, found) == 1

@@ -32,6 +32,12 @@ def test_halluqas_knowledge_is_selected_by_its_type():
     assert [question.id for question in take("halluqa-knowledge", questions)] == ["Knowledge"]
 
 
+def test_of_hovers_claims_of_three_hops_one_of_each_question_is_taken():
+    made = [("a", "3hop", "h1"), ("b", "3hop", "h1"), ("c", "2hop", "h2"), ("d", "3hop", "h3")]
+    claims = [Question(id=id, question=".", type=type, hpqa_id=asked) for id, type, asked in made]
+    assert [each.id for each in take("hover-3hop", claims)] == ["a", "d"]
+
+
 @pytest.mark.parametrize(
     ("name", "questions", "why"),
     [

@@ -16,10 +16,11 @@ from signatures.single_step import rrr, self_rag, verify_and_edit
 from signatures.types import Hop, Passage
 
 # A list of scores, a text that is continued, tools by a server's interface, two values side by side, turns of a
-# conversation: the world has no skill, and it is frozen.
+# conversation, notes and titles: the world has no skill, and it is frozen.
 UNSPOKEN = {
     *(retro_rag.WeighPieces, search_r1.ContinueWithTags, a_rag.CallTools, reading.CompareTwo),
     conversation.RewriteFollowUp,
+    *(multihop.WriteNextQuery, multihop.TakeNotes, multihop.SummarizePassages, multihop.AnswerFromNotes),
 }
 MODULES: tuple[ModuleType, ...] = (reading, genground, multihop, cov_rag, self_completion, retro_rag)
 # Of strategies that were added when the world was frozen: it has never seen their prompts.

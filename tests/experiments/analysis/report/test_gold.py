@@ -72,7 +72,16 @@ def test_the_page_marks_missed_gold_and_the_first_wrong_hop(
 ) -> None:
     folder = run(tmp_path / "run", n=3)
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
-    wrong = [hop("Edrin Tollavar", ("bridge",)), hop("<b>Marrowgate</b>", ("other",))]
+    wrong = [hop("Edrin Tollavar", ("bridge",)), hop("<b>Marrowgate</b>", ("other",), ("<i>Far</i>",))]
+    wrong[1]["candidates"] += [
+        {
+            "text": "b" * 300,
+            "passage_id": "bridge",
+            "kept": True,
+            "reason": "rank 1, fit 0.90",
+            "gates": {"fit": 0.9, "so": 0.25},
+        }
+    ]
     rows[0] |= {"hops": wrong, "passage_ids": ["bridge", "other"], **GOLD, **STEPS}
     (folder / "rows.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
     browser.problems.clear()
@@ -85,7 +94,21 @@ def test_the_page_marks_missed_gold_and_the_first_wrong_hop(
     browser.run(f"{listed}[0].open = true")
     browser.wait("document.querySelector('.missed')")
     assert browser.run("document.querySelector('.missed').innerText") == "Gold missed: man (not read)"
-    marked = "[...document.querySelectorAll('.answer li')].map((e) => e.querySelector('.wrong')?.innerText ?? '')"
+    marked = (
+        "[...document.querySelectorAll('.answer > ol > li')].map((e) => e.querySelector('.wrong')?.innerText ?? '')"
+    )
     assert browser.run(marked) == ["", "first wrong hop: no gold sub-answer"]
+    browser.run("document.querySelectorAll('.answer details').forEach((each) => { each.open = true; })")
+    lists = browser.run("[...document.querySelectorAll('.read')].map((each) => each.innerText.split(/\\s*\\n\\s*/))")
+    assert lists == [
+        ["1 passage read, 1 gold", "gold bridge"],
+        ["1 passage read, 0 gold", "other"],
+        ["2 passages read, 1 gold", "gold bridge", "other"],
+    ]
+    assert browser.run("document.querySelector('.weighed').innerText.split('\\n')") == [
+        "2 candidates weighed: 1 kept, 1 dropped",
+        "dropped <i>Far</i> (low)",
+        f"kept gold {'b' * 200}… (rank 1, fit 0.90, so 0.25)",
+    ]
     assert browser.run("document.documentElement.scrollWidth <= innerWidth")
     assert browser.problems == []

@@ -219,7 +219,7 @@ def test_the_summary_is_what_is_printed(shown: Any) -> None:
         shown.send("Emulation.setEmulatedMedia", media="")
 
 
-def test_the_p_column_is_visible_on_a_small_screen(run: Make, tmp_path: Path, browser: Any) -> None:
+def test_all_columns_are_visible_on_a_small_screen_and_on_a_phone(run: Make, tmp_path: Path, browser: Any) -> None:
     long = [tmp_path / f"a-rather-long-name-of-a-run-with-genground-and-a-hybrid-index-{n}" for n in "ab"]
     folders = [run(long[0]), run(long[1], hostile=True)]
 
@@ -243,6 +243,13 @@ def test_the_p_column_is_visible_on_a_small_screen(run: Make, tmp_path: Path, br
     assert seen == [True, True]
     wide = "[...document.querySelectorAll('.card')].filter((card) => card.scrollWidth > card.clientWidth).length"
     assert browser.run(wide) == 0
+    browser.size(390, 844)
+    assert browser.run(wide) == 0
+    cells = "[...document.querySelectorAll('.stack td[data-name=p]')]"
+    assert browser.run(f"{cells}.length")
+    assert browser.run(f"{cells}.every((cell) => cell.getBoundingClientRect().right <= innerWidth)")
+    assert browser.run(f"{cells}.every((cell) => getComputedStyle(cell, '::before').content.includes('p'))")
+    browser.size(1280, 900)
 
 
 def test_a_web_page_is_a_link_and_any_other_address_is_text(run: Make, tmp_path: Path, browser: Any) -> None:
