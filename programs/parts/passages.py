@@ -169,13 +169,22 @@ def _shared_terms(asked: set[str], passage: Passage, answer: str) -> int:
     return max(len(asked & terms_of(f"{passage.title} {text}")) for text in sentences or [passage.text])
 
 
+def passages_named(question: str, passages: Sequence[Passage]) -> list[Passage]:
+    """Return the passages whose title the question names, the first of each title, in their order."""
+    first = {without_brackets(passage.title): passage for passage in reversed(passages)}
+    kept = {passage.id for title, passage in first.items() if _is_named(title, question)}
+    return [passage for passage in passages if passage.id in kept]
+
+
 def _leads(title: str, passage: Passage, question: str, first: Passage | None) -> bool:
     """Return whether a passage is named by the question, or one of it and the first one cited names the other."""
-    return (
-        _names(question, title)
-        or (len(terms_of(title)) > 1 and contains_words(question, title))
-        or (first is not None and (_names(first.text, title) or _names(passage.text, without_brackets(first.title))))
+    return _is_named(title, question) or (
+        first is not None and (_names(first.text, title) or _names(passage.text, without_brackets(first.title)))
     )
+
+
+def _is_named(title: str, question: str) -> bool:
+    return _names(question, title) or (len(terms_of(title)) > 1 and contains_words(question, title))
 
 
 def _names(text: str, title: str) -> bool:

@@ -7,14 +7,16 @@ what follows from it is computed, as in Gao et al., "PAL: Program-aided Language
 
 import difflib
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 import dspy
 
 from programs.parts.passages import is_no_item
-from signatures.text_words import contains_words, same_words
+from signatures.text_words import contains_words, same_words, without_brackets
 
+_CHOICE = re.compile(r"\W*(?:or (?:the |an? )?|还是|還是)\W*", re.IGNORECASE)
 _VERDICT = re.compile(r"\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would)\b", re.IGNORECASE)
 _TWO = re.compile(r"\S,? or (?:the |an? )?\S|\b(?:and|before|after|than|as)\b|还是|還是|[和与與跟]", re.IGNORECASE)
 _MORE = re.compile(r", [^,]+, or ", re.IGNORECASE)  # three or more choices
@@ -63,8 +65,8 @@ class Decided(NamedTuple):
 
     Args:
         answer: The answer; "" if they decide nothing.
-        owners: What stands in place of both values, such as the directors of two films whose dates are asked for: what
-            to search for next. Empty if there is nothing.
+        owners: To whom both values belong, or who stands in their place, such as the directors of two films whose dates
+            are asked for: what to search for next unless it was read. Empty if there is nothing.
         names: Of the two things to which the owners belong, as the question spells them, in its order.
     """
 
@@ -77,36 +79,67 @@ def decide(question: str, reply: dspy.Prediction) -> Decided:
     """Return what the stated values decide; nothing unless the question names both things.
 
     They decide where both are dates, periods or numbers of one unit and differ, and that two things have one value,
-    where it is no date. Of dates that overlap ("1920" and "May 1920") nothing follows, nor of one date about a length.
-    Whether the lower or the higher value is asked for, words of the question say of dates ("older"), else the LM.
+    where it is no date; that they do not have one, where the values have no word in common and the LM says no. Of dates
+    that overlap ("1920" and "May 1920") nothing follows, nor of one date about a length. Whether the lower or the
+    higher value is asked for, words of the question say of dates ("older"), else the LM.
 
     Args:
         question: That compares.
         reply: With the output fields of `signatures.reading.CompareTwo`.
     """
-    names = [name_in(question, str(name)) for name in (reply.first, reply.second)]
-    first, second = (_stated(str(value)) for value in (reply.first_value, reply.second_value))
-    if not all(names) or same_words(names[0]) == same_words(names[1]) or not first or not second:
+    names = tuple(name_in(question, str(name)) for name in (reply.first, reply.second))
+    values = (str(reply.first_value), str(reply.second_value))
+    if not all(names) or same_words(names[0]) == same_words(names[1]) or not all(map(_stated, values)):
         return Decided("")
-    places = [question.find(name) for name in names]
-    if places[0] > places[1]:
-        names, first, second = names[::-1], second, first
-    words = question.replace(names[0], " ").replace(names[1], " ")
-    verdict = bool(_VERDICT.match(question))
+    if question.find(names[0]) > question.find(names[1]):
+        names, values = names[::-1], values[::-1]
+    owners = tuple(_owner(question, value) for value in values)
     if reply.wanted == "same":
-        agree = verdict and _SAME.search(words) and same_words(first) == same_words(second) and not _days(first)
-        return Decided("yes" if agree else "")
-    if reply.wanted not in ("lower", "higher"):
+        answer = _answer_about_same(question, names, values, says_no=same_words(str(reply.answer)) == "no")
+    elif reply.wanted in ("lower", "higher"):
+        answer = _answer_by_order(question, names, values, wants_lower=reply.wanted == "lower")
+    else:
         return Decided("")
-    one, two = _amount(first), _amount(second)
-    if one is None and two is None and not any(contains_words(question, owner) for owner in (first, second)):
-        return Decided("", (first, second), tuple(names))
-    lower = _is_lower(one, two)
+    return Decided(answer, owners, names) if all(owners) else Decided(answer)
+
+
+def _answer_about_same(question: str, names: Sequence[str], values: Sequence[str], *, says_no: bool) -> str:
+    first, second = (same_words(_stated(value)) for value in values)
+    if not _asks_yes_no(question, names) or not _SAME.search(_without(question, names)):
+        return ""
+    if first == second:
+        return "" if _days(_stated(values[0])) else "yes"
+    return "no" if says_no and not set(first.split()) & set(second.split()) else ""
+
+
+def _answer_by_order(question: str, names: Sequence[str], values: Sequence[str], *, wants_lower: bool) -> str:
+    one, two = (_amount(_stated(value)) for value in values)
+    lower, words = _is_lower(one, two), _without(question, names)
     if lower is None or one is None or (one.kind == _DAY and _LENGTHS.search(words)):
-        return Decided("")
+        return ""
     asked = _asked_of_dates(words) if one.kind == _DAY else None
-    is_first = lower == (reply.wanted == "lower" if asked is None else asked)
-    return Decided(("yes" if is_first else "no") if verdict else names[0 if is_first else 1])
+    is_first = lower == (wants_lower if asked is None else asked)
+    if _asks_yes_no(question, names):
+        return "yes" if is_first else "no"
+    return names[0 if is_first else 1]
+
+
+def _asks_yes_no(question: str, names: Sequence[str]) -> bool:
+    """Return whether the answer is yes or no; of "Was one or the other born first?" it is one of the two."""
+    between = question[question.find(names[0]) + len(names[0]) : question.find(names[1])]
+    return bool(_VERDICT.match(question)) and not _CHOICE.fullmatch(between)
+
+
+def _without(question: str, names: Sequence[str]) -> str:
+    for name in names:
+        question = question.replace(name, " ")
+    return question
+
+
+def alike(name: str, other: str) -> bool:
+    """Return whether two names are spelled alike, but for case, marks, and what stands in brackets."""
+    one, two = (same_words(without_brackets(each)) for each in (name, other))
+    return bool(one) and difflib.SequenceMatcher(None, one, two).ratio() >= _ALIKE
 
 
 def name_in(question: str, name: str) -> str:
@@ -116,7 +149,8 @@ def name_in(question: str, name: str) -> str:
     if place >= 0:
         return question[place : place + len(name)]
     words, size = question.split(), len(name.split())
-    spans = (" ".join(words[start : start + size]).strip(" ,?") for start in range(len(words) - size + 1))
+    sizes = range(max(1, size - 1), size + 2)
+    spans = (" ".join(words[start : start + n]).strip(" ,?") for n in sizes for start in range(len(words) - n + 1))
     spelled = {span.casefold(): span for span in spans}
     close = difflib.get_close_matches(name.casefold(), spelled, 1, _ALIKE)
     return spelled[close[0]] if close else ""
@@ -133,7 +167,12 @@ def with_names_of(decided: Decided, again: dspy.Prediction) -> dspy.Prediction:
     """Return the reply about owners as one about what they belong to; both name things in the question's order."""
     first, second = decided.names
     return dspy.Prediction(
-        first=first, first_value=again.first_value, second=second, second_value=again.second_value, wanted=again.wanted
+        first=first,
+        first_value=again.first_value,
+        second=second,
+        second_value=again.second_value,
+        wanted=again.wanted,
+        answer=again.answer,
     )
 
 
@@ -141,6 +180,13 @@ def _asked_of_dates(words: str) -> bool | None:
     """Return whether the earlier of two dates is asked for; None if no word says so, or words disagree."""
     earlier, later = bool(_EARLIER.search(words)), bool(_LATER.search(words))
     return earlier if earlier != later else None
+
+
+def _owner(question: str, value: str) -> str:
+    """Return to whom a value belongs: who stands before it ("Ada Lind: 4 May 1901"), or in its place; "" if nobody."""
+    owner = re.split(r": |：", value)[0].strip()
+    nobody = is_no_item(owner) or contains_words(owner, "not") or contains_words(question, owner)
+    return "" if nobody or re.search(r"\d", owner) else owner
 
 
 def _stated(value: str) -> str:

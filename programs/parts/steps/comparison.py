@@ -4,9 +4,11 @@ What is asked is `signatures.reading.CompareTwo`, and what follows from its repl
 None of the papers whose programs take this step has it; it is a knob, `compare`, which only presets for small LMs set.
 """
 
+from collections.abc import Sequence
+
 import dspy
 
-from programs.parts.passages import deduplicate, passages_supporting
+from programs.parts.passages import deduplicate, passages_named, passages_supporting
 from programs.parts.prediction import (
     DONE,
     drop_from_trace,
@@ -16,7 +18,14 @@ from programs.parts.prediction import (
     settled,
     try_predict,
 )
-from programs.parts.reasoning.comparing import about_owners, compares_two, decide, with_names_of
+from programs.parts.reasoning.comparing import (
+    Decided,
+    about_owners,
+    alike,
+    compares_two,
+    decide,
+    with_names_of,
+)
 from signatures.text_words import same_words
 from signatures.types import Hop, Passage
 
@@ -49,8 +58,9 @@ def compared(program: dspy.Module, question: str, fixed: list[Passage] | None) -
 def compare(program: dspy.Module, question: str, passages: list[Passage], *, search: bool) -> tuple[str, list[Passage]]:
     """Return the answer of a comparison and what was read; no answer if the values decide nothing.
 
-    Where the passages name the owner of a value, such as a film's director, and not the value, the owners are searched
-    for, and compared in place of what they belong to.
+    Where the question names two passages by their titles, only such are read for the values. Where a value belongs to
+    someone whose passage was not read, such as a film's director, the owners of both are searched for by name, and
+    compared in place of what they belong to.
 
     Args:
         program: As for `compared`.
@@ -58,18 +68,43 @@ def compare(program: dspy.Module, question: str, passages: list[Passage], *, sea
         passages: To read; at least one.
         search: Whether owners may be searched for.
     """
-    reply = try_predict(program.comparing, question=question, passages=passages)
+    named = passages_named(question, passages)
+    read = named if len(named) > 1 else passages
+    reply = try_predict(program.comparing, question=question, passages=read)
     if reply is None:
         return "", passages
-    decided, told = decide(question, reply), str(reply.answer)
-    owners = decided.owners if search else ()
-    found = deduplicate(hit for ranking in retrieve_rankings(program, owners, 1) for hit in ranking) if owners else []
-    if found:
-        again = try_predict(program.comparing, question=about_owners(question, decided), passages=found)
-        if again is not None:
-            decided, told = decide(question, with_names_of(decided, again)), ""
-            drop_from_trace(again)
-            passages = deduplicate([*passages, *found]) if decided.answer else passages
+    decided = decide(question, reply)
+    owned = _passages_of(program, decided.owners, read) if search else []
+    if owned:
+        decided = _by_owners(program, question, decided, owned)
+        passages = deduplicate([*passages, *owned]) if decided.answer else passages
+    told = "" if owned else str(reply.answer)
     if not decided.answer or same_words(decided.answer) != same_words(told):  # not its answer: no demonstration
         drop_from_trace(reply)
     return decided.answer, passages
+
+
+def _passages_of(program: dspy.Module, owners: Sequence[str], read: list[Passage]) -> list[Passage]:
+    """Return a passage about each owner; none if all were read, or none is found about one of them."""
+    if not owners or all(any(_is_about(owner, passage) for passage in read) for owner in owners):
+        return []
+    rankings = retrieve_rankings(program, owners, COMPARED)
+    found = [[hit for hit in ranking if _is_about(owner, hit)] for owner, ranking in zip(owners, rankings, strict=True)]
+    return deduplicate(hits[0] for hits in found) if all(found) else []
+
+
+def _is_about(owner: str, passage: Passage) -> bool:
+    """Return whether a passage has the owner's name as its title, or begins with it where it has none."""
+    if passage.title:
+        return alike(owner, passage.title)
+    return same_words(passage.text).startswith(same_words(owner))
+
+
+def _by_owners(program: dspy.Module, question: str, decided: Decided, owned: list[Passage]) -> Decided:
+    """Return what the owners' values decide; what was decided before if they decide nothing."""
+    again = try_predict(program.comparing, question=about_owners(question, decided), passages=owned)
+    if again is None:
+        return decided
+    drop_from_trace(again)
+    about = decide(question, with_names_of(decided, again))
+    return about if about.answer else decided

@@ -83,6 +83,45 @@ def test_owners_of_values_are_searched_for_and_the_values_asked_for_again(script
     assert RAG(compare=True)(question="Whose director is older, of Orn or Brook?", passages=PASSAGES).answer == "Orn"
 
 
+class Shelf:
+    """Finds what is titled as the query, else the passages of the two films."""
+
+    fingerprint = "shelf"
+
+    def __init__(self, people=("Ole Lind", "Ida Lund")):
+        self.people = people
+
+    def __call__(self, query, k):
+        films = [Passage(id=film, title=film, text=f"{film} is a film of 1920.") for film in ("Orn", "Other", "Brook")]
+        return [Passage(id=query, title=query, text="Born.")] if query in self.people else films
+
+    def many(self, queries, k):
+        return [self(query, k) for query in queries]
+
+
+def owned(first_value, second_value):
+    return {**stating(), "first": "Orn", "first_value": first_value, "second": "Brook", "second_value": second_value}
+
+
+def test_what_the_question_names_is_read_alone_and_owners_in_front_of_a_value_are_looked_up(scripted):
+    film = owned("Ole Lind: 1920", "Ida Lund: 1930")
+    dated = {**film, "first": "Ole Lind", "first_value": "1950", "second": "Ida Lund", "second_value": "1901"}
+    engine = scripted(lambda system, user: dated if "of Ole Lind or Ida Lund?" in user else film)
+    made = RAG(Shelf(), compare=True)(question="Whose director is older, of Orn or Brook?")
+    assert (made.answer, len(engine.requests)) == ("Brook", 2)
+    assert "Other is a film" not in str(engine.requests[0])
+    assert [passage.id for passage in made.passages] == ["Orn", "Other", "Brook", "Ole Lind", "Ida Lund"]
+
+
+def test_owners_that_cannot_be_found_leave_what_was_stated(scripted):
+    engine = scripted(lambda system, user: owned("Ole Lind: 1920", "Ida Lund: 1930"))
+    made = RAG(Shelf(people=["Ole Lind"]), compare=True)(question="Whose director is older, of Orn or Brook?")
+    assert (made.answer, len(engine.requests)) == ("Orn", 1)
+    found = [Passage(id=name, title=name, text="Of 1920.") for name in ("Orn", "Ole Lind", "Ida Lund")]
+    read = RAG(Shelf(), compare=True)(question="Whose director is older, of Orn or Brook?", passages=found)
+    assert (read.answer, len(engine.requests)) == ("Orn", 2)
+
+
 def test_a_reply_that_decides_nothing_in_the_end_is_no_demonstration(scripted):
     film = {**stating("lower", "Orn"), "first": "Orn", "first_value": "Ole Lind", "second_value": "Ida Lund"}
     undated = {**film, "first": "Ole Lind", "first_value": "unknown", "second": "Ida Lund", "second_value": "unknown"}
