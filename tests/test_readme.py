@@ -92,16 +92,6 @@ def test_the_tables_of_strategies_state_the_measured_calls(table, row):
         assert float(means[name]) == pytest.approx(program["means"]["lm_calls"]["mean"], abs=0.051), name
 
 
-def test_the_table_of_costs_states_what_was_measured():
-    measured = json.loads((MEASURED / "question_cost.json").read_text())["programs"]
-    costs = (README.parent / "experiments" / "benchmarks" / "README.md").read_text()
-    for name, program in measured.items():
-        tokens, calls, rounds = (program[column] for column in ("tokens", "calls", "rounds"))
-        row = f"| {name} | {tokens['mean']:,.0f} ({tokens['least']:,} to {tokens['most']:,}) |"
-        row += "".join(f" {cost['mean']:.1f} ({cost['least']} to {cost['most']}) |" for cost in (calls, rounds))
-        assert row in costs
-
-
 def test_every_dialect_of_servers_is_in_the_readme():
     from programs.lms.servers.dialects import DIALECTS
 
