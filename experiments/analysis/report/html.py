@@ -181,7 +181,8 @@ def _difference(line: Line) -> Json:
     return {"difference": f"{100 * result.difference:+.1f}", "spread": spread, "p": p_text(line)}
 
 
-def _score_line(line: Line) -> Json:
+def score_line(line: Line) -> Json:
+    """Return what a table shows of a score: mean, bar, interval, and the difference to the first run."""
     mean = line.mean
     # A bar is drawn from 0 to the mean with the interval on it; widths in percent of the cell.
     bar = None if mean.mean is None else {"mean": 100 * mean.mean, "low": 100 * (mean.low or 0.0)}
@@ -196,7 +197,7 @@ def _single(summary: RunSummary, label: str) -> Json:
     shown = {**summary.metrics, **of_kinds(summary.kinds)}
     return {
         "questions": summary.answered,
-        "scores": [(name, [_score_line(Line(label, mean, None))]) for name, mean in shown.items()],
+        "scores": [(name, [score_line(Line(label, mean, None))]) for name, mean in shown.items()],
         "costs": [(label, [number(summary.costs[name].mean) for name in COSTS])],
         "faults": [(label, {name: getattr(summary, name) for name in FAULTS})],
         "stopped": [_stopped(summary.stop_reasons)],
@@ -214,7 +215,7 @@ def _several(comparison: RunComparison) -> Json:
     shown = {**comparison.metrics, **of_kinds(comparison.kinds)}
     return {
         "questions": comparison.questions,
-        "scores": [(name, [_score_line(line) for line in lines]) for name, lines in shown.items()],
+        "scores": [(name, [score_line(line) for line in lines]) for name, lines in shown.items()],
         "costs": [
             (label, [number(comparison.costs[name][place].mean.mean) for name in COSTS])
             for place, label in enumerate(labels)
@@ -233,7 +234,7 @@ def _groups(groups: Groups | None) -> Json | None:
     if groups is None:
         return None
     scores = {
-        group: [(name, [_score_line(line) for line in lines]) for name, lines in groups.scores[group].items()]
+        group: [(name, [score_line(line) for line in lines]) for name, lines in groups.scores[group].items()]
         for group in groups.scores
     }
     return {"field": groups.field, "sizes": groups.sizes, "scores": scores, "notices": groups.notices}
@@ -304,10 +305,26 @@ def write_report(
     Raises:
         UserError: A folder contains no run, the runs share no question, or the file cannot be written.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     if not folders:
         raise UserError("A report needs at least one run. Name its folder.")
+    with collector_paused():
+        page = _page([Path(folder) for folder in folders], title, groups, comparison)
+        return write_page(path, TEMPLATE, page)
+
+
+def write_page(path: Path | str, template: str, page: Json) -> Path:
+    """Write a page atomically and return its path.
+
+    Args:
+        path: The HTML file.
+        template: Name of a template of this folder.
+        page: Its values; all text in them is escaped.
+
+    Raises:
+        UserError: The file cannot be written.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
@@ -317,10 +334,8 @@ def write_report(
         lstrip_blocks=True,
     )
     environment.filters["sha256"] = _sha256
-    with collector_paused():
-        page = _page([Path(folder) for folder in folders], title, groups, comparison)
-        with writing(Path(path)), atomic_write(path, "wb") as file:
-            for piece in environment.get_template(TEMPLATE).generate(page):
-                # Names of folders may be no UTF-8.
-                file.write(piece.encode(errors="replace"))
+    with writing(Path(path)), atomic_write(path, "wb") as file:
+        for piece in environment.get_template(template).generate(page):
+            # Names of folders may be no UTF-8.
+            file.write(piece.encode(errors="replace"))
     return Path(path)
