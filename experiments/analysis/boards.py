@@ -6,7 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from experiments.analysis.closed_book import main_score, reads_nothing
-from experiments.analysis.compare import Difference, Line, Run, RunComparison, compared, differences, differing, load_runs, some
+from experiments.analysis.compare import (
+    Difference,
+    Line,
+    Run,
+    RunComparison,
+    compared,
+    differences,
+    differing,
+    load_runs,
+    some,
+)
 from experiments.runs.files import Json, read_run
 from optimizers.tuning.records import front_places
 from signatures.common.errors import UserError, one_line
@@ -133,10 +143,11 @@ def _differences(runs: Sequence[Run]) -> list[Difference]:
     reading = {run.label: run.description for run in runs if not reads_nothing(run.rows)}
     searched = next((own["corpus"] for own in reading.values()), {"fingerprint": None})
     alike = {label: own if label in reading else {**own, "corpus": searched} for label, own in described.items()}
+    weights = {label: own["lm"].get("weights_hash") for label, own in described.items()}
     indexed = {label: own["index"]["corpus_hash"] for label, own in reading.items() if own.get("index")}
     return [
         *(each for each in differences(alike) if not each.of_program),
-        *differing("SHA-256 of the weights", {label: own["lm"].get("weights_hash") for label, own in described.items()}),
+        *differing("SHA-256 of the weights", weights),
         *differing("hash of the corpus", indexed),
         *_definitions(described),
     ]

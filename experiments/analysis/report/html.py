@@ -8,6 +8,7 @@ script and all external resources.
 """
 
 import base64
+import functools
 import hashlib
 import os
 import zlib
@@ -17,15 +18,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from pydantic_core import to_json
 
 from experiments.analysis.by_group import Groups
 from experiments.analysis.compare import Line, RunComparison, compare_runs, p_text
 from experiments.analysis.report.gold import first_wrong_hop, missed_gold
 from experiments.analysis.summary import FAULTS, RunSummary, interval, number, of_kinds, percent, summarise
+from experiments.runs.config import portable
 from experiments.runs.files import Json, Row, collector_paused, read_rows, read_run, repeat_of
 from experiments.runs.sources import evidence_line, source_and_link
 from optimizers.metrics.scoring import COSTS, costs_known
@@ -34,6 +36,9 @@ from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, writing
 from signatures.common.secrets import redact, redacted
 from signatures.common.terminal import printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 BLOCK = 16  # questions; with five runs about 300 kB of JSON, which a browser unpacks within 10 ms
 _LEVEL = 1  # of zlib; 4 saves a seventh of the page and takes half as long again
@@ -285,6 +290,18 @@ def _sha256(script: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
+def commands_of(description: Json) -> list[str]:
+    """Return the command that made a run, those of its parts if it was merged; empty if none was recorded."""
+    parts = (description.get("merged") or {}).get("parts", [])
+    found = [description.get("command"), *(part.get("command") for part in parts)]
+    return [portable(command) for command in dict.fromkeys(found) if command]
+
+
+def _breakable(name: str) -> Markup:
+    """Return the name of a metric as HTML that a narrow column can break."""
+    return Markup(escape(printable(name)).replace("_", Markup("_<wbr>")).replace("[", Markup("<wbr>[")))
+
+
 def write_report(
     folders: Sequence[Path | str],
     path: Path | str,
@@ -323,6 +340,15 @@ def write_page(path: Path | str, template: str, page: Json) -> Path:
     Raises:
         UserError: The file cannot be written.
     """
+    with writing(Path(path)), atomic_write(path, "wb") as file:
+        for piece in _environment().get_template(template).generate(page):
+            # Names of folders may be no UTF-8.
+            file.write(piece.encode(errors="replace"))
+    return Path(path)
+
+
+@functools.cache
+def _environment() -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -334,8 +360,6 @@ def write_page(path: Path | str, template: str, page: Json) -> Path:
         lstrip_blocks=True,
     )
     environment.filters["sha256"] = _sha256
-    with writing(Path(path)), atomic_write(path, "wb") as file:
-        for piece in environment.get_template(template).generate(page):
-            # Names of folders may be no UTF-8.
-            file.write(piece.encode(errors="replace"))
-    return Path(path)
+    environment.filters["commands"] = commands_of
+    environment.filters["breakable"] = _breakable
+    return environment
