@@ -17,7 +17,7 @@ from experiments.analysis.compare import (
     load_runs,
     some,
 )
-from experiments.runs.files import Json, read_run
+from experiments.runs.files import COSTS, ROWS, RUN, Json, read_run
 from optimizers.tuning.records import front_places
 from signatures.common.errors import UserError, one_line
 
@@ -94,11 +94,18 @@ def read_boards(folders: Sequence[Path]) -> list[Board]:
         raise UserError("A leaderboard needs at least one run. Name the folders of runs (`verihop eval --out`).")
     groups: dict[str, list[tuple[Path, Json]]] = {}
     for folder in folders:
+        _refuse_links(folder)
         description = read_run(folder)
         groups.setdefault(description["questions"]["sha256"], []).append((folder, description))
     titles = {digest: _title(*runs[0]) for digest, runs in groups.items()}
     boards = [_board(titles[digest], runs) for digest, runs in groups.items()]
     return sorted(boards, key=lambda board: (board.title, board.questions["sha256"]))
+
+
+def _refuse_links(folder: Path) -> None:
+    for path in (folder / RUN, folder / ROWS, folder / COSTS):
+        if path.is_symlink():
+            raise UserError(f"{path} is a link, and what links lead to is not published: put the file in its place.")
 
 
 def _title(folder: Path, description: Json) -> str:

@@ -20,7 +20,7 @@ from experiments.analysis.statistics import too_small
 from experiments.analysis.summary import interval, number, percent
 from experiments.runs.files import Json, write_json
 from signatures.common.errors import UserError
-from signatures.common.files import sha256_text, writing
+from signatures.common.files import sha256_text, utf8, writing
 
 PAGE, HASHES = "index.html", "hashes.json"
 _SHOWN_COSTS = ("lm_calls", COST, "seconds")
@@ -42,7 +42,8 @@ def write_leaderboard(boards: Sequence[Board], out: Path | str, *, on_page: Call
     """
     out = Path(out)
     with writing(out):
-        if out.is_dir() and any(out.iterdir()) and not (out / HASHES).is_file():
+        others = out.is_dir() and any(not each.name.startswith(".") for each in out.iterdir())
+        if others and not (out / HASHES).is_file():
             raise UserError(f"{out} contains other files. Choose a new or empty folder, or that of a leaderboard.")
         out.mkdir(parents=True, exist_ok=True)
     taken = {"index"}
@@ -73,10 +74,10 @@ def _hashes(board: Board) -> Json:
     """Return the hashes of a board's questions, one by one, and of what each run was made with."""
     asked = [rows[0] for rows in board.runs[0].questions]
     return {
-        "title": board.title,
+        "title": utf8(board.title),
         "questions": board.questions,
         "each": [{"id": sha256_text(str(row["id"])), "question": sha256_text(row["question"])} for row in asked],
-        "runs": {run.label: _made_with(run.description) for run in board.runs},
+        "runs": {utf8(run.label): _made_with(run.description) for run in board.runs},
     }
 
 

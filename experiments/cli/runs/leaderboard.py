@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import counter, emit, note, say
+from experiments.cli.shared.console import counter, emit, next_step, note, say
+from experiments.cli.shared.next_commands import command, new_path
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -54,11 +55,12 @@ def _print(boards: "list[Board]", out: Path | None, *, as_json: bool) -> None:
         emit({"out": None if out is None else str(out), "boards": [board.as_dict() for board in boards]})
         return
     for board in boards:
-        best = board.runs[board.ranked[0]].label
-        say(
-            f"{board.title}: {len(board.runs)} runs on {board.questions['n']} questions; highest {board.metric}: {best}"
-        )
+        best, n = board.runs[board.ranked[0]].label, board.questions["n"]
+        say(f"{board.title}: {len(board.runs)} runs on {n} questions; highest {board.metric}: {best}")
         for each in board.differences:
             note(f"Note: {board.title}: {each} These rows are not comparable.")
-    if out is not None:
+    if out is None:
+        runs = [run.folder for board in boards for run in board.runs]
+        next_step(command("verihop", "leaderboard", *runs, "--out", new_path(Path("site"))))
+    else:
         say(f"Written: {out / 'index.html'}")
