@@ -56,11 +56,12 @@ def _print(boards: "list[Board]", out: Path | None, *, as_json: bool) -> None:
         return
     for board in boards:
         best, n = board.runs[board.ranked[0]].label, board.questions["n"]
-        say(f"{board.title}: {len(board.runs)} runs on {n} questions; highest {board.metric}: {best}")
+        runs = f"{len(board.runs)} run{'s' if len(board.runs) > 1 else ''}"
+        say(f"{board.title}: {runs} on {n} questions; highest {board.metric}: {best}")
         for each in board.differences:
             note(f"Note: {board.title}: {each} These rows are not comparable.")
     if out is None:
-        runs = [run.folder for board in boards for run in board.runs]
-        next_step(command("verihop", "leaderboard", *runs, "--out", new_path(Path("site"))))
+        folders = [run.folder for board in boards for run in board.runs]
+        next_step(command("verihop", "leaderboard", *folders, "--out", new_path(Path("site"))))
     else:
         say(f"Written: {out / 'index.html'}")
