@@ -113,7 +113,7 @@ def front_of(trials: Iterable[Trial], goal: Goal) -> list[Trial]:
 
 
 def front_places(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Return the places of the (cost, score) that no other one surpasses in both, cheapest first; of equals the first."""
+    """Return the places of (cost, score) that no other one surpasses in both, cheapest first; of equals the first."""
     front: list[int] = []
     for place in sorted(range(len(points)), key=lambda place: (points[place][0], -points[place][1], place)):
         if not front or points[place][1] > points[front[-1]][1]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from experiments.analysis.boards import read_boards
+from experiments.analysis.report.html import commands_of
 from experiments.analysis.report.leaderboard import write_leaderboard
 from signatures.common.errors import UserError
 
@@ -106,6 +107,14 @@ def test_names_of_files_are_safe_and_differ(runs: list[Path], toy: ModuleType, t
         "index.html", "hashes.json", "index-2.html", "index-2.Run.html", "index-2.run-2.html", "index-2.x.html",
         "index-2.index.html", "index-2.unnamed.html",
     }  # fmt: skip
+
+
+def test_the_commands_of_a_run_are_those_of_its_parts_without_where_files_lie() -> None:
+    parts = [{"command": f"verihop eval /a/b/q.jsonl --shard {n}/2"} for n in (1, 2)]
+    merged = ["verihop eval q.jsonl --shard 1/2", "verihop eval q.jsonl --shard 2/2"]
+    assert commands_of({"merged": {"parts": [*parts, {}, parts[0]]}}) == merged
+    assert commands_of({"command": "verihop eval q"}) == ["verihop eval q"]
+    assert commands_of({}) == []
 
 
 def _copied(run: Path, to: Path) -> Path:
