@@ -203,13 +203,14 @@ def _plot(rows: Sequence[Json], unread: Sequence[tuple[str, float]]) -> Json | N
         return None
     costs = [math.log10(row["tokens"]) for row in known]
     low, high = min(costs) - 0.05, max(costs) + 0.05
-    top = max(0.1, math.ceil(10 * max([*(row["value"] for row in known), *(score for _, score in unread)])) / 10)
+    highest = max([*(row["value"] for row in known), *(score for _, score in unread)])
+    top = math.ceil(10 * min(max(highest, 0.1), 1.0)) / 10  # an own metric may be beyond: drawn at the edge
 
     def x(cost: float) -> float:
         return round(_LEFT + (cost - low) / (high - low) * (_RIGHT - _LEFT), 1)
 
     def y(score: float) -> float:
-        return round(_BOTTOM - max(score, 0.0) / top * (_BOTTOM - _TOP), 1)
+        return round(_BOTTOM - min(max(score, 0.0), top) / top * (_BOTTOM - _TOP), 1)
 
     points: list[Json] = [
         {"row": row, "x": x(cost), "y": y(row["value"])} for row, cost in zip(known, costs, strict=True)

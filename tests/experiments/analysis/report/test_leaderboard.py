@@ -117,6 +117,21 @@ def test_the_commands_of_a_run_are_those_of_its_parts_without_where_files_lie() 
     assert commands_of({}) == []
 
 
+def test_scores_and_costs_beyond_all_bounds_are_drawn_at_the_edge(runs: list[Path], tmp_path: Path) -> None:
+    folder = _copied(runs[3], tmp_path / "run")
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["scores"]["f1[hotpot]"] = 1e14
+        row["prompt_tokens"] = 1e15
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    description = json.loads((folder / "run.json").read_text())
+    del description["git_revision"]
+    (folder / "run.json").write_text(json.dumps(description))
+    page = write_leaderboard(read_boards([folder]), tmp_path / "site").read_text()
+    assert 'cy="14.0"' in page
+    assert len(page) < 100_000
+
+
 def _copied(run: Path, to: Path) -> Path:
     to.mkdir(parents=True)
     for path in run.iterdir():
