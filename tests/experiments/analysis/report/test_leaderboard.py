@@ -117,7 +117,9 @@ def test_the_commands_of_a_run_are_those_of_its_parts_without_where_files_lie() 
     assert commands_of({}) == []
 
 
-def test_what_is_beyond_all_bounds_is_drawn_at_the_edge_and_what_is_missing_left_out(runs: list[Path], tmp_path: Path) -> None:
+def test_what_is_beyond_all_bounds_is_drawn_at_the_edge_and_what_is_missing_left_out(
+    runs: list[Path], tmp_path: Path
+) -> None:
     folder = _copied(runs[3], tmp_path / "run")
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
     for row in rows:
