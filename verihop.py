@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from corpora.questions import Question
     from corpora.sync.sync import Synced
+    from experiments.analysis.boards import Board
     from experiments.analysis.question_report import QuestionReport
     from experiments.analysis.summary import RunSummary
     from experiments.pipeline.compile_module import CompiledModule
@@ -58,6 +59,7 @@ __all__ = [
     "estimate_module",
     "evaluate",
     "freeze",
+    "leaderboard",
     "load",
     "load_module",
     "open_index",
@@ -288,6 +290,33 @@ def evaluate(
     named = {"processes": 1, "split": split, "metrics": metrics, "oracle": oracle, **settings}
     spec = settings_of("evaluate", RunSpec, **named)
     return evaluate_program(program, questions, out, spec, resume=resume, progress=progress).summary
+
+
+def leaderboard(runs: Sequence[Path | str], out: Path | str | None = None, *, check: bool = False) -> list[Board]:
+    """Return runs as boards, one for each set of questions, and write them as pages that work from a file.
+
+    Args:
+        runs: Folders of finished runs, of any programs.
+        out: Folder for the pages, new or of an earlier leaderboard; None writes nothing.
+        check: Refuse runs that are not comparable.
+
+    Returns:
+        Boards with their ranked runs, the Pareto front of quality against tokens, the comparison with `rag`, and in
+        what runs differ although they must not.
+
+    Raises:
+        UserError: A folder has no finished run or is damaged, runs are not comparable, or `out` has other files.
+    """
+    from experiments.analysis.boards import check_comparable, read_boards
+    from experiments.analysis.report.leaderboard import write_leaderboard
+    from signatures.common.files import expanded
+
+    boards = read_boards([expanded(run) for run in runs])
+    if check:
+        check_comparable(boards)
+    if out is not None:
+        write_leaderboard(boards, expanded(out))
+    return boards
 
 
 def compile(

@@ -50,6 +50,12 @@ SPLIT = "split by rule"
 """How sentences are counted in the passages of a run that says nothing else (`sentences` in its `run.json`)."""
 
 
+def some(labels: Sequence[str], most: int = 6) -> str:
+    """Return labels as text, the first ones where there are many."""
+    more = f" and {len(labels) - most} more" if len(labels) > most else ""
+    return f"{', '.join(labels[:most])}{more}"
+
+
 @dataclass(frozen=True)
 class Difference:
     """A setting in which runs differ.
@@ -62,11 +68,16 @@ class Difference:
     setting: str
     values: dict[str, str]
 
+    @property
+    def of_program(self) -> bool:
+        """Whether it is in the program: which one, its prompts or its knobs."""
+        return self.setting in ("program", _STATE) or self.setting.startswith(_KNOB)
+
     def __str__(self) -> str:
         runs_of: dict[str, list[str]] = {}
         for label, value in self.values.items():
             runs_of.setdefault(value, []).append(label)
-        parts = (f"{value} ({', '.join(labels)})" for value, labels in runs_of.items())
+        parts = (f"{value} ({some(labels)})" for value, labels in runs_of.items())
         return f"Different {self.setting}: {'; '.join(parts)}."
 
 
@@ -82,20 +93,23 @@ def differences(descriptions: Mapping[str, Json]) -> list[Difference]:
     by_run = {label: _settings(description) for label, description in descriptions.items()}
     same_program = _one(settings["program"] for settings in by_run.values())
     same_lm = _one(settings["LM"] for settings in by_run.values())
-    found = []
+    found: list[Difference] = []
     for name in dict.fromkeys(name for settings in by_run.values() for name in settings):
         if (name == _STATE and not same_program) or (name == _MODEL and not same_lm):
             continue
-        optional = name.startswith("knob ") and not same_program
-        values = {
-            label: _text(settings.get(name)) for label, settings in by_run.items() if name in settings or not optional
-        }
-        if not _one(values.values()):
-            found.append(Difference(name, values))
+        optional = name.startswith(_KNOB) and not same_program
+        values = {label: settings.get(name) for label, settings in by_run.items() if name in settings or not optional}
+        found += differing(name, values)
     return found
 
 
-_STATE, _MODEL = "instructions or demonstrations", "weights or server of the LM"
+def differing(setting: str, values: Mapping[str, Any]) -> list[Difference]:
+    """Return the difference in one setting, given the value of each run by its label; empty if all are equal."""
+    texts = {label: _text(value) for label, value in values.items()}
+    return [] if _one(texts.values()) else [Difference(setting, texts)]
+
+
+_STATE, _MODEL, _KNOB = "instructions or demonstrations", "weights or server of the LM", "knob "
 
 
 def _settings(description: Json) -> dict[str, Any]:
@@ -106,7 +120,7 @@ def _settings(description: Json) -> dict[str, Any]:
     return {
         "program": program["name"],
         _STATE: f"{compiled} {str(program.get('state_sha256'))[:8]}",
-        **{f"knob {name}": value for name, value in program.get("knobs", {}).items()},
+        **{f"{_KNOB}{name}": value for name, value in program.get("knobs", {}).items()},
         "LM": lm["id"],
         _MODEL: lm.get("model"),
         "adapter": lm.get("adapter"),
@@ -483,7 +497,15 @@ def compare_runs(folders: Sequence[Path | str]) -> RunComparison:
     """
     if len(folders) < 2:
         raise UserError(f"Comparing needs two or more runs, got {len(folders)}. Name their folders.")
-    runs = load_runs([Path(folder) for folder in folders])
+    return compared(load_runs([Path(folder) for folder in folders]))
+
+
+def compared(runs: list[Run]) -> RunComparison:
+    """Return the scores and costs of one or more runs over the same questions; differences are against the first.
+
+    Raises:
+        UserError: The runs share no metric.
+    """
     defined: list[dict[str, Any]] = [run.description["metrics"] for run in runs]
     names = [name for name in defined[0] if all(other.get(name) == defined[0][name] for other in defined)]
     if not names:

@@ -65,6 +65,7 @@ try:
     from experiments.cli.review import review
     from experiments.cli.runs.compare import compare
     from experiments.cli.runs.export import export
+    from experiments.cli.runs.leaderboard import leaderboard
     from experiments.cli.runs.merge import merge
     from experiments.cli.runs.score import score
     from experiments.cli.runs.trace import trace
@@ -126,6 +127,7 @@ app.command("merge")(merge)
 app.command("score")(score)
 app.add_typer(distill, name="distill")
 app.command("compare")(compare)
+app.command("leaderboard")(leaderboard)
 app.command("reproduce")(reproduce)
 app.command("trace")(trace)
 app.command("export")(export)

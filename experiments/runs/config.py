@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -209,6 +210,17 @@ def corpus_of(program: "dspy.Module") -> str | None:
     return getattr(getattr(program, "retrieve", None), "fingerprint", None)
 
 
+def describe_index(program: "dspy.Module") -> Json | None:
+    """Return the hash of the corpus behind the index that a program retrieves from; None without an index of ours."""
+    folder: Path | None = getattr(getattr(program, "retrieve", None), "folder", None)
+    if folder is None:
+        return None
+    from corpora.index.manifest import read_info
+
+    info = read_info(folder)
+    return {"corpus_hash": info.corpus_hash, "passages": info.passages}
+
+
 def as_read_back(request: Json) -> Json:
     """Return a request as read back from its file, so that both can be compared."""
     return dict(json.loads(json.dumps(request, default=str)))
@@ -232,6 +244,7 @@ def describe_run(
         questions: All questions, also where the run is a shard.
     """
     path, artifact, server = config.questions_path, config.artifact, describe_server(connection)
+    index = describe_index(program)
     description = {
         "schema": SCHEMA,
         "program": describe_program(program, artifact, config.artifact_sha256),
@@ -248,6 +261,7 @@ def describe_run(
         "metrics": {metric.name: metric.definition for metric in config.scored},
         "questions": describe_questions(config.asked(questions)),
         "corpus": {"fingerprint": corpus_of(program)},
+        **({"index": index} if index is not None else {}),
         "threads": config.threads,
         "processes": config.processes,
         "paths": {
@@ -256,6 +270,7 @@ def describe_run(
             "questions_file_sha256": sha256_file(path) if path else None,
         },
         "machine": machine(),
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         **describe_session(),
     }
     return as_read_back(description)

@@ -68,9 +68,9 @@ def collector_paused() -> Iterator[None]:
 Json = dict[str, Any]
 
 # May differ between the sessions of one run: these describe the session, not the experiment.
-SESSION = ("started", "finished", "git_revision", "versions", "machine")
+SESSION = ("started", "finished", "git_revision", "versions", "machine", "command")
 _UNDECIDED = (name for name, field in fields_of(RunSpec).items() if not field.field.decides)
-_SESSION = frozenset({*SESSION, *_UNDECIDED, "resumed", "merged", "paths", "server", "scored", "sentences"})
+_SESSION = frozenset({*SESSION, *_UNDECIDED, "resumed", "merged", "paths", "server", "scored", "sentences", "index"})
 
 
 def as_asked(description: Json) -> Json:

@@ -13,8 +13,9 @@ from optimizers.metrics.names import with_current_names
 from signatures.common.errors import first_problem
 
 Json = dict[str, Any]
-_Number = Annotated[float, Field(allow_inf_nan=False)]
-_Count = Annotated[float, Field(allow_inf_nan=False, ge=0)]
+_MOST = 1e15  # no score or cost is larger, and sums of them stay finite
+_Number = Annotated[float, Field(allow_inf_nan=False, ge=-_MOST, le=_MOST)]
+_Count = Annotated[float, Field(allow_inf_nan=False, ge=0, le=_MOST)]
 _MOST_REPEATS = 10_000
 _LEFT_OUT = frozenset(
     {"repeat", "details", "unreadable", "unknown", "read_passages", "supporting_facts", "gold_ids", "sub_answers"}
@@ -166,6 +167,7 @@ class _LM(_Record):
     id: str
     adapter: str
     model: str | None = None
+    weights_hash: str | None = None
     settings: _Sampling = _Sampling()
 
 
@@ -176,6 +178,10 @@ class _Questions(_Record):
 
 class _Corpus(_Record):
     fingerprint: str | None
+
+
+class _Index(_Record):
+    corpus_hash: str
 
 
 class _Shard(_Record):
@@ -191,6 +197,7 @@ class _Paths(_Record):
 
 
 class _MergedPart(_Record):
+    command: str | None = None
     shard: Json | None = None
 
 
@@ -212,6 +219,8 @@ class RunDescription(_Record):
     shard: _Shard | None = None
     merged: _Merged | None = None
     paths: _Paths | None = None
+    index: _Index | None = None
+    command: str | None = None
     started: str | None = None
     finished: str | None = None
     versions: dict[str, str | None] | None = None

@@ -61,6 +61,6 @@ def _parts(metadata: Mapping[str, Any]) -> list[str]:
 
 def _first(metadata: Mapping[str, Any], names: Iterable[str], longest: int) -> str:
     value = next((metadata[name] for name in names if name in metadata), "")
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if value == "" or isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     return one_line(value, longest)

@@ -108,10 +108,16 @@ def front_of(trials: Iterable[Trial], goal: Goal) -> list[Trial]:
     assert goal.cost is not None
     cost = goal.cost
     found = [trial for trial in trials if trial.complete and trial.feasible(goal) and trial.score() is not None]
-    front: list[Trial] = []
-    for trial in sorted(found, key=lambda each: (each.cost(cost), -(each.score() or 0.0), each.number)):
-        if not front or (trial.score() or 0.0) > (front[-1].score() or 0.0):
-            front.append(trial)
+    found.sort(key=lambda trial: trial.number)
+    return [found[place] for place in front_places([(trial.cost(cost), trial.score() or 0.0) for trial in found])]
+
+
+def front_places(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Return the places of (cost, score) that no other one surpasses in both, cheapest first; of equals the first."""
+    front: list[int] = []
+    for place in sorted(range(len(points)), key=lambda place: (points[place][0], -points[place][1], place)):
+        if not front or points[place][1] > points[front[-1]][1]:
+            front.append(place)
     return front
 
 

@@ -115,6 +115,8 @@ def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield `(number from 1, line)` of every non-empty line that ends in a newline; nothing if there is no file."""
     if not path.exists():
         return
+    if not path.is_file():
+        raise UserError(f"{path} is no file. Restore it, or delete the folder.")  # a pipe would never end
     try:
         with open(path, "rb") as file:  # split at line feeds only: JSON leaves other line separators unescaped
             for number, line in enumerate(file, start=1):

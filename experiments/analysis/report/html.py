@@ -8,6 +8,7 @@ script and all external resources.
 """
 
 import base64
+import functools
 import hashlib
 import os
 import zlib
@@ -17,15 +18,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from pydantic_core import to_json
 
 from experiments.analysis.by_group import Groups
 from experiments.analysis.compare import Line, RunComparison, compare_runs, p_text
 from experiments.analysis.report.gold import first_wrong_hop, missed_gold
 from experiments.analysis.summary import FAULTS, RunSummary, interval, number, of_kinds, percent, summarise
+from experiments.runs.config import portable
 from experiments.runs.files import Json, Row, collector_paused, read_rows, read_run, repeat_of
 from experiments.runs.sources import evidence_line, source_and_link
 from optimizers.metrics.scoring import COSTS, costs_known
@@ -34,6 +36,9 @@ from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, writing
 from signatures.common.secrets import redact, redacted
 from signatures.common.terminal import printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 BLOCK = 16  # questions; with five runs about 300 kB of JSON, which a browser unpacks within 10 ms
 _LEVEL = 1  # of zlib; 4 saves a seventh of the page and takes half as long again
@@ -197,7 +202,8 @@ def _difference(line: Line) -> Json:
     return {"difference": f"{100 * result.difference:+.1f}", "spread": spread, "p": p_text(line)}
 
 
-def _score_line(line: Line) -> Json:
+def score_line(line: Line) -> Json:
+    """Return what a table shows of a score: mean, bar, interval, and the difference to the first run."""
     mean = line.mean
     # A bar is drawn from 0 to the mean with the interval on it; widths in percent of the cell.
     bar = None if mean.mean is None else {"mean": 100 * mean.mean, "low": 100 * (mean.low or 0.0)}
@@ -212,7 +218,7 @@ def _single(summary: RunSummary, label: str) -> Json:
     shown = {**summary.metrics, **of_kinds(summary.kinds)}
     return {
         "questions": summary.answered,
-        "scores": [(name, [_score_line(Line(label, mean, None))]) for name, mean in shown.items()],
+        "scores": [(name, [score_line(Line(label, mean, None))]) for name, mean in shown.items()],
         "costs": [(label, [number(summary.costs[name].mean) for name in COSTS])],
         "faults": [(label, {name: getattr(summary, name) for name in FAULTS})],
         "stopped": [_stopped(summary.stop_reasons)],
@@ -231,7 +237,7 @@ def _several(comparison: RunComparison) -> Json:
     shown = {**comparison.metrics, **of_kinds(comparison.kinds)}
     return {
         "questions": comparison.questions,
-        "scores": [(name, [_score_line(line) for line in lines]) for name, lines in shown.items()],
+        "scores": [(name, [score_line(line) for line in lines]) for name, lines in shown.items()],
         "costs": [
             (label, [number(comparison.costs[name][place].mean.mean) for name in COSTS])
             for place, label in enumerate(labels)
@@ -269,7 +275,7 @@ def _groups(groups: Groups | None) -> Json | None:
     if groups is None:
         return None
     scores = {
-        group: [(name, [_score_line(line) for line in lines]) for name, lines in groups.scores[group].items()]
+        group: [(name, [score_line(line) for line in lines]) for name, lines in groups.scores[group].items()]
         for group in groups.scores
     }
     return {"field": groups.field, "sizes": groups.sizes, "scores": scores, "notices": groups.notices}
@@ -320,6 +326,18 @@ def _sha256(script: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
+def commands_of(description: Json) -> list[str]:
+    """Return the command that made a run, those of its parts if it was merged; empty if none was recorded."""
+    parts = (description.get("merged") or {}).get("parts", [])
+    found = [description.get("command"), *(part.get("command") for part in parts)]
+    return [portable(command) for command in dict.fromkeys(found) if command]
+
+
+def _breakable(name: str) -> Markup:
+    """Return the name of a metric as HTML that a narrow column can break."""
+    return Markup(escape(printable(name)).replace("_", Markup("_<wbr>")).replace("[", Markup("<wbr>[")))
+
+
 def write_report(
     folders: Sequence[Path | str],
     path: Path | str,
@@ -340,10 +358,35 @@ def write_report(
     Raises:
         UserError: A folder contains no run, the runs share no question, or the file cannot be written.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     if not folders:
         raise UserError("A report needs at least one run. Name its folder.")
+    with collector_paused():
+        page = _page([Path(folder) for folder in folders], title, groups, comparison)
+        return write_page(path, TEMPLATE, page)
+
+
+def write_page(path: Path | str, template: str, page: Json) -> Path:
+    """Write a page atomically and return its path.
+
+    Args:
+        path: The HTML file.
+        template: Name of a template of this folder.
+        page: Its values; all text in them is escaped.
+
+    Raises:
+        UserError: The file cannot be written.
+    """
+    with writing(Path(path)), atomic_write(path, "wb") as file:
+        for piece in _environment().get_template(template).generate(page):
+            # Names of folders may be no UTF-8.
+            file.write(piece.encode(errors="replace"))
+    return Path(path)
+
+
+@functools.cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
@@ -353,10 +396,6 @@ def write_report(
         lstrip_blocks=True,
     )
     environment.filters["sha256"] = _sha256
-    with collector_paused():
-        page = _page([Path(folder) for folder in folders], title, groups, comparison)
-        with writing(Path(path)), atomic_write(path, "wb") as file:
-            for piece in environment.get_template(TEMPLATE).generate(page):
-                # Names of folders may be no UTF-8.
-                file.write(piece.encode(errors="replace"))
-    return Path(path)
+    environment.filters["commands"] = commands_of
+    environment.filters["breakable"] = _breakable
+    return environment

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.analysis.boards import REFERENCE
 from experiments.analysis.closed_book import by_kind
 from experiments.analysis.report.plots import empty_figure, write_png
 from experiments.analysis.statistics import holm, mean_of, paired
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-REFERENCE = "rag"
 _OF_THE_PAPERS = ("genground", "cov_rag", "self_completion", "retro_rag")
 _HEADINGS = ("program", "EM", "F1", f"F1 minus {REFERENCE}", "p (Holm)", "cover-EM", "gold recall", "calls", "tokens",
              "rounds", "seconds", "errors", "parse failures", "stopped")  # fmt: skip

@@ -260,7 +260,7 @@ def merged_description(parts: Sequence[Part], *, complete: bool) -> Json:
     first = descriptions[0]
     whole: Json = {name: value for name, value in first.items() if name not in ("shard", "resumed", "finished", MERGED)}
     whole["questions"] = parts[0].questions
-    for name in ("git_revision", "versions", "machine", "server", "threads", "processes", "paths"):
+    for name in ("git_revision", "versions", "machine", "command", "server", "threads", "processes", "paths"):
         if any(description.get(name) != first.get(name) for description in descriptions):
             whole[name] = _common(description.get(name) for description in descriptions)
             if whole[name] is None and name != "git_revision":

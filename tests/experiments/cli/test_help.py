@@ -21,6 +21,7 @@ COMMANDS = [
     "eval",
     "merge",
     "compare",
+    "leaderboard",
     "trace",
     "export",
     "judge",

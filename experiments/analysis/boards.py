@@ -1,0 +1,187 @@
+"""Boards: finished runs of several programs on the same questions, and in what they differ although they must not."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.analysis.closed_book import main_score, reads_nothing
+from experiments.analysis.compare import (
+    Difference,
+    Line,
+    Run,
+    RunComparison,
+    compared,
+    differences,
+    differing,
+    load_runs,
+    some,
+)
+from experiments.runs.files import COSTS, ROWS, RUN, Json, read_run
+from optimizers.tuning.records import front_places
+from signatures.common.errors import UserError, one_line
+
+REFERENCE = "rag"  # the program that others are compared with
+COST = "tokens"
+_LONGEST_TITLE = 60
+
+
+@dataclass(frozen=True)
+class Board:
+    """The runs on one set of questions.
+
+    Args:
+        title: Of the questions.
+        comparison: Of the runs; differences are to the first, which is one of `REFERENCE` if there is one.
+        metric: By which they are ranked.
+        differences: In what the runs differ beside their programs, so that they cannot be compared.
+    """
+
+    title: str
+    comparison: RunComparison
+    metric: str
+    differences: list[Difference]
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs, in the order of the comparison's lines."""
+        return self.comparison.runs
+
+    @property
+    def questions(self) -> Json:
+        """Number and hashes of the questions."""
+        return dict(self.runs[0].description["questions"])
+
+    @property
+    def ranked(self) -> list[int]:
+        """Places of the runs, the best first; those without a score come last."""
+        lines = self.comparison.metrics[self.metric]
+        return sorted(range(len(lines)), key=lambda place: (-_mean(lines[place], -1.0), lines[place].run))
+
+    @property
+    def front(self) -> list[int]:
+        """Places of the runs that no other one surpasses in score and tokens, cheapest first; their cost is known."""
+        scores, costs = self.comparison.metrics[self.metric], self.comparison.costs[COST]
+        known = [place for place in range(len(scores)) if None not in (scores[place].mean.mean, costs[place].mean.mean)]
+        points = [(_mean(costs[place]), _mean(scores[place])) for place in known]
+        return [known[place] for place in front_places(points)]
+
+    def as_dict(self) -> Json:
+        """Return everything as JSON values; runs by their labels."""
+        label = [run.label for run in self.runs]
+        return {
+            "title": self.title,
+            "metric": self.metric,
+            "ranked": [label[place] for place in self.ranked],
+            "front": [label[place] for place in self.front],
+            "not_comparable": {each.setting: each.values for each in self.differences},
+            **self.comparison.as_dict(),
+        }
+
+
+def _mean(line: Line, without: float = 0.0) -> float:
+    return without if line.mean.mean is None else line.mean.mean
+
+
+def read_boards(folders: Sequence[Path]) -> list[Board]:
+    """Return the runs in these folders, those on the same questions together; boards by their titles.
+
+    Raises:
+        UserError: A folder has no finished run with answers, is damaged or is named twice; or the runs on the same
+            questions share no metric.
+    """
+    if not folders:
+        raise UserError("A leaderboard needs at least one run. Name the folders of runs (`verihop eval --out`).")
+    groups: dict[str, list[tuple[Path, Json]]] = {}
+    for folder in folders:
+        _refuse_links(folder)
+        description = read_run(folder)
+        groups.setdefault(description["questions"]["sha256"], []).append((folder, description))
+    titles = {digest: _title(*runs[0]) for digest, runs in groups.items()}
+    boards = [_board(titles[digest], runs) for digest, runs in groups.items()]
+    return sorted(boards, key=lambda board: (board.title, board.questions["sha256"]))
+
+
+def _refuse_links(folder: Path) -> None:
+    for path in (folder / RUN, folder / ROWS, folder / COSTS):
+        if path.is_symlink():
+            raise UserError(f"{path} is a link, and what links lead to is not published: put the file in its place.")
+
+
+def _title(folder: Path, description: Json) -> str:
+    """Return the name of the questions' file, or of its folder; of the folder above the run if no file is known."""
+    path = (description.get("paths") or {}).get("questions")
+    if path is None:
+        name = folder.resolve().parent.name
+    else:
+        stem = Path(path).name.partition(".")[0]
+        name = Path(path).parent.name if stem == "questions" else stem
+    return one_line(name, _LONGEST_TITLE) or "questions"
+
+
+def _board(title: str, described: Sequence[tuple[Path, Json]]) -> Board:
+    ordered = sorted(described, key=lambda each: each[1]["program"]["name"] != REFERENCE)  # stable: the first rag
+    runs = load_runs([folder for folder, _ in ordered])
+    _check_finished(runs)
+    comparison = compared(runs)
+    metric = main_score(comparison.metrics) or next(iter(comparison.metrics))
+    return Board(title, comparison, metric, _differences(runs))
+
+
+def _check_finished(runs: Sequence[Run]) -> None:
+    for run in runs:
+        asked = run.description["questions"]["n"] * run.description.get("repeats", 1)
+        answers = len(run.rows) + sum(map(len, run.others))
+        if answers != asked:
+            raise UserError(
+                f"{run.folder} has {answers} of {asked} answers: finish it (`verihop eval --resume`), or leave it out."
+            )
+    for run in runs:
+        if run.others:
+            raise UserError(
+                f"rows.jsonl of {run.folder} answers questions that other runs do not have, although run.json names "
+                "the same questions (questions.sha256): restore the file, or leave the run out."
+            )
+
+
+def _differences(runs: Sequence[Run]) -> list[Difference]:
+    """Return in what runs differ beside their programs; what a run could search that reads nothing does not matter."""
+    described = {run.label: run.description for run in runs}
+    reading = {run.label: run.description for run in runs if not reads_nothing(run.rows)}
+    searched = next((own["corpus"] for own in reading.values()), {"fingerprint": None})
+    alike = {label: own if label in reading else {**own, "corpus": searched} for label, own in described.items()}
+    weights = {label: own["lm"].get("weights_hash") for label, own in described.items()}
+    indexed = {label: own["index"]["corpus_hash"] for label, own in reading.items() if own.get("index")}
+    return [
+        *(each for each in differences(alike) if not each.of_program),
+        *differing("SHA-256 of the weights", weights),
+        *differing("hash of the corpus", indexed),
+        *_definitions(described),
+    ]
+
+
+def _definitions(described: Mapping[str, Json]) -> list[Difference]:
+    """Return which metrics are defined differently; one that a run lacks is not compared."""
+    metrics: dict[str, dict[str, Any]] = {}
+    for label, own in described.items():
+        for name, definition in own["metrics"].items():
+            metrics.setdefault(name, {})[label] = definition
+    return [each for name, values in metrics.items() for each in differing(f"definition of {name}", values)]
+
+
+def check_comparable(boards: Sequence[Board]) -> None:
+    """Raise UserError if runs of a board cannot be compared, or boards of one title have other questions."""
+    problems = [f"{board.title}: {each}" for board in boards for each in board.differences]
+    for title in dict.fromkeys(board.title for board in boards):
+        asked = {
+            board.questions["sha256"][:16]: some([run.label for run in board.runs])
+            for board in boards
+            if board.title == title
+        }
+        if len(asked) > 1:
+            problems.append(f"{title}: Different questions: {'; '.join(f'{one} ({of})' for one, of in asked.items())}.")
+    if problems:
+        raise UserError(
+            f"These rows are not comparable. {' '.join(problems)} Evaluate them alike, leave some out, or do without "
+            "--check: the page then says in what they differ."
+        )

@@ -1,0 +1,238 @@
+"""Write boards as a folder of pages that work from files: a table, answers and traces, and hashes of what was asked.
+
+`index.html` is a table and a plot for each board, and works without its script, too, which sorts, filters and opens
+rows. `BOARD.html` has the answers of all runs side by side, `BOARD.ROW.html` those of one: they are reports
+(`experiments.analysis.report.html`). `hashes.json` says what was asked without its text, for who has the questions and
+wants to know whether they are the same.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from experiments.analysis.boards import COST, REFERENCE, Board
+from experiments.analysis.closed_book import ALL, reads_nothing
+from experiments.analysis.compare import Line, Run, metric_notices
+from experiments.analysis.report.html import commands_of, score_line, write_page, write_report
+from experiments.analysis.statistics import too_small
+from experiments.analysis.summary import interval, number, percent
+from experiments.runs.files import Json, write_json
+from signatures.common.errors import UserError
+from signatures.common.files import sha256_text, utf8, writing
+
+PAGE, HASHES = "index.html", "hashes.json"
+_SHOWN_COSTS = ("lm_calls", COST, "seconds")
+_SHOWN_FAULTS = ("errors", "abstentions", "parse_failures")
+_MOST_METRICS = 3  # beside the one that ranks; all metrics, costs and faults are in the opened row
+_LONGEST_NAME = 60  # characters of the name of a file
+
+
+def write_leaderboard(boards: Sequence[Board], out: Path | str, *, on_page: Callable[[], None] = lambda: None) -> Path:
+    """Write the pages of boards into a folder and return the path of `index.html`, which is written last.
+
+    Args:
+        boards: As `read_boards` returns them.
+        out: New, empty, or of an earlier leaderboard, whose pages of the same names are replaced.
+        on_page: Called after the page of each run.
+
+    Raises:
+        UserError: The folder has other files, or cannot be written.
+    """
+    out = Path(out)
+    with writing(out):
+        others = out.is_dir() and any(not each.name.startswith(".") for each in out.iterdir())
+        if others and not (out / HASHES).is_file():
+            raise UserError(f"{out} contains other files. Choose a new or empty folder, or that of a leaderboard.")
+        out.mkdir(parents=True, exist_ok=True)
+    taken = {"index"}
+    named = [(board, _new_name(board.title, taken)) for board in boards]
+    write_json(out / HASHES, {"schema": 1, "boards": {name: _hashes(board) for board, name in named}})
+    views = [_board(board, name, out, on_page) for board, name in named]
+    page = {
+        "title": "Leaderboard",
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "boards": views,
+        "overview": _overview(views) if len(views) > 1 else [],
+        "hashes": HASHES,
+    }
+    return write_page(out / PAGE, "leaderboard.html.j2", page)
+
+
+def _new_name(text: str, taken: set[str]) -> str:
+    """Return a name for a file or an anchor, in letters that every system and address takes."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", text)[:_LONGEST_NAME].strip("-") or "unnamed"
+    name, number = plain, 2
+    while name.lower() in taken:
+        name, number = f"{plain}-{number}", number + 1
+    taken.add(name.lower())
+    return name
+
+
+def _hashes(board: Board) -> Json:
+    """Return the hashes of a board's questions, one by one, and of what each run was made with."""
+    asked = [rows[0] for rows in board.runs[0].questions]
+    return {
+        "title": utf8(board.title),
+        "questions": board.questions,
+        "each": [{"id": sha256_text(str(row["id"])), "question": sha256_text(row["question"])} for row in asked],
+        "runs": {utf8(run.label): _made_with(run.description) for run in board.runs},
+    }
+
+
+def _made_with(description: Json) -> Json:
+    lm = description["lm"]
+    return {
+        "program": {name: description["program"].get(name) for name in ("name", "knobs", "state_sha256")},
+        "lm": {name: lm.get(name) for name in ("id", "model", "weights_hash", "adapter", "settings")},
+        "retriever": description["corpus"]["fingerprint"],
+        "corpus": (description.get("index") or {}).get("corpus_hash"),
+        "commands": commands_of(description),
+    }
+
+
+def _board(board: Board, name: str, out: Path, on_page: Callable[[], None]) -> Json:
+    """Write the answers of a board and return what `index.html` shows of it."""
+    comparison, folders = board.comparison, [run.folder for run in board.runs]
+    others = [each for each in comparison.metrics if each != board.metric][:_MOST_METRICS]
+    several = len(folders) > 1
+    if several:
+        write_report(folders, out / f"{name}.html", title=board.title, comparison=comparison)
+    taken: set[str] = set()
+    front = board.front
+    rows = []
+    for place in board.ranked:
+        row = _row(board, place, others, front=place in front)
+        page = f"{name}.{_new_name(row['label'], taken)}.html"
+        write_report([folders[place]], out / page, title=f"{board.title}: {row['label']}")
+        on_page()
+        rows.append({**row, "id": page.removesuffix(".html"), "page": page})
+    return {
+        "title": board.title,
+        "id": name,
+        "page": f"{name}.html" if several else None,
+        "questions": board.questions,
+        "metric": board.metric,
+        "others": others,
+        "costs": [each.replace("_", " ") for each in _SHOWN_COSTS],
+        "faults": [each.replace("_", " ") for each in _SHOWN_FAULTS],
+        "reference": board.runs[0].label if several else None,
+        "notices": _notices(board),
+        "rows": rows,
+        "unread": _unread(board),
+        "plot": _plot(rows, _unread(board)),
+    }
+
+
+def _notices(board: Board) -> list[str]:
+    runs = board.runs
+    found = [
+        *(f"{each} These rows are not comparable." for each in board.differences),
+        *metric_notices([run.description["metrics"] for run in runs], list(board.comparison.metrics)),
+        too_small(board.comparison.questions),
+    ]
+    if len(runs) > 1 and runs[0].description["program"]["name"] != REFERENCE:
+        found.append(f"No run is of {REFERENCE}: differences are to {runs[0].label}.")
+    return [text for text in found if text]
+
+
+def _row(board: Board, place: int, others: Sequence[str], *, front: bool) -> Json:
+    run, comparison = board.runs[place], board.comparison
+    line = comparison.metrics[board.metric][place]
+    costs = {name: lines[place].mean for name, lines in comparison.costs.items()}
+    scores = {name: lines[place].mean for name, lines in comparison.metrics.items()}
+    faults = comparison.faults[run.label]
+    return {
+        "label": run.label,
+        "run": run.description,
+        "front": front,
+        "unread": reads_nothing(run.rows),
+        "value": line.mean.mean,
+        "tokens": costs[COST].mean,
+        "score": score_line(line),
+        "gain": None if line.against_first is None else line.against_first.difference,
+        "p": line.p_holm,
+        "others": [(percent(scores[name].mean), scores[name].mean) for name in others],
+        "costs": [(number(costs[name].mean), costs[name].mean) for name in _SHOWN_COSTS],
+        "faults": [faults[name] for name in _SHOWN_FAULTS],
+        "all": [
+            *((name, percent(mean.mean), interval(mean)) for name, mean in scores.items()),
+            *((name.replace("_", " "), number(mean.mean), interval(mean, number)) for name, mean in costs.items()),
+            *((name.replace("_", " "), str(count), "") for name, count in faults.items()),
+        ],
+        "stopped": ", ".join(f"{reason} {count}" for reason, count in comparison.stop_reasons[run.label].items()),
+        "notes": _notes(run, line),
+    }
+
+
+def _notes(run: Run, line: Line) -> list[str]:
+    notice = line.against_first.notice if line.against_first else None
+    return [*run.description.get("notes", []), *([notice] if notice else [])]
+
+
+def _unread(board: Board) -> list[tuple[str, float]]:
+    """Return what answers score by the board's metric that nobody had to read anything for."""
+    book = board.comparison.closed_book.get(ALL)
+    if book is None or board.metric not in book.majority:
+        return []
+    majority = [(f"majority answer {book.answer[:40]!r}", book.majority[board.metric])] if book.times > 1 else []
+    chance = f"chance, where two choices are offered ({book.two_choices} questions)"
+    return [*majority, *([(chance, book.chance[board.metric])] if book.two_choices else [])]
+
+
+def _overview(views: Sequence[Json]) -> list[Json]:
+    """Return score and tokens of each label on each board, the highest sum of scores first."""
+    found: dict[str, list[Json | None]] = {}
+    for place, view in enumerate(views):
+        for row in view["rows"]:
+            found.setdefault(row["label"], [None] * len(views))[place] = row
+    sums = {label: sum(row["value"] or 0.0 for row in rows if row is not None) for label, rows in found.items()}
+    return [{"label": label, "rows": found[label]} for label in sorted(found, key=lambda label: (-sums[label], label))]
+
+
+# The plot, in the units of its view box
+WIDTH, HEIGHT = 480, 270
+_LEFT, _RIGHT, _TOP, _BOTTOM = 34, 456, 14, 232
+
+
+def _plot(rows: Sequence[Json], unread: Sequence[tuple[str, float]]) -> Json | None:
+    """Return the places of points, ticks and lines; None if no row has a score, a cost and both are above 0."""
+    known = [row for row in rows if row["value"] is not None and (row["tokens"] or 0) > 0]
+    if not known:
+        return None
+    costs = [math.log10(row["tokens"]) for row in known]
+    low, high = min(costs) - 0.05, max(costs) + 0.05
+    highest = max([*(row["value"] for row in known), *(score for _, score in unread)])
+    top = math.ceil(10 * min(max(highest, 0.1), 1.0)) / 10  # an own metric may be beyond: drawn at the edge
+
+    def x(cost: float) -> float:
+        return round(_LEFT + (cost - low) / (high - low) * (_RIGHT - _LEFT), 1)
+
+    def y(score: float) -> float:
+        return round(_BOTTOM - min(max(score, 0.0), top) / top * (_BOTTOM - _TOP), 1)
+
+    points: list[Json] = [
+        {"row": row, "x": x(cost), "y": y(row["value"])} for row, cost in zip(known, costs, strict=True)
+    ]
+    front = sorted((point["x"], point["y"]) for point in points if point["row"]["front"])
+    steps = " ".join(f"H{x_} V{y_}" for x_, y_ in front[1:])
+    step = 0.1 if top <= 0.6 else 0.2
+    return {
+        "points": points,
+        "front": f"M{front[0][0]} {front[0][1]} {steps} H{_RIGHT}" if front else "",
+        "x": [(x(math.log10(tokens)), f"{tokens:,}") for tokens in _ticks(low, high)],
+        "y": [(y(step * each), round(100 * step * each)) for each in range(round(top / step) + 1)],
+        "lines": [(text.partition(",")[0], y(score)) for text, score in unread],
+        "ends": (_LEFT, _RIGHT, _TOP, _BOTTOM),
+        "size": (WIDTH, HEIGHT),
+    }
+
+
+def _ticks(low: float, high: float) -> Iterator[int]:
+    """Yield the numbers 1, 2, 5, 10 ... between two powers of ten, every tenfold one where that is enough."""
+    steps: tuple[int, ...] = (1,) if high - low > 3 else (1, 2, 5)
+    for power in range(math.floor(low), math.ceil(high) + 1):
+        for step in steps:
+            if power >= 0 and low <= math.log10(step * 10**power) <= high:
+                yield step * 10**power

@@ -1,0 +1,274 @@
+"""The pages of a leaderboard: what is written, and how they behave in a real browser."""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from experiments.analysis.boards import read_boards
+from experiments.analysis.report.html import commands_of
+from experiments.analysis.report.leaderboard import write_leaderboard
+from signatures.common.errors import UserError
+
+Make = Callable[..., Path]
+NAMES = ("rag", "ircot", "standard")
+
+
+def _described(folder: Path, name: str) -> Path:
+    """Name the program of a run of the toy, and make it as dear and as good as its name says."""
+    run = json.loads((folder / "run.json").read_text())
+    run["program"]["name"] = name
+    run |= {"command": f"verihop eval /home/someone/q.jsonl --program {name}", "index": {"corpus_hash": "c" * 64}}
+    run["lm"]["weights_hash"] = "a" * 64
+    (folder / "run.json").write_text(json.dumps(run))
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    for place, row in enumerate(sorted(rows, key=lambda row: row["id"])):
+        row["prompt_tokens"] *= {"rag": 10, "ircot": 40, "standard": 1}[name]
+        better = {"rag": place % 2, "ircot": place % 4 > 0, "standard": place == 0}[name]
+        row["scores"] |= {"em": float(better), "f1[hotpot]": float(better)}
+        if name == "standard":
+            row["passage_ids"] = []
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(toy: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three runs on 40 questions of one set, of which two answered 8 of another."""
+    above = tmp_path_factory.mktemp("runs")
+    folders = []
+    for name, board, n in [(name, "large", 40) for name in NAMES] + [(name, "small", 8) for name in NAMES[:2]]:
+        folder = above / board / name
+        metrics = ["em", "f1[hotpot]", "passage_recall@2"]
+        toy.run(toy.Toy(), toy.questions(n), connection=toy.link(toy.Engine()), folder=folder, metrics=metrics)
+        folders.append(_described(folder, name))
+    return folders
+
+
+@pytest.fixture(scope="module")
+def site(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_leaderboard(read_boards(runs), tmp_path_factory.mktemp("out") / "site").parent
+
+
+def test_a_folder_has_the_table_the_answers_and_the_hashes(site: Path, runs: list[Path]) -> None:
+    rows = {f"{board}.{name}.html" for board, names in (("large", NAMES), ("small", NAMES[:2])) for name in names}
+    assert {path.name for path in site.iterdir()} == {"index.html", "hashes.json", "large.html", "small.html", *rows}
+    page = (site / "index.html").read_text()
+    for text in ("large: 40 questions", "minus rag", "closed book", "majority answer", "n = 8 is too small", "a" * 64):
+        assert text in page, text
+    assert "verihop eval q.jsonl --program ircot" in page
+    assert "/home/someone" not in page
+    assert set(re.findall(r'href="([^"#]*)"', page)) == {"hashes.json", "large.html", "small.html", *rows}
+    hashes = json.loads((site / "hashes.json").read_text())["boards"]["large"]
+    assert hashes["each"][0] == {
+        name: hashlib.sha256(text).hexdigest() for name, text in (("id", b"id0"), ("question", b"q0"))
+    }
+    assert hashes["questions"]["sha256"] == json.loads((runs[0] / "run.json").read_text())["questions"]["sha256"]
+    assert hashes["runs"]["rag"]["corpus"] == "c" * 64
+
+
+def test_only_a_folder_of_a_leaderboard_is_written_again(runs: list[Path], site: Path, tmp_path: Path) -> None:
+    boards = read_boards(runs[:2])
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="contains other files"):
+        write_leaderboard(boards, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    with pytest.raises(UserError, match="cannot be written"):
+        write_leaderboard(boards, tmp_path / "notes.txt")
+    before = (site / "index.html").read_text()
+    assert write_leaderboard(read_boards(runs), site) == site / "index.html"
+    made = re.compile(r"written [^.]*")
+    assert made.sub("", (site / "index.html").read_text()) == made.sub("", before)
+
+
+def test_a_single_run_and_runs_without_rag_have_a_page(runs: list[Path], tmp_path: Path) -> None:
+    page = write_leaderboard(read_boards(runs[2:3]), tmp_path / "one").read_text()
+    assert "minus" not in page
+    assert "side by side" not in page
+    page = write_leaderboard(read_boards(runs[1:3]), tmp_path / "two").read_text()
+    assert "No run is of rag: differences are to ircot." in page
+
+
+def test_names_of_files_are_safe_and_differ(runs: list[Path], toy: ModuleType, tmp_path: Path) -> None:
+    names = ["Run", "run", "../x".replace("/", "\N{DIVISION SLASH}"), "index", "ä ö"]
+    folders = [_described(_copied(runs[0], tmp_path / "index" / name), "rag") for name in names]
+    for folder in folders:
+        run = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps({**run, "paths": {"questions": "../../index/questions.jsonl"}}))
+    write_leaderboard(read_boards(folders), tmp_path / "site")
+    pages = {path.name for path in (tmp_path / "site").iterdir()}
+    assert pages == {
+        "index.html", "hashes.json", "index-2.html", "index-2.Run.html", "index-2.run-2.html", "index-2.x.html",
+        "index-2.index.html", "index-2.unnamed.html",
+    }  # fmt: skip
+
+
+def test_the_commands_of_a_run_are_those_of_its_parts_without_where_files_lie() -> None:
+    parts = [{"command": f"verihop eval /a/b/q.jsonl --shard {n}/2"} for n in (1, 2)]
+    merged = ["verihop eval q.jsonl --shard 1/2", "verihop eval q.jsonl --shard 2/2"]
+    assert commands_of({"merged": {"parts": [*parts, {}, parts[0]]}}) == merged
+    assert commands_of({"command": "verihop eval q"}) == ["verihop eval q"]
+    assert commands_of({}) == []
+
+
+def test_what_is_beyond_all_bounds_is_drawn_at_the_edge_and_what_is_missing_left_out(
+    runs: list[Path], tmp_path: Path
+) -> None:
+    folder = _copied(runs[3], tmp_path / "run")
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["scores"]["f1[hotpot]"] = 1e14
+        row["prompt_tokens"] = 1e15
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    description = json.loads((folder / "run.json").read_text())
+    del description["git_revision"], description["program"]["artifact_sha256"]
+    description["judge"] = None
+    (folder / "run.json").write_text(json.dumps(description))
+    page = write_leaderboard(read_boards([folder]), tmp_path / "site").read_text()
+    assert 'cy="14.0"' in page
+    assert len(page) < 100_000
+
+
+def _copied(run: Path, to: Path) -> Path:
+    to.mkdir(parents=True)
+    for path in run.iterdir():
+        (to / path.name).write_bytes(path.read_bytes())
+    return to
+
+
+def test_hostile_text_stays_text(run: Make, nasty: str, tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", hostile=True).rename(tmp_path / os.fsdecode(b"a&b<i>\xff"))
+    text = json.loads((folder / "run.json").read_text())
+    text["program"] |= {"name": nasty, "knobs": {nasty: nasty}}
+    text["lm"] |= {"id": nasty, "model": nasty, "weights_hash": nasty}
+    text |= {"command": nasty, "notes": [nasty], "started": nasty, "paths": {"questions": f"{nasty}/questions.jsonl"}}
+    text["metrics"] = {nasty: nasty, **text["metrics"]}
+    (folder / "run.json").write_text(json.dumps(text))
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["stop_reason"] = nasty
+        row["scores"][nasty] = 0.5
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = write_leaderboard(read_boards([folder]), tmp_path / "site").read_text()
+    assert "<img" not in page
+    assert "<i>" not in page.replace('<div class="bar"><i ', "")
+    assert page.count("<script>") == 1
+    assert page.count("&lt;img src=x") >= 10
+
+
+TABLE = "document.querySelectorAll('table.board')[{}]"
+ORDER = "[...{table}.tBodies].filter((b) => b.id && !b.hidden).map((b) => b.id.split('.')[1])"
+
+
+def order(browser: Any, table: int = 1) -> list[str]:
+    return list(browser.run(ORDER.format(table=TABLE.format(table))))
+
+
+def head(name: str, table: int = 1) -> str:
+    heads = f"[...{TABLE.format(table)}.tHead.querySelectorAll('button')]"
+    return f"{heads}.find((b) => b.textContent === '{name}')"
+
+
+@pytest.fixture
+def shown(browser: Any, site: Path) -> Any:
+    browser.problems.clear()
+    browser.size(1280, 900)
+    browser.open("about:blank")
+    browser.open((site / "index.html").as_uri())
+    yield browser
+    assert browser.problems == []
+
+
+def test_columns_are_sorted_by_mouse_and_keyboard(shown: Any) -> None:
+    assert order(shown) == ["ircot", "rag", "standard"]
+    sorted_ = f"{head('tokens')}.parentElement.getAttribute('aria-sort')"
+    shown.click(head("tokens"))
+    assert (order(shown), shown.run(sorted_)) == (["ircot", "rag", "standard"], "descending")
+    shown.click(head("tokens"))
+    assert (order(shown), shown.run(sorted_)) == (["standard", "rag", "ircot"], "ascending")
+    shown.run(f"{head('run')}.focus()")
+    shown.press("Enter")
+    assert order(shown) == ["ircot", "rag", "standard"]
+    shown.press("Enter")
+    assert order(shown) == ["standard", "rag", "ircot"]
+    assert shown.run(sorted_) is None
+    shown.click(head("minus rag"))  # rag and the majority answer have no difference: last
+    assert order(shown) == ["ircot", "standard", "rag"]
+    shown.click(head("minus rag"))
+    assert order(shown) == ["standard", "ircot", "rag"]
+
+
+def test_rows_are_filtered(shown: Any) -> None:
+    count = "document.getElementById('count').textContent"
+    assert shown.run(count) == "5 of 5 runs"
+    shown.press("/")
+    shown.type("IRC")
+    assert (shown.run(count), order(shown), order(shown, 2)) == ("2 of 5 runs", ["ircot"], ["ircot"])
+    shown.run("(() => { const e = document.getElementById('filter'); e.select(); })()")
+    shown.type("/")
+    assert order(shown) == []
+
+
+def test_a_row_opens_to_what_it_was_made_with_and_to_its_answers(shown: Any, site: Path) -> None:
+    more = "document.getElementById('large.ircot').rows[1]"
+    assert shown.run(f"{more}.hidden")
+    shown.run("document.querySelector('#large\\\\.ircot button').focus()")
+    shown.press("Enter")
+    assert not shown.run(f"{more}.hidden")
+    text = shown.run(f"{more}.innerText")
+    for part in ("a" * 64, "c" * 64, "verihop eval q.jsonl", "passage_recall@2", "scripted"):
+        assert part in text, part
+    shown.click(f"{more}.querySelector('a')")
+    shown.wait("document.querySelectorAll('#list > .q').length === 40")
+    assert shown.run("document.title") == "large: ircot"
+    shown.click("document.querySelector('#list > .q > summary')")
+    shown.wait("document.querySelector('.q[open] .answer')")
+
+
+def test_a_point_of_the_plot_opens_its_row(shown: Any) -> None:
+    points = "[...document.querySelectorAll('svg a')]"
+    assert shown.run(f"{points}.length") == 5
+    shown.click("document.getElementById('front')")
+    assert order(shown) == ["ircot", "rag", "standard"]  # each is dearer and better than the next
+    shown.run("document.getElementById('filter').value = 'none'; document.getElementById('filter')"
+              ".dispatchEvent(new Event('input', { bubbles: true }))")  # fmt: skip
+    assert order(shown) == []
+    shown.run(f"{points}.find((a) => a.getAttribute('href') === '#large.rag').focus()")
+    shown.press("Enter")
+    shown.wait("document.getElementById('large.rag').rows[1].hidden === false")
+    assert order(shown) == ["ircot", "rag", "standard"]
+    assert shown.run("document.activeElement.textContent") == "rag"
+
+
+def test_a_phone_scrolls_tables_and_not_the_page(shown: Any) -> None:
+    shown.size(390, 844)
+    shown.click("document.querySelector('#large\\\\.rag button')")
+    assert shown.run("document.documentElement.scrollWidth") <= 390
+    box = shown.run("document.querySelector('#large\\\\.rag .more div').getBoundingClientRect().toJSON()")
+    assert box["right"] <= 390
+    card = f"{TABLE.format(1)}.parentElement"
+    shown.run(f"{card}.scrollTo(10_000, 0)")
+    assert shown.run("document.querySelector('#large\\\\.rag th').getBoundingClientRect().left") >= 0
+    assert shown.run("document.querySelector('#large\\\\.rag td:last-child').getBoundingClientRect().right") <= 390
+
+
+def test_nothing_is_cut_on_a_wide_screen(shown: Any) -> None:
+    wide = "[...document.querySelectorAll('.card')].filter((card) => card.scrollWidth > card.clientWidth).length"
+    assert shown.run(wide) == 0
+
+
+def test_everything_is_there_without_scripts(shown: Any, site: Path) -> None:
+    shown.send("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        shown.reload()
+        hidden = "[...document.querySelectorAll('.more')].filter((row) => row.hidden).length"
+        assert shown.run(hidden) == 0
+        assert shown.run("document.getElementById('tools').hidden")
+    finally:
+        shown.send("Emulation.setScriptExecutionDisabled", value=False)

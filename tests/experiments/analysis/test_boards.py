@@ -1,0 +1,198 @@
+"""Boards of runs: which stand together, their order, and what makes them incomparable."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from experiments.analysis.boards import check_comparable, read_boards
+from signatures.common.errors import UserError
+
+Change = Callable[[dict[str, Any]], Any]
+Make = Callable[..., Path]
+
+
+def change(folder: Path, run: Change | None = None, row: Change | None = None) -> Path:
+    """Change what `run.json`, and each row, of a run says."""
+    if run is not None:
+        description = json.loads((folder / "run.json").read_text())
+        run(description)
+        (folder / "run.json").write_text(json.dumps(description))
+    if row is not None:
+        rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+        for each in rows:
+            row(each)
+        (folder / "rows.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    return folder
+
+
+@pytest.fixture
+def make(toy: ModuleType, tmp_path: Path) -> Make:
+    """Return a function that makes the run of a program with this name, which is right on the even questions."""
+
+    def of(name: str, program: str = "rag", n: int = 8, **changes: Change) -> Path:
+        folder, engine = tmp_path / name, toy.Engine()
+        options: dict[str, Any] = {"metrics": ["em", "f1[hotpot]", "passage_recall@2"], "folder": folder}
+        toy.run(toy.Toy(), toy.questions(n), connection=toy.link(engine), **options)
+        return change(change(folder, lambda run: run["program"].update(name=program)), **changes)
+
+    return of
+
+
+def _worse(row: dict[str, Any]) -> None:
+    row["scores"] |= {"em": 0.0, "f1[hotpot]": 0.0}
+
+
+def _dearer(row: dict[str, Any]) -> None:
+    row["prompt_tokens"] *= 3
+
+
+def test_runs_on_the_same_questions_are_ranked_and_compared_with_rag(make: Make) -> None:
+    cheap = make("set/cheap", "cot", row=lambda row: (_worse(row), row.update(prompt_tokens=1, passage_ids=[])))
+    folders = [cheap, make("set/dear", "ircot", row=_dearer), make("set/rag"), make("other/rag", n=3)]
+    other, board = read_boards(folders)
+    assert (other.title, len(other.runs), board.title) == ("other", 1, "set")
+    assert [run.label for run in board.runs] == ["rag", "cheap", "dear"]
+    assert [board.runs[place].label for place in board.ranked] == ["dear", "rag", "cheap"]  # of equals by name
+    assert [board.runs[place].label for place in board.front] == ["cheap", "rag"]
+    assert board.metric == "f1[hotpot]"
+    against = board.comparison.metrics["f1[hotpot]"][1].against_first
+    assert against is not None
+    assert against.difference == -0.5
+    check_comparable([other, board])
+    assert board.as_dict()["not_comparable"] == {}
+
+
+def test_the_title_is_that_of_the_questions(make: Make) -> None:
+    paths = {"data/hotpotqa/questions.jsonl": "hotpotqa", "/x/dev_100.jsonl.gz": "dev_100", "": "questions"}
+    for place, (path, title) in enumerate(paths.items()):
+        folder = make(f"a/run{place}", run=lambda run, path=path: run.update(paths={"questions": path}))
+        assert read_boards([folder])[0].title == title
+
+
+def _set(part: str, **values: Any) -> Change:
+    return lambda run: run.setdefault(part, {}).update(values)
+
+
+JUDGE = {"id": "other", "adapter": "x", "model": "m"}
+FIELDS: dict[str, Change] = {
+    "LM": _set("lm", id="other"),
+    "weights or server of the LM": _set("lm", model="other"),
+    "SHA-256 of the weights": _set("lm", weights_hash="ab"),
+    "adapter": _set("lm", adapter="other"),
+    "source of P(yes)": _set("lm", probability_mode="logprobs"),
+    "temperature of the LM": lambda run: run["lm"]["settings"].update(temperature=0.7),
+    "corpus or retriever": _set("corpus", fingerprint="bm25-1"),
+    "hash of the corpus": _set("index", corpus_hash="ab"),
+    "fixed contexts": lambda run: run.update(given={"knowledge": "complete", "n": 5, "seed": 0, "sha256": "ab"}),
+    "judge LM": lambda run: run.update(judge=JUDGE),
+    "seed": lambda run: run.update(seed=7),
+    "definition of em": lambda run: run["metrics"].update(em="Another."),
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_check_names_the_field_that_differs(field: str, make: Make) -> None:
+    indexed = _set("index", corpus_hash="cd")
+    boards = read_boards([make("set/rag", run=indexed), make("set/other", "cot", run=indexed)])
+    check_comparable(boards)
+    boards = read_boards([make("b/rag", run=indexed), change(make("b/other", "cot", run=indexed), FIELDS[field])])
+    assert field in [each.setting for each in boards[0].differences]
+    with pytest.raises(UserError, match="not comparable") as refused:
+        check_comparable(boards)
+    assert f"Different {field}: " in str(refused.value)
+    assert "other" in str(refused.value)
+
+
+def test_repeats_and_questions_that_differ_are_named(make: Make) -> None:
+    often = make("set/often", run=lambda run: run.update(repeats=2))
+    rows = (often / "rows.jsonl").read_text()
+    (often / "rows.jsonl").write_text(rows + rows.replace('"id": "', '"repeat": 2, "id": "'))
+    rag = make("set/rag")
+    with pytest.raises(UserError, match=r"Different repeats: 1 \(rag\); 2 \(often\)"):
+        check_comparable(read_boards([rag, often]))
+    with pytest.raises(UserError, match=r"set: Different questions: \w{16} \(few\); \w{16} \(rag\)|\(rag\).*\(few\)"):
+        check_comparable(read_boards([rag, make("set/few", n=3)]))
+
+
+def test_what_a_closed_book_could_have_searched_does_not_matter(make: Make) -> None:
+    def unread(row: dict[str, Any]) -> None:
+        row["passage_ids"] = []
+
+    searched = [make(f"set/{name}", name, run=_set("corpus", fingerprint="bm25-1")) for name in ("rag", "ircot")]
+    check_comparable(read_boards([*searched, make("set/standard", "standard", row=unread)]))
+
+
+def test_other_prompts_and_knobs_are_what_is_compared(make: Make) -> None:
+    tuned = make("set/tuned", run=lambda run: run["program"].update(knobs={"k": 9}, state_sha256="f" * 64))
+    check_comparable(read_boards([make("set/rag"), tuned]))
+
+
+def _unfinished(folder: Path) -> None:
+    lines = (folder / "rows.jsonl").read_text().splitlines(keepends=True)
+    (folder / "rows.jsonl").write_text("".join(lines[:5]))
+
+
+def _linked(folder: Path) -> None:
+    (folder / "rows.jsonl").rename(folder / "elsewhere.jsonl")
+    (folder / "rows.jsonl").symlink_to(folder / "elsewhere.jsonl")
+
+
+def _piped(folder: Path) -> None:
+    (folder / "rows.jsonl").unlink()
+    os.mkfifo(folder / "rows.jsonl")
+
+
+def _looping(folder: Path) -> None:
+    (folder / "run.json").unlink()
+    (folder / "run.json").symlink_to("run.json")
+
+
+def _of_runs(folder: Path, **values: Any) -> None:
+    change(folder, lambda run: run.update(values))
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "unfinished": (_unfinished, r"bad has 5 of 8 answers: finish it"),
+    "no rows": (lambda folder: (folder / "rows.jsonl").unlink(), r"bad has no answered question"),
+    "no run": (lambda folder: (folder / "run.json").unlink(), r"bad is not the folder of a run"),
+    "a link": (_linked, r"rows\.jsonl is a link"),
+    "a loop": (_looping, r"run\.json is a link"),
+    "a pipe": (_piped, r"rows\.jsonl is no file"),
+    "huge costs": (lambda folder: change(folder, row=lambda row: row.update(calls=1e300)), r"rows\.jsonl:1 .*calls"),
+    "huge scores": (lambda folder: change(folder, row=lambda row: row["scores"].update(em=-1e300)), r"jsonl:1 .*em"),
+    "huge n": (lambda folder: change(folder, lambda run: run["questions"].update(n=2**60)), r"8 of \d{19} answers"),
+    "a command": (lambda folder: _of_runs(folder, command=["rm"]), r"run\.json is damaged \('command'"),
+    "a corpus": (lambda folder: _of_runs(folder, index={"corpus_hash": 3}), r"run\.json is damaged \('index"),
+    "a weights' hash": (lambda folder: change(folder, _set("lm", weights_hash=[])), r"damaged \('lm\.weights_hash'"),
+    "a part": (lambda folder: _of_runs(folder, merged={"parts": [{"command": 1}]}), r"damaged \('merged"),
+    "other rows": (
+        lambda folder: change(folder, row=lambda row: row.update(question="?" + row["question"])),
+        "share no",
+    ),
+    "one other row": (
+        lambda folder: change(folder, row=lambda row: row["id"] == "id3" and row.update(id="x")),
+        r"rows\.jsonl of .* other runs do not have",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_run_is_refused_by_the_name_of_its_file(damage: str, make: Make) -> None:
+    good, bad = make("set/rag"), make("set/bad", "cot")
+    spoil, said = DAMAGES[damage]
+    spoil(bad)
+    with pytest.raises(UserError, match=said):
+        read_boards([good, bad])
+
+
+def test_nothing_and_a_run_that_is_named_twice_are_refused(make: Make) -> None:
+    with pytest.raises(UserError, match="at least one run"):
+        read_boards([])
+    rag = make("set/rag")
+    with pytest.raises(UserError, match="named twice"):
+        read_boards([rag, rag])

@@ -1,0 +1,75 @@
+"""`verihop leaderboard` makes a page of run folders alone; `--check` refuses what is not comparable."""
+
+import json
+
+import pytest
+
+import verihop as library
+from corpora.questions import read_questions, write_questions
+from signatures.common.errors import UserError
+
+
+@pytest.fixture
+def runs(verihop, world, tmp_path):
+    """Return the folders of two programs on the same four questions, and of one on three of them."""
+    found = []
+    for name, n, words in (
+        ("rag", 4, ("--index", world / "index")),
+        ("standard", 4, ()),
+        ("few", 3, ("--index", world / "index")),
+    ):
+        questions = tmp_path / f"{'some' if n == 3 else 'all'}" / "questions.jsonl"
+        questions.parent.mkdir(exist_ok=True)
+        write_questions(questions, read_questions(world / "questions.jsonl")[:n])
+        program = ("--program", "rag" if name == "few" else name, *words)
+        out = tmp_path / "runs" / name
+        code, _, err = verihop("eval", questions, *program, "--lm", "simulated", "--metrics", "em", "--out", out, "-q")
+        assert code == 0, err
+        found.append(out)
+    return found
+
+
+def test_from_eval_to_a_page(runs, verihop, world, tmp_path):
+    code, out, err = verihop("leaderboard", *runs, "--check", "--out", tmp_path / "site")
+    assert (code, err.count("Note")) == (0, 0), err
+    assert "all: 2 runs on 4 questions; highest em: standard" in out
+    assert "some: 1 run on 3 questions" in out
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert "verihop eval " in page
+    assert " --program standard" in page
+    assert str(tmp_path) not in page
+    assert json.loads((world / "index" / "index.json").read_text())["corpus_hash"] in page
+    assert (tmp_path / "site" / "all.standard.html").is_file()
+    (board, other) = json.loads(verihop("leaderboard", *runs, "--check", "--json")[1])["boards"]
+    assert (board["title"], board["ranked"], other["title"]) == ("all", ["standard", "rag"], "some")
+    assert board["metrics"]["em"]["standard"]["against_first"]["p_holm"] <= 1
+
+
+def test_rows_that_are_not_comparable_are_refused_or_named_on_the_page(runs, verihop, tmp_path):
+    path = runs[1] / "run.json"
+    description = json.loads(path.read_text())
+    description["lm"]["settings"] = {**description["lm"].get("settings", {}), "top_p": 0.5}
+    path.write_text(json.dumps(description))
+    code, out, err = verihop("leaderboard", *runs, "--check", "--out", tmp_path / "site")
+    assert (code, out) == (2, "")
+    assert "Different top p of the LM: default (rag); 0.5 (standard)." in err
+    assert not (tmp_path / "site").exists()
+    code, _, err = verihop("leaderboard", *runs, "--out", tmp_path / "site")
+    assert code == 0
+    assert "Different top p of the LM" in err
+    assert "Different top p of the LM" in (tmp_path / "site" / "index.html").read_text()
+    with pytest.raises(UserError, match="top p"):
+        library.leaderboard(runs, check=True)
+    boards = library.leaderboard([str(run) for run in runs], str(tmp_path / "again"))
+    assert [board.title for board in boards] == ["all", "some"]
+    assert (tmp_path / "again" / "index.html").is_file()
+
+
+def test_a_page_needs_a_folder_and_runs(runs, verihop, tmp_path, following, monkeypatch):
+    code, _, err = verihop("leaderboard", runs[0])
+    assert (code, "--out" in err) == (2, True)
+    code, _, err = verihop("leaderboard", tmp_path, "--check")
+    assert code == 2
+    assert "is not the folder of a run" in err
+    monkeypatch.chdir(tmp_path)
+    assert following("leaderboard", *runs, "--check")[0][-2:] == ["--out", "site"]
