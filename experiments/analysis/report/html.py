@@ -262,7 +262,7 @@ def _plot(comparison: RunComparison) -> Json | None:
     points = [
         {"place": place, "run": line.run, "left": 100 * cost / most, "tokens": number(cost), **bar}
         for place, (line, cost) in enumerate(zip(comparison.metrics[name], tokens, strict=True))
-        if cost is not None and (bar := _score_line(line)["bar"]) is not None
+        if cost is not None and (bar := score_line(line)["bar"]) is not None
     ]
     return {"metric": name, "points": points, "ticks": [number(most / 2), number(most)]}
 
