@@ -1,5 +1,6 @@
 """Fixtures that every test may use."""
 
+import gc
 import importlib.util
 import json
 import os
@@ -26,6 +27,17 @@ from signatures.types import Passage
 # No test asserts how long something takes: a busy machine must not fail it.
 settings.register_profile("verihop", deadline=None)
 settings.load_profile("verihop")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Let no garbage collection go through the thousands of tests and modules: they stay, and each time costs a second."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
