@@ -1,5 +1,6 @@
 """Recognition of roles: a clear description counts most, then the name, then the instruction, then the shape."""
 
+import functools
 import json
 import re
 from collections.abc import Iterable
@@ -78,6 +79,7 @@ def input_role(name: str, note: FieldNote, text: str, instruction: str) -> str:
     return "entities" if short else "listed"
 
 
+@functools.lru_cache(maxsize=1000)
 def output_role(field: RequestedField, instruction: str, *, alone: bool) -> str:
     """Return the role of a requested field; empty if nothing tells.
 
