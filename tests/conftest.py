@@ -29,6 +29,25 @@ settings.register_profile("verihop", deadline=None)
 settings.load_profile("verihop")
 
 
+def has_slow(module: Path) -> bool:
+    """Return whether a module may have slow tests: one that takes them from elsewhere names the word all the same."""
+    return "slow" in module.read_text(encoding="utf-8")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no module without slow tests where these run alone."""
+    alone = config.option.markexpr == "slow" and collection_path.match("test_*.py")
+    return True if alone and not has_slow(collection_path) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse slow tests that `make test-slow` would not find."""
+    hidden = {item.path for item in items if item.get_closest_marker("slow")}
+    if lost := sorted(str(path) for path in hidden if not has_slow(path)):
+        raise pytest.UsageError(f"Modules with slow tests must name the word slow: {', '.join(lost)}")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:
     """Let no garbage collection go through the thousands of tests and modules: they stay, and each time costs a second."""
