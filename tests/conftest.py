@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:
-    """Let no garbage collection go through the thousands of tests and modules: they stay, and each time costs a second."""
+    """Let no garbage collection go through thousands of tests and modules: they stay, and each costs a second."""
     gc.disable()
     try:
         return (yield)
