@@ -1,5 +1,6 @@
 """Fixtures that every test may use."""
 
+import gc
 import importlib.util
 import json
 import os
@@ -26,6 +27,36 @@ from signatures.types import Passage
 # No test asserts how long something takes: a busy machine must not fail it.
 settings.register_profile("verihop", deadline=None)
 settings.load_profile("verihop")
+
+
+def has_slow(module: Path) -> bool:
+    """Return whether a module may have slow tests: one that takes them from elsewhere names the word all the same."""
+    return "slow" in module.read_text(encoding="utf-8")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no module without slow tests where these run alone."""
+    alone = config.option.markexpr == "slow" and collection_path.match("test_*.py")
+    return True if alone and not has_slow(collection_path) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse slow tests that `make test-slow` would not find."""
+    hidden = {item.path for item in items if item.get_closest_marker("slow")}
+    if lost := sorted(str(path) for path in hidden if not has_slow(path)):
+        raise pytest.UsageError(f"Modules with slow tests must name the word slow: {', '.join(lost)}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Let no garbage collection go through thousands of tests and modules: they stay, and each costs a second."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

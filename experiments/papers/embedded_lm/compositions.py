@@ -10,6 +10,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from corpora.datasets.schema import text_id
 from corpora.passages import PassageRecord
@@ -153,7 +154,23 @@ _UNDECIDED = (_BRITISH, _ARTISTS, frozenset(("band", "rock band")))
 _TRIES = 40  # for a question of one kind
 _CLOSE = 6  # candidates of which the one with the closest year is taken, half of the time
 
-Draw = Callable[[], Question | None]
+Hop = tuple[Stated, str]  # a subject, and its property that is asked for
+
+
+class _Draft(NamedTuple):
+    """What was drawn; most of it is asked already, or of paragraphs used too often, so that it is no `Question` yet."""
+
+    question: str
+    answer: str
+    hops: Sequence[Hop]
+    type: str
+
+    @property
+    def gold_ids(self) -> list[str]:
+        return list(dict.fromkeys(subject.passage.id for subject, _ in self.hops))
+
+
+Draw = Callable[[], _Draft | None]
 
 
 class Composer:
@@ -208,7 +225,7 @@ class Composer:
             made = draw()
             if made and made.question not in seen and all(self._uses[name] < _USES for name in made.gold_ids):
                 self._uses.update(made.gold_ids)
-                return made
+                return _question(made)
         return None
 
     def _maker(self, work: Stated, by: str) -> Stated | None:
@@ -217,7 +234,7 @@ class Composer:
         known = person is not None and BORN in person.values and _TRADE[by].search(person.passage.text)
         return person if known else None
 
-    def _ordered(self, by: str) -> Question | None:
+    def _ordered(self, by: str) -> _Draft | None:
         """Return a comparison of two subjects by a date, whose years differ."""
         found, rng = self._with[by], self._rng
         if len(found) < 2:
@@ -231,24 +248,24 @@ class Composer:
         return self._compared(pair, by, pair, [])
 
     def _compared(
-        self, named: list[Stated], by: str, valued: list[Stated], ways: list[SubQuestion], *, directors: bool = False
-    ) -> Question | None:
+        self, named: list[Stated], by: str, valued: list[Stated], ways: list[Hop], *, directors: bool = False
+    ) -> _Draft | None:
         rng = self._rng
         years = [year_of(each.values[by]) for each in valued]
         if years[0] is None or years[1] is None or years[0] == years[1]:
             return None
         first = int(years[1] < years[0])
-        hops = [*ways, *(_hop(each, by) for each in valued)]
+        hops = [*ways, *((each, by) for each in valued)]
         kind = BRIDGE if directors else COMPARISON
         if not directors and rng.random() < 0.2:
             text = rng.choice(BEFORE[by])
-            return _question(text.format(a=named[0].name, b=named[1].name), "no" if first else "yes", hops, kind)
+            return _Draft(text.format(a=named[0].name, b=named[1].name), "no" if first else "yes", hops, kind)
         earlier, later = DIRECTORS[by] if directors else (EARLIER[by], LATER[by])
         wanted = rng.random() < 0.5
         text = rng.choice(earlier if wanted else later).format(a=named[0].name, b=named[1].name)
-        return _question(text, named[first if wanted else 1 - first].name, hops, kind)
+        return _Draft(text, named[first if wanted else 1 - first].name, hops, kind)
 
-    def _same(self, by: str) -> Question | None:
+    def _same(self, by: str) -> _Draft | None:
         """Return a question whether two subjects have one value: of two persons, or two works or places."""
         rng, yes = self._rng, self._rng.random() < 0.5
         pair = self._pair(by, yes)
@@ -258,7 +275,7 @@ class Composer:
         text = rng.choice(SAME[by]).format(
             a=pair[0].name, b=pair[1].name, value=value, values=_PLURALS.get(value, f"{value}s")
         )
-        return _question(text, "yes" if yes else "no", [_hop(each, by) for each in pair], COMPARISON)
+        return _Draft(text, "yes" if yes else "no", [(each, by) for each in pair], COMPARISON)
 
     def _pair(self, by: str, yes: bool) -> list[Stated] | None:
         """Return two subjects of one sort, with one value or two that exclude each other."""
@@ -272,7 +289,7 @@ class Composer:
                 return [one, two]
         return None
 
-    def _by_way(self) -> Question | None:
+    def _by_way(self) -> _Draft | None:
         """Return a question for a fact of the person who made a work."""
         rng = self._rng
         by = rng.choice([by for by in (DIRECTOR, DIRECTOR, PERFORMER, AUTHOR) if self._made[by]] or [""])
@@ -281,9 +298,9 @@ class Composer:
             return None
         wanted = rng.choice([name for name in BY_WAY if name in person.values])
         text = rng.choice(BY_WAY[wanted]).format(rng.choice(MAKER[by]).format(work.name))
-        return _question(text, person.values[wanted], [_hop(work, by), _hop(person, wanted)], "compositional")
+        return _Draft(text, person.values[wanted], [(work, by), (person, wanted)], "compositional")
 
-    def _of_directors(self, by: str) -> tuple[list[Stated], list[Stated], list[SubQuestion]] | None:
+    def _of_directors(self, by: str) -> tuple[list[Stated], list[Stated], list[Hop]] | None:
         """Return two films, their directors of whom something is stated, and the questions for these."""
         if len(self._made[DIRECTOR]) < 2:
             return None
@@ -291,15 +308,15 @@ class Composer:
         persons = [person for film in films if (person := self._maker(film, DIRECTOR))]
         if persons[0] is persons[1] or any(by not in person.values for person in persons):
             return None
-        return films, persons, [_hop(film, DIRECTOR) for film in films]
+        return films, persons, [(film, DIRECTOR) for film in films]
 
-    def _directors(self) -> Question | None:
+    def _directors(self) -> _Draft | None:
         """Return a comparison of two films by a date of their directors."""
         by = self._rng.choice((BORN, BORN, DIED))
         drawn = self._of_directors(by)
         return self._compared(drawn[0], by, drawn[1], drawn[2], directors=True) if drawn else None
 
-    def _same_directors(self) -> Question | None:
+    def _same_directors(self) -> _Draft | None:
         """Return a question whether the directors of two films have one nationality."""
         yes = self._rng.random() < 0.5
         for drawn in (self._of_directors(NATIONALITY) for _ in range(_TRIES)):
@@ -309,8 +326,8 @@ class Composer:
             nations = {person.values[NATIONALITY] for person in persons}
             if (len(nations) == 1) == yes and (yes or not nations <= _BRITISH):
                 text = self._rng.choice(SAME_DIRECTORS).format(a=films[0].name, b=films[1].name)
-                hops = [*ways, *(_hop(person, NATIONALITY) for person in persons)]
-                return _question(text, "yes" if yes else "no", hops, BRIDGE)
+                hops = [*ways, *((person, NATIONALITY) for person in persons)]
+                return _Draft(text, "yes" if yes else "no", hops, BRIDGE)
         return None
 
 
@@ -329,15 +346,15 @@ def _hop(subject: Stated, by: str) -> SubQuestion:
 COMPARISON, BRIDGE = "comparison", "bridge_comparison"  # types of 2WikiMultihopQA
 
 
-def _question(text: str, answer: str, hops: Sequence[SubQuestion], kind: str) -> Question:
-    gold = list(dict.fromkeys(name for hop in hops for name in hop.gold_ids))
+def _question(draft: _Draft) -> Question:
+    gold = draft.gold_ids
     return Question(
-        id=f"composed-{text_id(text)}",
-        question=text,
-        answers=[answer],
+        id=f"composed-{text_id(draft.question)}",
+        question=draft.question,
+        answers=[draft.answer],
         gold_ids=gold,
         gold_sentences=[(name, 0) for name in gold],
-        sub_questions=list(hops),
-        type=kind,
+        sub_questions=[_hop(subject, by) for subject, by in draft.hops],
+        type=draft.type,
         split="train",
     )

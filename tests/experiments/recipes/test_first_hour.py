@@ -58,6 +58,7 @@ def served():
         assert (process.returncode, "Traceback" in said) == (130, False)
 
 
+@pytest.mark.slow
 def test_every_command_of_the_walk_runs(tmp_path, monkeypatch, verihop, served):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(PAGE.parents[2]))

@@ -8,6 +8,7 @@ Each claim has mutations, which cut its mechanism out of the program and leave t
 mutated program against the same baseline: otherwise it would say nothing about the mechanism.
 """
 
+import contextvars
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from experiments.world.generate import generate
 from optimizers.metrics.answer import exact_match
 from programs.catalog import build
 from programs.lms.adapter import ChatForm
+from programs.parts.threads import Ended, caught
 from signatures.types import Passage, Retriever
 
 GENERATED = 1000
@@ -183,7 +185,9 @@ class Lab:
     def _ask(self, arm: Arm, cases: Sequence[Case], bench: Bench) -> list[dspy.Prediction]:
         program = build(arm.program, bench.retrieve, **arm.knobs)
         predictions = []
-        with self._running(adapter=PROBABILITIES, seed=bench.seed) as engine:
+        with self._running(adapter=PROBABILITIES, seed=bench.seed) as engine, pytest.MonkeyPatch.context() as patch:
+            # The simulated LM replies at once, so that threads only wait for one another.
+            patch.setattr("programs.parts.threads.run_all", one_after_another)
             engine.abortable = True  # no reply is waited for, so that no call needs a thread of its own
             engine.complete = remembered(engine.complete, self._replies.setdefault(bench.seed, {}))
             for case in cases:
@@ -191,6 +195,11 @@ class Lab:
                     program = build(arm.program, arm.retriever(bench), **arm.knobs)
                 predictions.append(program(question=case.question.question, **_fixed(case)))
         return predictions
+
+
+def one_after_another(tasks: Sequence[Callable[[], Any]], *, width: int, name: str) -> list[Ended[Any]]:
+    """Run tasks as `run_all` does, each in a copy of the context, but in this thread."""
+    return [contextvars.copy_context().run(caught, task) for task in tasks]
 
 
 def remembered(

@@ -7,6 +7,7 @@ from, several programs.
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -82,16 +83,24 @@ def pool(program):
 
 
 def results():
-    """Yield programs as optimizers return them."""
+    """Yield labels, and functions that make programs as optimizers return them."""
     for name in PROGRAMS:
-        yield f"{name} as it is", build(name)
-        yield f"{name} with demonstrations", with_demos(build(name))
-        yield f"{name} with instructions", with_instructions(build(name))
-        yield f"{name} with both", with_instructions(with_demos(build(name)))
-        yield f"{name} with a pool", NearestDemos(with_instructions(build(name)), pool(build(name)), Lengths(), k=2)
-    rag, genground = with_demos(build("rag", k=3)), with_instructions(build("genground", few_shot=True))
-    yield "an ensemble", Ensemble([rag, genground, build("cot")])
-    yield "a cascade", Cascade(rag, NearestDemos(genground, pool(genground), Lengths(), k=1), threshold=0.3)
+        made = partial(build, name)
+        yield f"{name} as it is", made
+        yield f"{name} with demonstrations", lambda made=made: with_demos(made())
+        yield f"{name} with instructions", lambda made=made: with_instructions(made())
+        yield f"{name} with both", lambda made=made: with_instructions(with_demos(made()))
+        yield f"{name} with a pool", lambda made=made: pooled(made, k=2)
+    rag, genground = partial(build, "rag", k=3), partial(build, "genground", few_shot=True)
+    yield (
+        "an ensemble",
+        lambda: Ensemble([with_demos(rag()), with_instructions(genground()), build("cot")]),
+    )
+    yield "a cascade", lambda: Cascade(with_demos(rag()), pooled(genground, k=1), threshold=0.3)
+
+
+def pooled(made, *, k):
+    return NearestDemos(with_instructions(made()), pool(made()), Lengths(), k=k)
 
 
 def prompts(program):
@@ -126,7 +135,8 @@ sys.stdout.buffer.write(json.dumps(loaded).encode())
 def compared(tmp_path_factory):
     """Return label -> the prompts before freezing and those of another process; one process loads all artifacts."""
     folder, labels, before = tmp_path_factory.mktemp("frozen"), [], []
-    for number, (label, program) in enumerate(results()):
+    for number, (label, make) in enumerate(results()):
+        program = make()
         labels.append(label)
         before.append(json.loads(json.dumps(prompts(program))))
         freeze(program, folder / str(number))

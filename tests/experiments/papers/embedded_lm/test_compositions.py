@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from corpora.passages import PassageRecord
+from corpora.questions import Question
 from experiments.papers.embedded_lm.compositions import ASKED, Composer
 from experiments.papers.embedded_lm.stated_facts import (
     AUTHOR,
@@ -156,12 +157,16 @@ def test_the_earlier_subject_is_the_answer_where_the_earlier_is_asked_for(corpus
     assert all(checked[first] > 0.3 * checked.total() for first in (True, False))  # neither place is a prior
 
 
+@pytest.fixture(scope="module")
+def of_four_seeds(corpus) -> list[Question]:
+    return [question for seed in range(4) for question in Composer(list(corpus.values()), seed=seed).questions(300)]
+
+
 @pytest.mark.parametrize("asked", ["nationality", "country", "directors"])
-def test_yes_and_no_are_equally_frequent(corpus, asked):
+def test_yes_and_no_are_equally_frequent(of_four_seeds, asked):
     answers = Counter(
         question.answers[0]
-        for seed in range(4)
-        for question in Composer(list(corpus.values()), seed=seed).questions(300)
+        for question in of_four_seeds
         if asked in question.question and question.answers[0] in ("yes", "no")
     )
     assert all(answers[verdict] > 0.35 * answers.total() for verdict in ("yes", "no"))
