@@ -1,7 +1,8 @@
 """Boards: finished runs of several programs on the same questions, and in what they differ although they must not."""
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,17 @@ from experiments.analysis.compare import (
     some,
 )
 from experiments.runs.files import COSTS, ROWS, RUN, Json, read_run
+from optimizers.metrics.names import with_current_names
 from optimizers.tuning.records import front_places
 from signatures.common.errors import UserError, one_line
+from signatures.common.files import sha256_text
+from signatures.common.secrets import redact, without_keys
 
 REFERENCE = "rag"  # the program that others are compared with
 COST = "tokens"
 _LONGEST_TITLE = 60
+_NOT_TITLES = {"questions", "dev", "train", "test", "validation"}  # names of files: the folder says of which set
+_GOLD = {"answers": "gold answers", "gold_ids": "gold passages", "sub_answers": "gold answers of sub-questions"}
 
 
 @dataclass(frozen=True)
@@ -114,18 +120,31 @@ def _title(folder: Path, description: Json) -> str:
     if path is None:
         name = folder.resolve().parent.name
     else:
-        stem = Path(path).name.partition(".")[0]
-        name = Path(path).parent.name if stem == "questions" else stem
+        stem, above = Path(path).name.partition(".")[0], Path(path).parent.name
+        name = above if stem.lower() in _NOT_TITLES and above not in ("", "..") else stem
     return one_line(name, _LONGEST_TITLE) or "questions"
 
 
 def _board(title: str, described: Sequence[tuple[Path, Json]]) -> Board:
     ordered = sorted(described, key=lambda each: each[1]["program"]["name"] != REFERENCE)  # stable: the first rag
-    runs = load_runs([folder for folder, _ in ordered])
+    runs = [_without_keys(run) for run in load_runs([folder for folder, _ in ordered])]
     _check_finished(runs)
     comparison = compared(runs)
     metric = main_score(comparison.metrics) or next(iter(comparison.metrics))
     return Board(title, comparison, metric, _differences(runs))
+
+
+def _without_keys(run: Run) -> Run:
+    """Return a run whose LM can be published: a stranger's settings may hold a key that no run writes."""
+    return replace(run, description={**run.description, "lm": _hidden(run.description["lm"])})
+
+
+def _hidden(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_hidden(name): _hidden(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_hidden(item) for item in value]
+    return without_keys(redact(value)) if isinstance(value, str) else value
 
 
 def _check_finished(runs: Sequence[Run]) -> None:
@@ -152,12 +171,51 @@ def _differences(runs: Sequence[Run]) -> list[Difference]:
     alike = {label: own if label in reading else {**own, "corpus": searched} for label, own in described.items()}
     weights = {label: own["lm"].get("weights_hash") for label, own in described.items()}
     indexed = {label: own["index"]["corpus_hash"] for label, own in reading.items() if own.get("index")}
+    split = {label: own["questions"].get("split_sha256") for label, own in described.items()}
     return [
         *(each for each in differences(alike) if not each.of_program),
         *differing("SHA-256 of the weights", weights),
         *differing("hash of the corpus", indexed),
+        *differing("SHA-256 of the split", {label: digest for label, digest in split.items() if digest}),
+        *(each for name in _GOLD for each in _other_gold(runs, name)),
+        *_other_files(described),
         *_definitions(described),
     ]
+
+
+def _other_gold(runs: Sequence[Run], name: str) -> list[Difference]:
+    """Return whether rows of the same questions have other gold, as a hash of all; runs without any are left out."""
+    known = {
+        run.label: [sorted({json.dumps(row.get(name) or []) for row in rows}) for rows in run.questions]
+        for run in runs
+        if any(row.get(name) for row in run.rows)
+    }
+    return differing(_GOLD[name], {label: sha256_text(json.dumps(gold))[:16] for label, gold in known.items()})
+
+
+def _other_files(described: Mapping[str, Json]) -> list[Difference]:
+    """Return which metrics that were added or replaced later (`verihop score`) have their gold from another file."""
+    later = {label: _scored_from(own) for label, own in described.items()}
+    metrics: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for name in dict.fromkeys(name for files in later.values() for name in files):
+        files = {
+            label: later[label].get(name) or (own.get("paths") or {}).get("questions_file_sha256")
+            for label, own in described.items()
+            if name in own["metrics"]
+        }
+        known = tuple((label, digest[:16]) for label, digest in files.items() if digest)
+        metrics.setdefault(known, []).append(name)
+    named = {f"gold answers of {some(names)}": dict(known) for known, names in metrics.items()}
+    return [each for setting, values in named.items() for each in differing(setting, values)]
+
+
+def _scored_from(description: Json) -> dict[str, str | None]:
+    """Return metric -> SHA-256 of the file of questions by which it was scored last, after the run."""
+    found: dict[str, str | None] = {}
+    for entry in description.get("scored", []):
+        names = [*entry.get("added", []), *entry.get("replaced", []), *entry.get("completed", [])]
+        found |= dict.fromkeys(names, entry.get("questions_file_sha256"))
+    return with_current_names(found)
 
 
 def _definitions(described: Mapping[str, Json]) -> list[Difference]:

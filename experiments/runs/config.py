@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 
-# At the start of a text, or after a space, "=" or ":" (but not in an address, where a second slash follows).
-_ABSOLUTE = re.compile(r"(?:(?<=^)|(?<=[\s=:]))(?:/[^\s/]+){2,}")
+# At the start of a text, or after a space, a quote, "=" or ":" (but not in an address, where a second slash follows);
+# in quotes, which may be those of a shell around an apostrophe ('"'"'), with its spaces.
+_ABSOLUTE = re.compile(
+    r"""(?<=['"])(?P<before>[^\s'"]{0,100}[=:])?(?:file://[^\s/'"]*)?(?:/(?:[^/'"]|'"'"')+){2,}(?=['"])"""
+    r"""|(?:(?<=^)|(?<=[\s=:'"]))(?:file://[^\s/'"]*)?(?:/[^\s/'"]+){2,}"""
+)
 
 
 def portable(value: Any) -> Any:
@@ -39,7 +43,11 @@ def portable(value: Any) -> Any:
         return {name: portable(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [portable(item) for item in value]
-    return _ABSOLUTE.sub(lambda match: match[0].rsplit("/", 1)[1], value) if isinstance(value, str) else value
+    return _ABSOLUTE.sub(_last_part, value) if isinstance(value, str) else value
+
+
+def _last_part(path: re.Match[str]) -> str:
+    return (path["before"] or "") + path[0].rsplit("/", 1)[1]
 
 
 def provenance(module: str, connection: "Connection | None" = None) -> dict[str, Any]:

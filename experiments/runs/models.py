@@ -43,6 +43,7 @@ class _Candidate(_Record):
     reason: str
     passage_id: str | None = None
     score: _Number | None = None
+    gates: dict[str, _Number | None] | None = None
 
 
 class _Hop(_Record):
@@ -196,6 +197,13 @@ class _Paths(_Record):
     questions_file_sha256: str | None = None
 
 
+class _Scored(_Record):
+    added: list[str] = []
+    replaced: Json = {}
+    completed: list[str] = []
+    questions_file_sha256: str | None = None
+
+
 class _MergedPart(_Record):
     command: str | None = None
     shard: Json | None = None
@@ -225,7 +233,7 @@ class RunDescription(_Record):
     finished: str | None = None
     versions: dict[str, str | None] | None = None
     notes: list[str] = []
-    scored: list[Json] = []
+    scored: list[_Scored] = []
     resumed: list[Json] = []
     given: Json | None = None
     sentences: Json | None = None

@@ -34,7 +34,7 @@ from optimizers.metrics.scoring import COSTS, costs_known
 from signatures.common.costs import asked
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, writing
-from signatures.common.secrets import redact, redacted
+from signatures.common.secrets import redact, redacted, without_keys
 from signatures.common.terminal import printable
 
 if TYPE_CHECKING:
@@ -327,10 +327,13 @@ def _sha256(script: str) -> str:
 
 
 def commands_of(description: Json) -> list[str]:
-    """Return the command that made a run, those of its parts if it was merged; empty if none was recorded."""
+    """Return the command that made a run, those of its parts if it was merged, without keys and folders.
+
+    It is empty if none was recorded.
+    """
     parts = (description.get("merged") or {}).get("parts", [])
     found = [description.get("command"), *(part.get("command") for part in parts)]
-    return [portable(command) for command in dict.fromkeys(found) if command]
+    return [portable(without_keys(redact(command))) for command in dict.fromkeys(found) if command]
 
 
 def _breakable(name: str) -> Markup:

@@ -8,7 +8,8 @@ wants to know whether they are the same.
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from experiments.analysis.compare import Line, Run, metric_notices
 from experiments.analysis.report.html import commands_of, score_line, write_page, write_report
 from experiments.analysis.statistics import too_small
 from experiments.analysis.summary import interval, number, percent
-from experiments.runs.files import Json, write_json
+from experiments.runs.files import Json, read_json, write_json
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text, utf8, writing
 
@@ -27,6 +28,7 @@ _SHOWN_COSTS = ("lm_calls", COST, "seconds")
 _SHOWN_FAULTS = ("errors", "abstentions", "parse_failures")
 _MOST_METRICS = 3  # beside the one that ranks; all metrics, costs and faults are in the opened row
 _LONGEST_NAME = 60  # characters of the name of a file
+_PAGE_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)?\.html")  # of a board or a run: no path
 
 
 def write_leaderboard(boards: Sequence[Board], out: Path | str, *, on_page: Callable[[], None] = lambda: None) -> Path:
@@ -34,21 +36,21 @@ def write_leaderboard(boards: Sequence[Board], out: Path | str, *, on_page: Call
 
     Args:
         boards: As `read_boards` returns them.
-        out: New, empty, or of an earlier leaderboard, whose pages of the same names are replaced.
+        out: New, empty, or of an earlier leaderboard, whose pages are replaced or, if they would be left over, deleted.
         on_page: Called after the page of each run.
 
     Raises:
         UserError: The folder has other files, or cannot be written.
     """
     out = Path(out)
-    with writing(out):
-        others = out.is_dir() and any(not each.name.startswith(".") for each in out.iterdir())
-        if others and not (out / HASHES).is_file():
-            raise UserError(f"{out} contains other files. Choose a new or empty folder, or that of a leaderboard.")
-        out.mkdir(parents=True, exist_ok=True)
     taken = {"index"}
     named = [(board, _new_name(board.title, taken)) for board in boards]
-    write_json(out / HASHES, {"schema": 1, "boards": {name: _hashes(board) for board, name in named}})
+    hashes = {name: _hashes(board, name) for board, name in named}
+    with writing(out):
+        for left in _pages_in(out).difference(*(own["pages"] for own in hashes.values())):
+            (out / left).unlink(missing_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
+    write_json(out / HASHES, {"schema": 1, "boards": hashes})
     views = [_board(board, name, out, on_page) for board, name in named]
     page = {
         "title": "Leaderboard",
@@ -58,6 +60,36 @@ def write_leaderboard(boards: Sequence[Board], out: Path | str, *, on_page: Call
         "hashes": HASHES,
     }
     return write_page(out / PAGE, "leaderboard.html.j2", page)
+
+
+def _pages_in(out: Path) -> set[str]:
+    """Return the names of the pages of a leaderboard in a folder; what it says of other files is not believed.
+
+    Raises:
+        UserError: The folder has files, but is not that of a leaderboard.
+    """
+    if not out.is_dir() or all(each.name.startswith(".") for each in out.iterdir()):
+        return set()
+    try:
+        found = read_json(out / HASHES)
+    except UserError:
+        found = {}
+    boards = found.get("boards")
+    if "schema" not in found or not isinstance(boards, dict):
+        raise UserError(f"{out} contains other files. Choose a new or empty folder, or that of a leaderboard.")
+    pages = [board.get("pages") for board in boards.values() if isinstance(board, dict)]
+    names = [str(name) for own in pages if isinstance(own, list) for name in own]
+    return {name for name in names if _PAGE_NAME.fullmatch(name) and name != PAGE}
+
+
+def _pages(board: Board, name: str) -> list[str]:
+    """Return the names of the pages of a board's runs, in the order of their ranks."""
+    taken: set[str] = set()
+    return [f"{name}.{_new_name(board.runs[place].label, taken)}.html" for place in board.ranked]
+
+
+def _page_of_all(board: Board, name: str) -> str | None:
+    return f"{name}.html" if len(board.runs) > 1 else None
 
 
 def _new_name(text: str, taken: set[str]) -> str:
@@ -70,14 +102,16 @@ def _new_name(text: str, taken: set[str]) -> str:
     return name
 
 
-def _hashes(board: Board) -> Json:
-    """Return the hashes of a board's questions, one by one, and of what each run was made with."""
+def _hashes(board: Board, name: str) -> Json:
+    """Return the hashes of a board's questions, one by one, and of what each run was made with, and its pages."""
+    page = _page_of_all(board, name)
     asked = [rows[0] for rows in board.runs[0].questions]
     return {
         "title": utf8(board.title),
         "questions": board.questions,
         "each": [{"id": sha256_text(str(row["id"])), "question": sha256_text(row["question"])} for row in asked],
         "runs": {utf8(run.label): _made_with(run.description) for run in board.runs},
+        "pages": [*([page] if page else []), *_pages(board, name)],
     }
 
 
@@ -96,28 +130,25 @@ def _board(board: Board, name: str, out: Path, on_page: Callable[[], None]) -> J
     """Write the answers of a board and return what `index.html` shows of it."""
     comparison, folders = board.comparison, [run.folder for run in board.runs]
     others = [each for each in comparison.metrics if each != board.metric][:_MOST_METRICS]
-    several = len(folders) > 1
-    if several:
-        write_report(folders, out / f"{name}.html", title=board.title, comparison=comparison)
-    taken: set[str] = set()
-    front = board.front
+    page_of_all, front = _page_of_all(board, name), board.front
+    if page_of_all:
+        write_report(folders, out / page_of_all, title=board.title, comparison=comparison)
     rows = []
-    for place in board.ranked:
+    for place, page in zip(board.ranked, _pages(board, name), strict=True):
         row = _row(board, place, others, front=place in front)
-        page = f"{name}.{_new_name(row['label'], taken)}.html"
         write_report([folders[place]], out / page, title=f"{board.title}: {row['label']}")
         on_page()
         rows.append({**row, "id": page.removesuffix(".html"), "page": page})
     return {
         "title": board.title,
         "id": name,
-        "page": f"{name}.html" if several else None,
+        "page": page_of_all,
         "questions": board.questions,
         "metric": board.metric,
         "others": others,
         "costs": [each.replace("_", " ") for each in _SHOWN_COSTS],
         "faults": [each.replace("_", " ") for each in _SHOWN_FAULTS],
-        "reference": board.runs[0].label if several else None,
+        "reference": board.runs[0].label if page_of_all else None,
         "notices": _notices(board),
         "rows": rows,
         "unread": _unread(board),
@@ -182,13 +213,40 @@ def _unread(board: Board) -> list[tuple[str, float]]:
 
 
 def _overview(views: Sequence[Json]) -> list[Json]:
-    """Return score and tokens of each label on each board, the highest sum of scores first."""
-    found: dict[str, list[Json | None]] = {}
+    """Return score and tokens of each label, program and LM on each board, the highest sum of scores first."""
+    found: dict[_Key, list[Json | None]] = {}
     for place, view in enumerate(views):
         for row in view["rows"]:
-            found.setdefault(row["label"], [None] * len(views))[place] = row
-    sums = {label: sum(row["value"] or 0.0 for row in rows if row is not None) for label, rows in found.items()}
-    return [{"label": label, "rows": found[label]} for label in sorted(found, key=lambda label: (-sums[label], label))]
+            found.setdefault(_key(row), [None] * len(views))[place] = row
+    labels = _told_apart(found)
+    sums = {key: sum(row["value"] or 0.0 for row in rows if row is not None) for key, rows in found.items()}
+    return [{"label": labels[key], "rows": found[key]} for key in sorted(found, key=lambda key: (-sums[key], *key))]
+
+
+_Key = tuple[str, str, str, str]
+
+
+def _key(row: Json) -> _Key:
+    """Return label, program, LM and the hash of its weights: folders of one name may be of different runs."""
+    program, lm = row["run"]["program"], row["run"]["lm"]
+    return (row["label"], program["name"], lm["id"], lm.get("weights_hash") or "")
+
+
+def _told_apart(keys: Iterable[_Key]) -> dict[_Key, str]:
+    """Return what the overview calls each: its label, followed where labels clash by all in which those differ."""
+    alike: dict[str, list[_Key]] = defaultdict(list)
+    for key in keys:
+        alike[key[0]].append(key)
+    names = {}
+    for several in alike.values():
+        clash = [place for place in (1, 2, 3) if len({key[place] for key in several}) > 1]
+        for key in several:
+            names[key] = ", ".join([key[0], *(_short(key, place) for place in clash)])
+    return names
+
+
+def _short(key: _Key, place: int) -> str:
+    return key[place] if place < 3 else f"weights {key[place][:8] or 'unknown'}"
 
 
 # The plot, in the units of its view box

@@ -69,6 +69,7 @@ def test_runs_on_the_same_questions_are_ranked_and_compared_with_rag(make: Make)
 
 def test_the_title_is_that_of_the_questions(make: Make) -> None:
     paths = {"data/hotpotqa/questions.jsonl": "hotpotqa", "/x/dev_100.jsonl.gz": "dev_100", "": "questions"}
+    paths |= {"data/musique/Dev.jsonl": "musique", "data/2wiki/test.jsonl.gz": "2wiki", "../train.jsonl": "train"}
     for place, (path, title) in enumerate(paths.items()):
         folder = make(f"a/run{place}", run=lambda run, path=path: run.update(paths={"questions": path}))
         assert read_boards([folder])[0].title == title
@@ -91,6 +92,7 @@ FIELDS: dict[str, Change] = {
     "fixed contexts": lambda run: run.update(given={"knowledge": "complete", "n": 5, "seed": 0, "sha256": "ab"}),
     "judge LM": lambda run: run.update(judge=JUDGE),
     "seed": lambda run: run.update(seed=7),
+    "SHA-256 of the split": _set("questions", split_sha256="ab"),
     "definition of em": lambda run: run["metrics"].update(em="Another."),
 }
 
@@ -106,6 +108,35 @@ def test_a_check_names_the_field_that_differs(field: str, make: Make) -> None:
         check_comparable(boards)
     assert f"Different {field}: " in str(refused.value)
     assert "other" in str(refused.value)
+
+
+GOLD = {"answers": "gold answers", "gold_ids": "gold passages", "sub_answers": "gold answers of sub-questions"}
+
+
+@pytest.mark.parametrize("key", GOLD)
+def test_rows_scored_against_other_gold_are_refused(key: str, make: Make) -> None:
+    rag = make("set/rag", row=lambda row: row.update({key: ["a"]}))
+    other = make("set/other", "cot", row=lambda row: row.update({key: ["b" if row["id"] == "id3" else "a"]}))
+    with pytest.raises(UserError, match=rf"Different {GOLD[key]}: \w{{16}} \(rag\); \w{{16}} \(other\)"):
+        check_comparable(read_boards([rag, other]))
+
+
+def test_metrics_that_were_scored_later_from_another_file_are_refused(make: Make) -> None:
+    def scored(key: str, digest: str | None) -> Change:
+        entries = [{"added": ["em"], "questions_file_sha256": "old"}, {key: ["em"], "questions_file_sha256": digest}]
+        entries[1] |= {"replaced": {"em": "Earlier."}} if key == "replaced" else {}
+        return lambda run: run.update(scored=entries)
+
+    rag = make("set/rag", run=scored("replaced", "same"))
+    check_comparable(read_boards([rag, make("set/same", run=scored("added", "same"))]))
+    check_comparable(read_boards([rag, make("set/unknown", run=scored("added", None))]))
+    check_comparable(read_boards([rag, make("set/asked", run=_set("paths", questions_file_sha256="same"))]))
+    for name, change_ in {
+        "later": scored("added", "other"),
+        "at once": _set("paths", questions_file_sha256="other"),
+    }.items():
+        with pytest.raises(UserError, match=rf"Different gold answers of em: same \(rag\); other \({name}\)"):
+            check_comparable(read_boards([rag, make(f"set/{name}", run=change_)]))
 
 
 def test_repeats_and_questions_that_differ_are_named(make: Make) -> None:

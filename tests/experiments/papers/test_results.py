@@ -1,4 +1,5 @@
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,21 @@ def test_absolute_paths_are_reduced_to_their_last_part():
         "n": 1,
     }
     assert portable("/a/b") == "b"
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["verihop", "eval", "/home/bob/my data/q.jsonl", "-o", "/a/b"], "verihop eval 'q.jsonl' -o b"),
+        (["--lm=gguf:/home/bob/my models/x.gguf"], "'--lm=gguf:x.gguf'"),
+        (["/home/bob's/bob data/q.jsonl"], "'q.jsonl'"),
+        (["file:///home/bob/q.jsonl", "file:///home/bob/my data/q.jsonl"], "q.jsonl 'q.jsonl'"),
+        (['path="/home/bob/x"'], "'path=\"x\"'"),
+        (["http://host/a b/c", "it's", "data/q.jsonl"], "'http://host/a b/c' 'it'\"'\"'s' data/q.jsonl"),
+    ],
+)
+def test_paths_in_quotes_and_in_addresses_of_files_are_reduced(words, shown):
+    assert portable(shlex.join(words)) == shown
 
 
 def test_a_comparison_names_runs_by_their_labels(toy, tmp_path):

@@ -38,11 +38,18 @@ def run(original, tmp_path):
     return change
 
 
+def _hop(**values):
+    candidate = {"text": "t", "kept": True, "reason": "r", **values}
+    return {"question": "q", "answer": "a", "candidates": [candidate]}
+
+
 ROWS = {
     "'cached_calls'": lambda row: row.update(cached_calls="2"),
     "'scores.em'": lambda row: row["scores"].update(em="1"),
     "'scores'": lambda row: row.update(scores=None),
     "'hops.0.question'": lambda row: row.update(hops=[{"answer": "x"}]),
+    "'hops.0.candidates.0.gates.a'": lambda row: row.update(hops=[_hop(gates={"a": "x"})]),
+    "'hops.0.candidates.0.gates'": lambda row: row.update(hops=[_hop(gates=[1])]),
     "'passage_ids.0'": lambda row: row.update(passage_ids=[{"a": 1}]),
     "'details.references": lambda row: row.update(details={"references": [[1]]}),
     "'repeat'": lambda row: row.update(repeat=10**9),
@@ -67,6 +74,7 @@ DESCRIPTIONS = {
     "'lm.settings.temperature'": lambda description: description["lm"].update(settings={"temperature": "hot"}),
     "'lm.model'": lambda description: description["lm"].update(model={}),
     "'judge.settings'": lambda description: description.update(judge={"id": "m", "adapter": "a", "settings": 2.5}),
+    "'scored.0.added.0'": lambda description: description.update(scored=[{"added": [[]]}]),
     "'notes.0'": lambda description: description.update(notes=[1]),
     "'paths.questions'": lambda description: description.update(paths={"questions": 3}),
     "'versions'": lambda description: description.update(versions=[1]),

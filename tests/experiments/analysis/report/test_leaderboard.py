@@ -87,6 +87,67 @@ def test_only_a_folder_of_a_leaderboard_is_written_again(runs: list[Path], site:
     assert made.sub("", (site / "index.html").read_text()) == made.sub("", before)
 
 
+def test_a_strangers_hashes_make_no_leaderboard(runs: list[Path], tmp_path: Path) -> None:
+    for text in ("{}", "[]", "no JSON", '{"schema": 1, "boards": []}'):
+        (tmp_path / "hashes.json").write_text(text)
+        with pytest.raises(UserError, match="contains other files"):
+            write_leaderboard(read_boards(runs[:1]), tmp_path)
+    assert (tmp_path / "hashes.json").read_text() == text
+
+
+def test_pages_that_would_be_left_over_are_deleted_and_nothing_else(runs: list[Path], tmp_path: Path) -> None:
+    site = write_leaderboard(read_boards(runs), tmp_path / "site").parent
+    kept = [tmp_path / "mine.html", site / "mine.html", site / "notes.txt", site / "index.html"]
+    for path in kept:
+        path.write_text("mine")
+    written = json.loads((site / "hashes.json").read_text())
+    written["boards"] |= {"x": {"pages": ["../mine.html", str(tmp_path / "mine.html"), "notes.txt", "index.html", 1]}}
+    written["boards"] |= {"y": [], "z": {"pages": "mine.html"}}
+    (site / "hashes.json").write_text(json.dumps(written))
+    write_leaderboard(read_boards(runs[3:4]), site)
+    names = {"index.html", "hashes.json", "small.rag.html", "mine.html", "notes.txt"}
+    assert {path.name for path in site.iterdir()} == names
+    assert all(path.read_text() == "mine" for path in kept[:3])
+
+
+def _named(folder: Path, program: str, **lm: Any) -> Path:
+    description = json.loads((folder / "run.json").read_text())
+    description["program"]["name"] = program
+    description["lm"].update(lm)
+    (folder / "run.json").write_text(json.dumps(description))
+    return folder
+
+
+def test_the_overview_joins_only_what_is_the_same_program_and_lm(runs: list[Path], tmp_path: Path) -> None:
+    large, small = runs[0], runs[3]
+    others: dict[str, tuple[str, dict[str, Any]]]
+    others = {"a": ("ircot", {}), "b": ("rag", {"id": "big"}), "c": ("rag", {"weights_hash": "b" * 64})}
+    found = []
+    for name, (program, lm) in others.items():
+        copies = [_copied(run, tmp_path / name / run.parent.name / name) for run in (large, small)]
+        found += [copies[0], _named(copies[1], program, **lm)]
+    page = write_leaderboard(read_boards([*found, large, small]), tmp_path / "site").read_text()
+    table = page.split("</table>")[0]
+    labels = re.findall(r'<th scope="row"[^>]*>([^<]*)</th>', table)
+    of_c = ["c, weights aaaaaaaa", "c, weights bbbbbbbb"]
+    assert sorted(labels) == ["a, ircot", "a, rag", "b, big", "b, scripted", *of_c, "rag"]
+
+
+def test_keys_of_strangers_are_on_no_page(runs: list[Path], tmp_path: Path) -> None:
+    key, password = "sk-abcdefghijklmnop123456", "hunter2"
+    command = f"verihop eval q --lm-option api_key={key} --api-base http://bob:{password}@host/v1"
+    found = []
+    for name, token in (("rag", key), ("other", f"{key}7")):
+        folder = _named(_copied(runs[0], tmp_path / name), "rag", settings={"extra": [{"api_key": token}], "note": key})
+        run = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps({**run, "command": f"{command} {token}"}))
+        found.append(folder)
+    boards = read_boards(found)
+    write_leaderboard(boards, tmp_path / "site")
+    texts = [path.read_text() for path in (tmp_path / "site").iterdir()] + [json.dumps(boards[0].as_dict())]
+    assert not [text for text in texts if key in text or password in text]
+
+
 def test_a_single_run_and_runs_without_rag_have_a_page(runs: list[Path], tmp_path: Path) -> None:
     page = write_leaderboard(read_boards(runs[2:3]), tmp_path / "one").read_text()
     assert "minus" not in page
