@@ -326,7 +326,7 @@ class MeteredLM(dspy.LM):
 
     def _asked(self, call: PreparedCall) -> tuple[CallResult, dict[str, Any]]:
         """Return the reply to a call from the cache, else from the LM, and its usage."""
-        key = call_key(self, call) if self.budget.resumed else None
+        key = call_key(self, call) if self.budget.counts_replies else None
         if found := reply_cache.look_up(self, call):
             result, usage = found
             if key is not None:
