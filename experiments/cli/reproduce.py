@@ -175,7 +175,7 @@ def _request(lm: LMSpec, roles: Roles, material: Material, asking: Asking, outpu
 
 
 def _after_estimate(planned: "list[tuple[Table, Plan]]", request: "Request") -> list[str]:
-    """Return the same command without --estimate; if nothing can be asked, what fetches the questions, then this one."""
+    """Return the command without --estimate; if nothing can be asked, what fetches the questions, then this command."""
     from experiments.papers.tables.sources import fetching
 
     cells = [cell for _, of in planned for cell in of.cells]

@@ -9,7 +9,7 @@ from signatures.common.errors import UserError
 
 WORLD = "world"
 _WORLD_QUESTIONS, _SEED = 120, 0
-# Files of benchmarks that are taken where the folder has no development set of ours: the data set, the questions, then the passages.
+# Files that are taken where the folder has no development set of ours: the data set, the questions, then the passages.
 FILES: dict[str, tuple[str, ...]] = {
     "hotpotqa": ("hotpotqa", "hotpot_dev_distractor_v1.json"),
     "strategyqa": ("strategyqa", "strategyqa_dev_100.json", "paragraphs_998.jsonl"),
@@ -130,7 +130,10 @@ def _convert(name: str, data: Path, folder: Path) -> None:
     dataset, *parts = FILES.get(name, (name,))
     files = [data / dataset / file for file in parts]
     if not files or not all(file.is_file() for file in files):
-        by_hand = [f"verihop data fetch {dataset} --out {data}", f"verihop data convert {dataset} FILE --out {data / name}"]
+        by_hand = [
+            f"verihop data fetch {dataset} --out {data}",
+            f"verihop data convert {dataset} FILE --out {data / name}",
+        ]
         cure = " and ".join(f"`{line}`" for line in fetching(name, data) or by_hand)
         raise UserError(f"the questions of {name}, which are not in {data / name}: run {cure}")
     for file in reversed(files):  # passages first, so that questions never stand without them

@@ -335,9 +335,9 @@ class MeteredLM(dspy.LM):
             _record_hit(call, usage, result.cost)
             return found
         result = self._send(replace(call, cache=False))  # whether to cache the reply is decided when it is parsed
-        reply_cache.keep(self, call, result)
         if key is not None:
-            self.budget.sent(key)
+            self.budget.sent(key)  # before another thread can find the reply and count it as of other work
+        reply_cache.keep(self, call, result)
         return result, result.usage
 
     def _cost(self, call: PreparedCall, result: CallResult, usage: Mapping[str, Any]) -> Reservation:
