@@ -130,8 +130,8 @@ def reproduce(
     if which.estimate:
         if output.as_json:
             emit({table.id: {"missing": of.missing, **vars(of.estimate)} for table, of in planned})
-        else:
-            next_step(command("verihop", *(word for word in sys.argv[1:] if word != "--estimate")))
+        elif following := _after_estimate(planned, request):
+            next_step(*following)
         return
     _write(planned, request, limits, output)
 
@@ -174,6 +174,18 @@ def _request(lm: LMSpec, roles: Roles, material: Material, asking: Asking, outpu
     )
 
 
+def _after_estimate(planned: "list[tuple[Table, Plan]]", request: "Request") -> list[str]:
+    """Return the command without --estimate; if nothing can be asked, what fetches the questions, then this command."""
+    from experiments.papers.tables.sources import fetching
+
+    cells = [cell for _, of in planned for cell in of.cells]
+    if not cells or any(cell.missing is None for cell in cells):
+        return [command("verihop", *(word for word in sys.argv[1:] if word != "--estimate"))]
+    lacking = dict.fromkeys(cell.column.data for cell in cells if cell.source is None)
+    fetch = [line for name in lacking for line in fetching(name, Path(request.data))]
+    return [*fetch, command("verihop", *sys.argv[1:])] if fetch else []
+
+
 def _list(*, as_json: bool) -> None:
     from experiments.papers.tables.spec import PAPERS, names_of, read_table
 
@@ -191,7 +203,10 @@ def _tell(table: "Table", planned: "Plan") -> None:
     note(f"{table.id}: {table.title}")
     for text in planned.missing:
         note(f"  Missing: {text}")
-    nothing = "Nothing is left to ask." if any(not cell.missing for cell in planned.cells) else "Nothing to ask here."
+    nothing = "Nothing to ask here."
+    if planned.cells:
+        ready = any(cell.missing is None for cell in planned.cells)
+        nothing = "Nothing is left to ask." if ready else "Nothing can be asked before that is there."
     note(f"  To ask: {planned.estimate}" if planned.estimate.questions else f"  {nothing}")
 
 

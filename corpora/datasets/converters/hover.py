@@ -22,7 +22,7 @@ def read_hover(record: Mapping[str, Any], split: str | None) -> Item:
     have neither label nor gold.
 
     Raises:
-        ValueError: The label is unknown.
+        ValueError: The label is unknown, or a title is no text.
     """
     label = record.get("label")
     if label not in _SUPPORTED:
@@ -44,6 +44,8 @@ def read_hover(record: Mapping[str, Any], split: str | None) -> Item:
 def _fact(fact: Any) -> tuple[str, int]:
     """Return title and sentence number of a pair, or of the hub's dict."""
     title, number = (fact["key"], fact["value"]) if isinstance(fact, Mapping) else fact
+    if not isinstance(title, str) or not title.strip():
+        raise ValueError(f"title {title!r} in supporting_facts is no text")
     return title, int(number)
 
 

@@ -38,7 +38,8 @@ def compiled(
 ) -> tuple[Path, str | None]:
     """Compile the program of a cell, unless that is done; return its artifact, and why it is not complete.
 
-    What the row may spend is a part of the budget; an artifact that it ended is complete.
+    What the row may spend is a part of the budget, out of which it pays for each call as if it were alone: also for one
+    whose reply another row has left in the cache. An artifact that it ended is complete.
 
     Args:
         program: Uncompiled, with its index and a connection.
@@ -69,7 +70,7 @@ def compiled(
         threads=request.threads,
     )
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with connection.lm.budget.within(calls=recipe.calls, name=_PART):
+    with connection.lm.budget.within(calls=recipe.calls, name=_PART, alone=True):
         work = compilation(program, train, spec)
         made, _ = work.run(folder, resume=folder.exists(), progress=request.progress, say=say)
     stopped = made.optimizer["stopped"]

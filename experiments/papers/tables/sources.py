@@ -1,5 +1,6 @@
 """The questions and passages of a column: converted from a folder of official files, or the generated world."""
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,8 +9,9 @@ from signatures.common.errors import UserError
 
 WORLD = "world"
 _WORLD_QUESTIONS, _SEED = 120, 0
-# Files of benchmarks without a development set of ours: the data set, the questions, then the passages.
+# Files that are taken where the folder has no development set of ours: the data set, the questions, then the passages.
 FILES: dict[str, tuple[str, ...]] = {
+    "hotpotqa": ("hotpotqa", "hotpot_dev_distractor_v1.json"),
     "strategyqa": ("strategyqa", "strategyqa_dev_100.json", "paragraphs_998.jsonl"),
     "nq_open": ("nq_open", "nq_open_400.jsonl"),
     "nq_oracle": ("nq_open", "nq_open_oracle_2655.jsonl.gz"),
@@ -39,6 +41,18 @@ class Source:
 def dataset_of(source: Source) -> str:
     """Return the name of a source as `verihop data list` has it."""
     return FILES.get(source.name, (source.name,))[0]
+
+
+def fetching(name: str, data: Path) -> list[str]:
+    """Return the commands that download the files of a source to where they are found; [] if there are none."""
+    from corpora.datasets.catalog import DATASETS
+
+    dataset, *files = FILES.get(name, (name,))
+    there = DATASETS[dataset].files if dataset in DATASETS else {}
+    if not all(file in there for file in files):
+        return []
+    lines = [["verihop", "data", "fetch", dataset, "--file", file, "--out", str(data / dataset)] for file in files]
+    return [shlex.join(line) for line in lines]
 
 
 def names(column: Column, data: str) -> list[str]:
@@ -116,10 +130,12 @@ def _convert(name: str, data: Path, folder: Path) -> None:
     dataset, *parts = FILES.get(name, (name,))
     files = [data / dataset / file for file in parts]
     if not files or not all(file.is_file() for file in files):
-        raise UserError(
-            f"the questions of {name}, which are not in {data / name}: run `verihop data fetch {dataset} --out {data}` "
-            f"and `verihop data convert {dataset} FILE --out {data / name}`"
-        )
+        by_hand = [
+            f"verihop data fetch {dataset} --out {data}",
+            f"verihop data convert {dataset} FILE --out {data / name}",
+        ]
+        cure = " and ".join(f"`{line}`" for line in fetching(name, data) or by_hand)
+        raise UserError(f"the questions of {name}, which are not in {data / name}: run {cure}")
     for file in reversed(files):  # passages first, so that questions never stand without them
         convert(dataset, file, folder, overwrite=True)
 

@@ -49,6 +49,7 @@ def freeze_compiled(
     from programs.artifact import freeze, lm_record
 
     budget = getattr(connection.lm, "budget", None)
+    limits = budget.limits_here if budget else {}
     return (write or freeze)(
         compiled.program,
         out,
@@ -65,7 +66,7 @@ def freeze_compiled(
             "candidates": candidate_rows(compiled.candidates),
             "chosen": compiled.chosen,
             "details": compiled.details,
-            "budget": budget.limits if budget and budget.limited else None,
+            "budget": limits if any(limit is not None for limit in limits.values()) else None,
             **optimizer,
         },
         metric=metric,

@@ -184,6 +184,8 @@ class Budget:
         self._shares: list[Share] = []
         self._earlier = Costs()  # what was spent before and is not taken over yet
         self._known: set[str] = set()  # keys of the calls that this run has sent or taken over
+        self._alone = 0  # open shares that count replies from the cache
+        self._replayed = Costs()  # what those cost that no session of this work has paid for
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Budget":
         return self  # optimizers copy programs and their LMs, and all copies share one budget
@@ -203,6 +205,11 @@ class Budget:
         """Calls, tokens, usd and seconds used so far; of calls in flight, only their number."""
         with self._sums:
             return self._spent()
+
+    @property
+    def limits_here(self) -> dict[str, float | None]:
+        """The limits of the innermost open share, of the budget itself if none is open."""
+        return (self._shares[-1] if self._shares else self).limits
 
     @property
     def limited(self) -> bool:
@@ -239,13 +246,18 @@ class Budget:
         """Whether an earlier run has spent what this one has not taken over yet."""
         return any(self._earlier.values())
 
+    @property
+    def counts_replies(self) -> bool:
+        """Whether `take_over` may count a reply from the cache."""
+        return self.resumed or self._alone > 0
+
     def sent(self, key: str) -> None:
         """Note that this run has sent a call, so that its reply is not one of an earlier run."""
         with self._sums:
             self._known.add(key)
 
     def take_over(self, key: str, booking: Reservation, *, calls: int, at_most: int) -> None:
-        """Count a reply from the cache in shares, if an earlier session may have paid for it.
+        """Count a reply from the cache in shares, if an earlier session may have paid for it, or a share is `alone`.
 
         Args:
             key: Of the call.
@@ -254,15 +266,19 @@ class Budget:
             at_most: Tokens that would be reserved to send it.
 
         Raises:
-            BudgetExceeded: In one session, a share would have had no room for the call.
+            BudgetExceeded: A share has no room for the call.
         """
         with self._sums as sums:
-            if key not in self._known and self._earlier["calls"] >= calls:
+            paid = self._earlier["calls"] >= calls
+            if key not in self._known and (paid or self._alone):
                 if exceeded := self._exceeded(calls, at_most, self._price(), only_shares=True):
                     raise self._used_up(*exceeded)
                 self._known.add(key)
                 cost = Costs(calls=calls, tokens=booking.tokens, usd=booking.usd or 0.0)
-                self._earlier = cost.left_of(self._earlier)
+                if paid:
+                    self._earlier = cost.left_of(self._earlier)
+                else:
+                    self._replayed += cost
                 if booking.usd is not None:
                     sums["highest_price"] = max(self._price(), booking.usd)
 
@@ -275,6 +291,7 @@ class Budget:
         usd: float | None = None,
         seconds: float | None = None,
         name: str = "share",
+        alone: bool = False,
     ) -> Iterator[Share]:
         """Limit what is spent inside the block, in addition to the budget itself: the share of one arm of a race.
 
@@ -282,19 +299,26 @@ class Budget:
         that the whole budget has no room for raises it with `share=None`. Blocks may be nested, but not opened
         by threads in parallel, as all calls inside the block count. `seconds` begin with it. Messages use `name`.
 
+        With `alone`, shares count what the block would have cost with an empty cache: a reply that other work has paid
+        for, too, when the block asks for it the first time. The budget itself counts what is sent.
+
         Raises:
             UserError: A limit is negative or not a number.
         """
         limits = {"calls": calls, "tokens": tokens, "usd": usd, "seconds": seconds}
         _check_limits(limits)
-        share = Share(limits, lambda: Costs(self._in_one_session(), seconds=self._clock()), name)
+        share = Share(limits, lambda: Costs(self._in_one_session() + self._replayed, seconds=self._clock()), name)
         with self._sums:
             self._shares.append(share)
+            self._alone += alone
+            before, self._known = self._known, set() if alone else self._known
         try:
             yield share
         finally:
             with self._sums:
                 self._shares.remove(share)
+                self._alone -= alone
+                self._known |= before
 
     def check_seconds(self) -> None:
         """Raise BudgetExceeded if the seconds are over."""

@@ -326,7 +326,7 @@ class MeteredLM(dspy.LM):
 
     def _asked(self, call: PreparedCall) -> tuple[CallResult, dict[str, Any]]:
         """Return the reply to a call from the cache, else from the LM, and its usage."""
-        key = call_key(self, call) if self.budget.resumed else None
+        key = call_key(self, call) if self.budget.counts_replies else None
         if found := reply_cache.look_up(self, call):
             result, usage = found
             if key is not None:
@@ -335,9 +335,9 @@ class MeteredLM(dspy.LM):
             _record_hit(call, usage, result.cost)
             return found
         result = self._send(replace(call, cache=False))  # whether to cache the reply is decided when it is parsed
-        reply_cache.keep(self, call, result)
         if key is not None:
-            self.budget.sent(key)
+            self.budget.sent(key)  # before another thread can find the reply and count it as of other work
+        reply_cache.keep(self, call, result)
         return result, result.usage
 
     def _cost(self, call: PreparedCall, result: CallResult, usage: Mapping[str, Any]) -> Reservation:

@@ -401,6 +401,13 @@ def test_a_label_that_hover_does_not_have_is_refused(tmp_path: Path):
         converted(tmp_path, "hover", [{**CLAIM, "label": "MAYBE"}])
 
 
+@pytest.mark.parametrize("title", [None, 5, " "])
+def test_a_title_of_hover_that_is_no_text_is_refused(title: object, tmp_path: Path):
+    with pytest.raises(UserError, match=r"record 2: .*title .* is no text") as refused:
+        converted(tmp_path, "hover", [CLAIM, {**CLAIM, "uid": "c-2", "supporting_facts": [[title, 0]]}])
+    assert "\n" not in str(refused.value)
+
+
 def test_the_gold_titles_of_hover_are_found_in_a_corpus_and_compared_by_metrics(tmp_path: Path):
     (question,) = questions(tmp_path, "hover", [CLAIM])
     titles = ["Tarn (river)", "Lake Marn", "Ossa", "Other"]

@@ -124,6 +124,19 @@ def test_the_calls_of_a_row_end_its_compilation_and_not_the_table(verihop, recip
     assert numbers(tmp_path)["compiled", "em"]["n"] == "10"
 
 
+def test_a_row_pays_for_replies_that_other_rows_left_in_the_cache_and_its_artifact_says_how_much_it_had(
+    verihop, recipe, tmp_path
+):
+    recipe()
+    assert verihop(*ASKED, "--work", tmp_path / "warm")[0] == 0
+    recipe(calls=4)
+    code, _, err = verihop(*ASKED, "--work", tmp_path / "cold", "--budget", "calls=500")
+    assert code == 0, err
+    optimizer = json.loads((artifacts(tmp_path / "cold")[0] / "artifact.json").read_text())["optimizer"]
+    assert "part of this row of 4 calls" in optimizer["stopped"]
+    assert optimizer["budget"]["calls"] == 4
+
+
 def test_a_spent_budget_ends_with_3_and_the_same_command_goes_on(verihop, recipe, tmp_path):
     recipe()
     code, _, err = verihop(*ASKED, "--work", tmp_path, "--budget", "calls=14")
@@ -175,4 +188,5 @@ def test_the_tutorial_takes_claims_of_three_hops_from_hovers_file_and_asks_for_a
     assert {question.type for question in chosen} == {"3hop"}
     assert (len(chosen), len(train), len(val)) == (10, 3, 3)
     nothing = plan(read_table("dspy", "table1"), Request(lm=SIMULATED, data=str(tmp_path / "x"), work=tmp_path / "w"))
-    assert "verihop data fetch hover" in nothing.missing[0]
+    fetch = f"verihop data fetch hover --file hover_train_release_v1.1.json --out {tmp_path / 'x' / 'hover'}"
+    assert f"run `{fetch}`" in nothing.missing[0]

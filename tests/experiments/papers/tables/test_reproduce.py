@@ -95,7 +95,10 @@ def test_an_estimate_opens_no_lm_and_says_what_is_missing(verihop, few, work, mo
     assert not folders(work)
     code, _, err = verihop(*ONE, "--lm", "simulated", "--data", work / "nothing", "--work", work, "--estimate")
     assert code == 0
-    assert "verihop data fetch hotpotqa" in err
+    fetch = f"verihop data fetch hotpotqa --file hotpot_dev_distractor_v1.json --out {work / 'nothing' / 'hotpotqa'}"
+    assert f"run `{fetch}`" in err
+    assert "Nothing can be asked before that is there." in err
+    assert f"Next: {fetch}\n" in err
 
 
 def test_ctrl_c_keeps_what_is_answered_and_the_same_command_goes_on(verihop, few, work, monkeypatch):

@@ -222,6 +222,23 @@ def test_replies_that_an_earlier_session_has_paid_for_count_once_when_they_are_u
     assert budget.left(uninterrupted=True) == {"calls": 6}
 
 
+def test_a_share_that_is_alone_counts_replies_that_other_work_has_paid_for_and_each_once() -> None:
+    budget, one = Budget(calls=9), Reservation(tokens=4)
+    budget.sent("a")
+    for _ in range(2):  # the second finds what the first has known
+        with budget.within(calls=2, name="row", alone=True) as share, budget.within(calls=2) as inner:
+            assert budget.limits_here == inner.limits
+            for key in ("a", "a", "b"):
+                budget.take_over(key, one, calls=1, at_most=9)
+            assert (share.spent["calls"], inner.spent["tokens"]) == (2, 8)
+            assert budget.left() == budget.left(uninterrupted=True) == {"calls": 0}
+            with pytest.raises(BudgetExceeded, match=r"The row of 2 calls is used up \(2 calls"):
+                budget.take_over("c", one, calls=1, at_most=9)
+    budget.take_over("c", one, calls=1, at_most=9)
+    assert (budget.left(), budget.spent["calls"], budget.counts_replies) == ({"calls": 9}, 0, False)
+    assert budget.limits_here == budget.limits
+
+
 @settings(deadline=None, max_examples=20)
 @given(outer=st.integers(0, 10), inner=st.integers(0, 10), tried=st.integers(0, 20))
 def test_nothing_runs_past_a_share_under_threads(outer: int, inner: int, tried: int) -> None:
