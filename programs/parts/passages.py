@@ -169,11 +169,18 @@ def _shared_terms(asked: set[str], passage: Passage, answer: str) -> int:
     return max(len(asked & terms_of(f"{passage.title} {text}")) for text in sentences or [passage.text])
 
 
-def passages_named(question: str, passages: Sequence[Passage]) -> list[Passage]:
-    """Return the passages whose title the question names, the first of each title, in their order."""
-    first = {without_brackets(passage.title): passage for passage in reversed(passages)}
-    kept = {passage.id for title, passage in first.items() if _is_named(title, question)}
-    return [passage for passage in passages if passage.id in kept]
+def passages_named(question: str, passages: Iterable[Passage]) -> list[Passage]:
+    """Return the passages whose title the question names, in their order.
+
+    Of titles that differ in brackets alone, the first one counts, and those that the question names with the bracket.
+    """
+    kept: list[Passage] = []
+    for passage in passages:
+        bare = without_brackets(passage.title)
+        rivals = any(without_brackets(each.title) == bare and each.title != passage.title for each in kept)
+        if _is_named(bare, question) and (not rivals or passage.title.casefold() in question.casefold()):
+            kept.append(passage)
+    return kept
 
 
 def _leads(title: str, passage: Passage, question: str, first: Passage | None) -> bool:

@@ -16,7 +16,11 @@ import dspy
 from programs.parts.passages import is_no_item
 from signatures.text_words import contains_words, same_words, without_brackets
 
-_CHOICE = re.compile(r"\W*(?:or (?:the |an? )?|还是|還是)\W*", re.IGNORECASE)
+_CHOICE = re.compile(r"(?:^|\W)or(?: (?:the |an? )?(?:\w+ )?)?\W*$|(?:还是|還是)\W*$", re.IGNORECASE)
+_AGAINST = re.compile(r"\b(?:before|after|than|as)\b", re.IGNORECASE)  # what one thing has, that of the other
+_WHETHER = re.compile("是否|[吗嗎]")
+_LETTER = "[A-Za-z0-9\u00c0-\u024f]"  # of scripts that divide words
+_BRACKET = re.compile(r" ?\([^()]*\)")
 _VERDICT = re.compile(r"\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would)\b", re.IGNORECASE)
 _TWO = re.compile(r"\S,? or (?:the |an? )?\S|\b(?:and|before|after|than|as)\b|还是|還是|[和与與跟]", re.IGNORECASE)
 _MORE = re.compile(r", [^,]+, or ", re.IGNORECASE)  # three or more choices
@@ -87,53 +91,91 @@ def decide(question: str, reply: dspy.Prediction) -> Decided:
         question: That compares.
         reply: With the output fields of `signatures.reading.CompareTwo`.
     """
-    names = tuple(name_in(question, str(name)) for name in (reply.first, reply.second))
-    values = (str(reply.first_value), str(reply.second_value))
+    names = [name_in(question, str(name)) for name in (reply.first, reply.second)]
+    values = [str(reply.first_value), str(reply.second_value)]
     if not all(names) or same_words(names[0]) == same_words(names[1]) or not all(map(_stated, values)):
         return Decided("")
-    if question.find(names[0]) > question.find(names[1]):
-        names, values = names[::-1], values[::-1]
-    owners = tuple(_owner(question, value) for value in values)
-    if reply.wanted == "same":
-        answer = _answer_about_same(question, names, values, says_no=same_words(str(reply.answer)) == "no")
-    elif reply.wanted in ("lower", "higher"):
-        answer = _answer_by_order(question, names, values, wants_lower=reply.wanted == "lower")
-    else:
+    spans = _places(question, names)
+    if not spans or reply.wanted not in ("same", "lower", "higher"):
         return Decided("")
-    return Decided(answer, owners, names) if all(owners) else Decided(answer)
+    if spans[0] > spans[1]:
+        names, values, spans = names[::-1], values[::-1], spans[::-1]
+    asked = _Asked(question, names, spans)
+    if reply.wanted == "same":
+        answer = asked.about_same(values, says_no=same_words(str(reply.answer)) == "no")
+    else:
+        answer = asked.by_order(values, wants_lower=reply.wanted == "lower")
+    owners = tuple(_owner(question, value) for value in values)
+    if not all(owners) or same_words(owners[0]) == same_words(owners[1]):
+        return Decided(answer)
+    # A value that decides is no owner, unless one is named before it.
+    return Decided(answer, owners, tuple(names)) if not answer or all(map(_has_owner, values)) else Decided(answer)
 
 
-def _answer_about_same(question: str, names: Sequence[str], values: Sequence[str], *, says_no: bool) -> str:
-    first, second = (same_words(_stated(value)) for value in values)
-    if not _asks_yes_no(question, names) or not _SAME.search(_without(question, names)):
-        return ""
-    if first == second:
-        return "" if _days(_stated(values[0])) else "yes"
-    return "no" if says_no and not set(first.split()) & set(second.split()) else ""
+class _Asked(NamedTuple):
+    """A question that compares, the two things as it names them, in its order, and where they stand."""
+
+    question: str
+    names: list[str]
+    spans: list[tuple[int, int]]
+
+    def about_same(self, values: Sequence[str], *, says_no: bool) -> str:
+        """Return whether both have one value; "" if that is not asked, or not certain."""
+        first, second = (same_words(_stated(value)) for value in values)
+        if not self._asks_yes_no() or not _SAME.search(self._without_names()):
+            return ""
+        if first == second:
+            return "" if _days(_stated(values[0])) else "yes"
+        return "no" if says_no and not set(first.split()) & set(second.split()) else ""
+
+    def by_order(self, values: Sequence[str], *, wants_lower: bool) -> str:
+        """Return which of them has the value that is asked for, or whether one has it; "" if that is not certain."""
+        one, two = (_amount(_stated(value)) for value in values)
+        lower, words = _is_lower(one, two), self._without_names()
+        if lower is None or one is None or (one.kind == _DAY and _LENGTHS.search(words)):
+            return ""
+        asked = _asked_of_dates(words) if one.kind == _DAY else None
+        is_first = lower == (wants_lower if asked is None else asked)
+        if not self._asks_yes_no():
+            return "" if _WHETHER.search(self.question) else self.names[0 if is_first else 1]
+        between = self._between()
+        one_way = not (_EARLIER.search(words) and _LATER.search(words))  # "older or younger than"
+        return "" if not (one_way and _AGAINST.search(between)) else "yes" if is_first else "no"
+
+    def _between(self) -> str:
+        return self.question[self.spans[0][1] : self.spans[1][0]]
+
+    def _asks_yes_no(self) -> bool:
+        """Return whether the answer is yes or no; of "Was one or the other born first?" it is one of the two."""
+        between = self._between()
+        return bool(_VERDICT.match(self.question)) and (not _CHOICE.search(between) or bool(_AGAINST.search(between)))
+
+    def _without_names(self) -> str:
+        return _replaced(self.question, self.spans, (" ", " "))
 
 
-def _answer_by_order(question: str, names: Sequence[str], values: Sequence[str], *, wants_lower: bool) -> str:
-    one, two = (_amount(_stated(value)) for value in values)
-    lower, words = _is_lower(one, two), _without(question, names)
-    if lower is None or one is None or (one.kind == _DAY and _LENGTHS.search(words)):
-        return ""
-    asked = _asked_of_dates(words) if one.kind == _DAY else None
-    is_first = lower == (wants_lower if asked is None else asked)
-    if _asks_yes_no(question, names):
-        return "yes" if is_first else "no"
-    return names[0 if is_first else 1]
+def _places(question: str, names: Sequence[str]) -> list[tuple[int, int]]:
+    """Return where each name stands as words of its own, the longer one first, as it may contain the other; or none."""
+    found: dict[str, tuple[int, int]] = {}
+    for name in sorted(names, key=len, reverse=True):
+        places = (match.span() for match in re.finditer(_whole(name), question))
+        free = (
+            place for place in places if all(place[1] <= taken[0] or taken[1] <= place[0] for taken in found.values())
+        )
+        if (first := next(free, None)) is None:
+            return []
+        found[name] = first
+    return [found[name] for name in names]
 
 
-def _asks_yes_no(question: str, names: Sequence[str]) -> bool:
-    """Return whether the answer is yes or no; of "Was one or the other born first?" it is one of the two."""
-    between = question[question.find(names[0]) + len(names[0]) : question.find(names[1])]
-    return bool(_VERDICT.match(question)) and not _CHOICE.fullmatch(between)
+def _whole(name: str) -> str:
+    return rf"(?<!{_LETTER}){re.escape(name)}(?!{_LETTER})"
 
 
-def _without(question: str, names: Sequence[str]) -> str:
-    for name in names:
-        question = question.replace(name, " ")
-    return question
+def _replaced(question: str, spans: Sequence[tuple[int, int]], texts: Sequence[str]) -> str:
+    """Return the question with texts in place of two spans, in its order."""
+    (start, end), (next_start, next_end) = spans
+    return f"{question[:start]}{texts[0]}{question[end:next_start]}{texts[1]}{question[next_end:]}"
 
 
 def alike(name: str, other: str) -> bool:
@@ -145,9 +187,8 @@ def alike(name: str, other: str) -> bool:
 def name_in(question: str, name: str) -> str:
     """Return a name as the question spells it, which LMs do not always; "" if it has no such name."""
     name = name.strip(" ?")
-    place = question.casefold().find(name.casefold())
-    if place >= 0:
-        return question[place : place + len(name)]
+    if name and (place := re.search(_whole(name), question, re.IGNORECASE)):
+        return place[0]
     words, size = question.split(), len(name.split())
     sizes = range(max(1, size - 1), size + 2)
     spans = (" ".join(words[start : start + n]).strip(" ,?") for n in sizes for start in range(len(words) - n + 1))
@@ -157,10 +198,10 @@ def name_in(question: str, name: str) -> str:
 
 
 def about_owners(question: str, decided: Decided) -> str:
-    """Return the question with the owners of the values in place of the two things that it names."""
-    for name, owner in zip(decided.names, decided.owners, strict=True):
-        question = question.replace(name, owner)
-    return question
+    """Return the question with the owners of the values in place of the two things, and of brackets behind these."""
+    spans = _places(question, decided.names)
+    ends = ((start, bracket.end() if (bracket := _BRACKET.match(question, end)) else end) for start, end in spans)
+    return _replaced(question, list(ends), decided.owners) if spans else question
 
 
 def with_names_of(decided: Decided, again: dspy.Prediction) -> dspy.Prediction:
@@ -184,14 +225,25 @@ def _asked_of_dates(words: str) -> bool | None:
 
 def _owner(question: str, value: str) -> str:
     """Return to whom a value belongs: who stands before it ("Ada Lind: 4 May 1901"), or in its place; "" if nobody."""
-    owner = re.split(r": |：", value)[0].strip()
+    parts = _parts(value)
+    owner = parts[-2] if _has_owner(value) else parts[-1]
     nobody = is_no_item(owner) or contains_words(owner, "not") or contains_words(question, owner)
     return "" if nobody or re.search(r"\d", owner) else owner
 
 
+def _has_owner(value: str) -> bool:
+    """Return whether a name stands before a value; a role ("director: Ada Lind") is none."""
+    parts = _parts(value)
+    return len(parts) > 1 and not parts[-2][:1].islower()
+
+
+def _parts(value: str) -> list[str]:
+    return [part.strip() for part in re.split(r": |：", value)]
+
+
 def _stated(value: str) -> str:
     """Return a value without the one it belongs to ("Ada Lind: 4 May 1901" is the date); "" if none is stated."""
-    stated = re.split(r": |：", value)[-1].strip()
+    stated = _parts(value)[-1]
     return "" if is_no_item(stated) or contains_words(stated, "not") else stated
 
 

@@ -58,9 +58,9 @@ def compared(program: dspy.Module, question: str, fixed: list[Passage] | None) -
 def compare(program: dspy.Module, question: str, passages: list[Passage], *, search: bool) -> tuple[str, list[Passage]]:
     """Return the answer of a comparison and what was read; no answer if the values decide nothing.
 
-    Where the question names two passages by their titles, only such are read for the values. Where a value belongs to
-    someone whose passage was not read, such as a film's director, the owners of both are searched for by name, and
-    compared in place of what they belong to.
+    Where the question names the titles of two passages or more, these alone are read for the values. Where a value
+    belongs to someone whose passage was not read, such as a film's director, the owners of both are searched for by
+    name, and compared in place of what they belong to.
 
     Args:
         program: As for `compared`.
@@ -69,7 +69,7 @@ def compare(program: dspy.Module, question: str, passages: list[Passage], *, sea
         search: Whether owners may be searched for.
     """
     named = passages_named(question, passages)
-    read = named if len(named) > 1 else passages
+    read = named if len({passage.title for passage in named}) > 1 else passages
     reply = try_predict(program.comparing, question=question, passages=read)
     if reply is None:
         return "", passages

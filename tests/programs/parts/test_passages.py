@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from programs.parts.passages import deduplicate, find_quote, passages_stating, passages_supporting
+from programs.parts.passages import deduplicate, find_quote, passages_named, passages_stating, passages_supporting
 from signatures.types import Passage
 
 
@@ -304,3 +304,16 @@ def test_a_question_that_an_lm_repeats_is_no_quote(mark):
     assert find_quote(f"In which hills is Stanar located{mark}", [place]).passage is None
     asked = Passage(id="a", title="", text="In which hills is Stanar located? Nobody knew.")
     assert find_quote("In which hills is Stanar located?", [asked]).passage == asked
+
+
+def test_of_titles_that_differ_in_brackets_the_named_and_else_the_first_count():
+    def named(question, *titles):
+        read = [Passage(id=str(place), title=title, text="") for place, title in enumerate(titles)]
+        return [passage.title for passage in passages_named(question, read)]
+
+    films = ("The Ferry (1920 film)", "Orn", "The Ferry (1950 film)", "Bo")
+    assert named("Is Orn older than The Ferry?", *films) == ["The Ferry (1920 film)", "Orn"]
+    assert named("Is The Ferry (1950 Film) older than Orn?", *films[1:], films[0]) == ["Orn", "The Ferry (1950 film)"]
+    both = "Which is older, The Ferry (1920 film) or The Ferry (1950 film)?"
+    assert named(both, *films) == ["The Ferry (1920 film)", "The Ferry (1950 film)"]
+    assert named("Is Orn older than Bo?", "Orn", "Orn", "Bo") == ["Orn", "Orn", "Bo"]  # parts of one article
