@@ -4,7 +4,6 @@ A clause with a negation ("do not guess from memory", "never answer ...") asks f
 subject: passages may be enough, "one word is enough" says nothing of them.
 """
 
-import functools
 import re
 
 _CLAUSE_ENDS = re.compile(r"[.,;:!?()\n]|\b(?=(?:if|when|where|unless|because|but|whether|instead)\b)", re.IGNORECASE)
@@ -92,7 +91,6 @@ def affirmed(text: str) -> list[str]:
     return [clause for clause in clauses if not _NEGATED.search(clause.replace("cannot be answered", ""))]
 
 
-@functools.lru_cache(maxsize=1000)
 def asked_kind(instruction: str) -> str | None:
     """Return the kind of judgement that an instruction affirms: search, memory, suffices or answered; else None."""
     clauses = [clause.replace("cannot be answered", "") for clause in affirmed(instruction)]
@@ -106,13 +104,11 @@ def own_kind(words: str) -> str | None:
     return next((kind for kind, expression in _OWN_KINDS if expression.search(words)), None)
 
 
-@functools.lru_cache(maxsize=1000)
 def offers_unknown(text: str) -> bool:
     """Return whether a text offers the answer "unknown"; quoting or forbidding the word is no offer."""
     return any(not _is_negated(text, match.start()) for match in _OFFER.finditer(text))
 
 
-@functools.lru_cache(maxsize=1000)
 def quoted_refusal(text: str) -> str:
     """Return the sentence with which a text asks to decline; empty if it quotes none, or forbids it."""
     return next((match[1] for match in _REFUSAL.finditer(text) if not _is_negated(text, match.start())), "")

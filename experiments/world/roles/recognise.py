@@ -1,6 +1,5 @@
 """Recognition of roles: a clear description counts most, then the name, then the instruction, then the shape."""
 
-import functools
 import json
 import re
 from collections.abc import Iterable
@@ -72,19 +71,13 @@ def input_role(name: str, note: FieldNote, text: str, instruction: str) -> str:
     shape = shape_of(text, note)
     if shape in {"passages", "hops"}:
         return "passages" if shape == "passages" else "history"
-    found = _told_role(shape, name, note.description, instruction)
+    found = _best(INPUT_ROLES, shape, name, note.description, instruction)
     if found or shape != "list":
         return found or _BY_SHAPE.get(shape, "")
     short = not any(_SENTENCE.search(item) for item in items_of(text))
     return "entities" if short else "listed"
 
 
-@functools.lru_cache(maxsize=1000)
-def _told_role(shape: Shape, name: str, description: str, instruction: str) -> str:
-    return _best(INPUT_ROLES, shape, name, description, instruction)
-
-
-@functools.lru_cache(maxsize=1000)
 def output_role(field: RequestedField, instruction: str, *, alone: bool) -> str:
     """Return the role of a requested field; empty if nothing tells.
 

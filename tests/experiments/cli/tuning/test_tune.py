@@ -86,7 +86,7 @@ def test_knobs_are_narrowed_fixed_and_chosen(tune):
     )
     assert code == 0, err
     record = json.loads(out)
-    assert record["request"]["knobs"] == {"k": "2:3", "reader": "reasoned,direct"}
+    assert record["request"]["knobs"] == {"k": "2:3", "reader": "reasoned,direct", "carry": "passages,notes,summaries"}
     assert record["request"]["program"]["knobs"]["max_hops"] == 3
     assert {trial["setting"]["k"] for trial in record["trials"]} <= {2, 3}
 
