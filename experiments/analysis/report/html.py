@@ -26,11 +26,13 @@ from pydantic_core import to_json
 from experiments.analysis.by_group import Groups
 from experiments.analysis.compare import Line, RunComparison, compare_runs, p_text
 from experiments.analysis.report.gold import first_wrong_hop, missed_gold
+from experiments.analysis.report.scatter import scatter
 from experiments.analysis.summary import FAULTS, RunSummary, interval, number, of_kinds, percent, summarise
 from experiments.runs.config import portable
 from experiments.runs.files import Json, Row, collector_paused, read_rows, read_run, repeat_of
 from experiments.runs.sources import evidence_line, source_and_link
 from optimizers.metrics.scoring import COSTS, costs_known
+from optimizers.tuning.records import front_places
 from signatures.common.costs import asked
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, writing
@@ -250,21 +252,20 @@ def _several(comparison: RunComparison) -> Json:
 
 
 def _plot(comparison: RunComparison) -> Json | None:
-    """Return score against tokens of each run, in percent of the height and the width; None without both.
-
-    The metric is the first of the runs.
-    """
+    """Return the first metric of the runs against their tokens."""
     name = next(iter(comparison.metrics), None)
-    tokens = [line.mean.mean for line in comparison.costs["tokens"]]
-    most = max((each for each in tokens if each is not None), default=0.0)
-    if name is None or not most:
+    if name is None:
         return None
-    points = [
-        {"place": place, "run": line.run, "left": 100 * cost / most, "tokens": number(cost), **bar}
-        for place, (line, cost) in enumerate(zip(comparison.metrics[name], tokens, strict=True))
-        if cost is not None and (bar := score_line(line)["bar"]) is not None
+    lines = comparison.metrics[name]
+    tokens = [line.mean.mean for line in comparison.costs["tokens"]]
+    rows = [
+        {"label": line.run, "value": line.mean.mean, "tokens": cost, "score": score_line(line)}
+        for line, cost in zip(lines, tokens, strict=True)
     ]
-    return {"metric": name, "points": points, "ticks": [number(most / 2), number(most)]}
+    known = [row for row in rows if row["value"] is not None and row["tokens"] is not None]
+    front = front_places([(row["tokens"], row["value"]) for row in known])
+    plot = scatter([{**row, "front": place in front, "unread": False, "id": ""} for place, row in enumerate(known)])
+    return {"metric": name, **plot} if plot else None
 
 
 def _stopped(reasons: Mapping[str, int]) -> str:

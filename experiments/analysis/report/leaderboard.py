@@ -6,10 +6,9 @@ rows. `BOARD.html` has the answers of all runs side by side, `BOARD.ROW.html` th
 wants to know whether they are the same.
 """
 
-import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from experiments.analysis.boards import COST, REFERENCE, Board
 from experiments.analysis.closed_book import ALL, reads_nothing
 from experiments.analysis.compare import Line, Run, metric_notices
 from experiments.analysis.report.html import commands_of, score_line, write_page, write_report
+from experiments.analysis.report.scatter import scatter
 from experiments.analysis.statistics import too_small
 from experiments.analysis.summary import interval, number, percent
 from experiments.runs.files import Json, read_json, write_json
@@ -152,7 +152,7 @@ def _board(board: Board, name: str, out: Path, on_page: Callable[[], None]) -> J
         "notices": _notices(board),
         "rows": rows,
         "unread": _unread(board),
-        "plot": _plot(rows, _unread(board)),
+        "plot": scatter(rows, _unread(board)),
     }
 
 
@@ -247,50 +247,3 @@ def _told_apart(keys: Iterable[_Key]) -> dict[_Key, str]:
 
 def _short(key: _Key, place: int) -> str:
     return key[place] if place < 3 else f"weights {key[place][:8] or 'unknown'}"
-
-
-# The plot, in the units of its view box
-WIDTH, HEIGHT = 480, 270
-_LEFT, _RIGHT, _TOP, _BOTTOM = 34, 456, 14, 232
-
-
-def _plot(rows: Sequence[Json], unread: Sequence[tuple[str, float]]) -> Json | None:
-    """Return the places of points, ticks and lines; None if no row has a score, a cost and both are above 0."""
-    known = [row for row in rows if row["value"] is not None and (row["tokens"] or 0) > 0]
-    if not known:
-        return None
-    costs = [math.log10(row["tokens"]) for row in known]
-    low, high = min(costs) - 0.05, max(costs) + 0.05
-    highest = max([*(row["value"] for row in known), *(score for _, score in unread)])
-    top = math.ceil(10 * min(max(highest, 0.1), 1.0)) / 10  # an own metric may be beyond: drawn at the edge
-
-    def x(cost: float) -> float:
-        return round(_LEFT + (cost - low) / (high - low) * (_RIGHT - _LEFT), 1)
-
-    def y(score: float) -> float:
-        return round(_BOTTOM - min(max(score, 0.0), top) / top * (_BOTTOM - _TOP), 1)
-
-    points: list[Json] = [
-        {"row": row, "x": x(cost), "y": y(row["value"])} for row, cost in zip(known, costs, strict=True)
-    ]
-    front = sorted((point["x"], point["y"]) for point in points if point["row"]["front"])
-    steps = " ".join(f"H{x_} V{y_}" for x_, y_ in front[1:])
-    step = 0.1 if top <= 0.6 else 0.2
-    return {
-        "points": points,
-        "front": f"M{front[0][0]} {front[0][1]} {steps} H{_RIGHT}" if front else "",
-        "x": [(x(math.log10(tokens)), f"{tokens:,}") for tokens in _ticks(low, high)],
-        "y": [(y(step * each), round(100 * step * each)) for each in range(round(top / step) + 1)],
-        "lines": [(text.partition(",")[0], y(score)) for text, score in unread],
-        "ends": (_LEFT, _RIGHT, _TOP, _BOTTOM),
-        "size": (WIDTH, HEIGHT),
-    }
-
-
-def _ticks(low: float, high: float) -> Iterator[int]:
-    """Yield the numbers 1, 2, 5, 10 ... between two powers of ten, every tenfold one where that is enough."""
-    steps: tuple[int, ...] = (1,) if high - low > 3 else (1, 2, 5)
-    for power in range(math.floor(low), math.ceil(high) + 1):
-        for step in steps:
-            if power >= 0 and low <= math.log10(step * 10**power) <= high:
-                yield step * 10**power
