@@ -258,7 +258,7 @@ def _plot(comparison: RunComparison) -> Json | None:
         return None
     lines = comparison.metrics[name]
     tokens = [line.mean.mean for line in comparison.costs["tokens"]]
-    rows = [
+    rows: list[Json] = [
         {"label": line.run, "value": line.mean.mean, "tokens": cost, "score": score_line(line)}
         for line, cost in zip(lines, tokens, strict=True)
     ]
