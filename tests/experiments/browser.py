@@ -150,6 +150,13 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
+    def follow(self, link: str) -> None:
+        """Click a link, and wait until the page that it leads to has loaded."""
+        self._loaded = False
+        self.click(link)
+        while not self._loaded:
+            self._note(self._read())
+
     def press(self, key: str, *, ctrl: bool = False) -> None:
         """Press and release one key where the focus is."""
         named = key in KEYS

@@ -285,7 +285,7 @@ def test_a_row_opens_to_what_it_was_made_with_and_to_its_answers(shown: Any, sit
     text = shown.run(f"{more}.innerText")
     for part in ("a" * 64, "c" * 64, "verihop eval q.jsonl", "passage_recall@2", "scripted"):
         assert part in text, part
-    shown.click(f"{more}.querySelector('a')")
+    shown.follow(f"{more}.querySelector('a')")
     shown.wait("document.querySelectorAll('#list > .q').length === 40")
     assert shown.run("document.title") == "large: ircot"
     shown.click("document.querySelector('#list > .q > summary')")
