@@ -9,7 +9,6 @@ from typing import Any
 from experiments.analysis.closed_book import main_score, reads_nothing
 from experiments.analysis.compare import (
     Difference,
-    Line,
     Run,
     RunComparison,
     compared,
@@ -20,7 +19,6 @@ from experiments.analysis.compare import (
 )
 from experiments.runs.files import COSTS, ROWS, RUN, Json, read_run
 from optimizers.metrics.names import with_current_names
-from optimizers.tuning.records import front_places
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import sha256_text
 from signatures.common.secrets import redact, without_keys
@@ -62,15 +60,13 @@ class Board:
     def ranked(self) -> list[int]:
         """Places of the runs, the best first; those without a score come last."""
         lines = self.comparison.metrics[self.metric]
-        return sorted(range(len(lines)), key=lambda place: (-_mean(lines[place], -1.0), lines[place].run))
+        means = [-1.0 if line.mean.mean is None else line.mean.mean for line in lines]
+        return sorted(range(len(lines)), key=lambda place: (-means[place], lines[place].run))
 
     @property
     def front(self) -> list[int]:
         """Places of the runs that no other one surpasses in score and tokens, cheapest first; their cost is known."""
-        scores, costs = self.comparison.metrics[self.metric], self.comparison.costs[COST]
-        known = [place for place in range(len(scores)) if None not in (scores[place].mean.mean, costs[place].mean.mean)]
-        points = [(_mean(costs[place]), _mean(scores[place])) for place in known]
-        return [known[place] for place in front_places(points)]
+        return self.comparison.front(self.metric, COST)
 
     def as_dict(self) -> Json:
         """Return everything as JSON values; runs by their labels."""
@@ -83,10 +79,6 @@ class Board:
             "not_comparable": {each.setting: each.values for each in self.differences},
             **self.comparison.as_dict(),
         }
-
-
-def _mean(line: Line, without: float = 0.0) -> float:
-    return without if line.mean.mean is None else line.mean.mean
 
 
 def read_boards(folders: Sequence[Path]) -> list[Board]:

@@ -36,6 +36,7 @@ from experiments.analysis.summary import (
 from experiments.runs.files import Json, Row, read_rows, read_run
 from optimizers.metrics.groundedness import oracles_of
 from optimizers.metrics.scoring import COSTS
+from optimizers.tuning.front import front_places
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -296,6 +297,17 @@ class RunComparison:
     def about_runs(self) -> list[str]:
         """The notices that hold for any scores of these runs: how they differ, and the notes of each."""
         return about_runs(self.runs, self.differences)
+
+    def front(self, metric: str, cost: str) -> list[int]:
+        """Return the places of the runs that no other surpasses in score and cost, both known, cheapest first."""
+        pairs = zip(self.costs[cost], self.metrics[metric], strict=True)
+        known = {
+            place: (spent.mean.mean, scored.mean.mean)
+            for place, (spent, scored) in enumerate(pairs)
+            if spent.mean.mean is not None and scored.mean.mean is not None
+        }
+        places = list(known)
+        return [places[each] for each in front_places(list(known.values()))]
 
     def as_dict(self) -> Json:
         """Return everything as JSON values."""

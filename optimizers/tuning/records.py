@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from optimizers.tuning.front import front_places
 from optimizers.tuning.objective import BASELINE, COST, ERRORS, SCORES, UNSEEN, Goal
 
 if TYPE_CHECKING:
@@ -110,15 +111,6 @@ def front_of(trials: Iterable[Trial], goal: Goal) -> list[Trial]:
     found = [trial for trial in trials if trial.complete and trial.feasible(goal) and trial.score() is not None]
     found.sort(key=lambda trial: trial.number)
     return [found[place] for place in front_places([(trial.cost(cost), trial.score() or 0.0) for trial in found])]
-
-
-def front_places(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Return the places of (cost, score) that no other one surpasses in both, cheapest first; of equals the first."""
-    front: list[int] = []
-    for place in sorted(range(len(points)), key=lambda place: (points[place][0], -points[place][1], place)):
-        if not front or points[place][1] > points[front[-1]][1]:
-            front.append(place)
-    return front
 
 
 def differing(setting: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, Any]:

@@ -133,6 +133,9 @@ class Browser:
         """Send the browser to a page and wait until it has loaded."""
         self._loaded = False
         self.send(method, **parameters)
+        self._await_load()
+
+    def _await_load(self) -> None:
         while not self._loaded:
             self._note(self._read())
 
@@ -154,8 +157,7 @@ class Browser:
         """Click a link, and wait until the page that it leads to has loaded."""
         self._loaded = False
         self.click(link)
-        while not self._loaded:
-            self._note(self._read())
+        self._await_load()
 
     def press(self, key: str, *, ctrl: bool = False) -> None:
         """Press and release one key where the focus is."""

@@ -32,7 +32,6 @@ from experiments.runs.config import portable
 from experiments.runs.files import Json, Row, collector_paused, read_rows, read_run, repeat_of
 from experiments.runs.sources import evidence_line, source_and_link
 from optimizers.metrics.scoring import COSTS, costs_known
-from optimizers.tuning.records import front_places
 from signatures.common.costs import asked
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, writing
@@ -256,15 +255,20 @@ def _plot(comparison: RunComparison) -> Json | None:
     name = next(iter(comparison.metrics), None)
     if name is None:
         return None
-    lines = comparison.metrics[name]
-    tokens = [line.mean.mean for line in comparison.costs["tokens"]]
+    lines, costs, front = comparison.metrics[name], comparison.costs["tokens"], comparison.front(name, "tokens")
     rows: list[Json] = [
-        {"label": line.run, "value": line.mean.mean, "tokens": cost, "score": score_line(line)}
-        for line, cost in zip(lines, tokens, strict=True)
+        {
+            "label": line.run,
+            "value": line.mean.mean,
+            "tokens": cost.mean.mean,
+            "score": score_line(line),
+            "front": place in front,
+            "unread": False,
+            "id": "",
+        }
+        for place, (line, cost) in enumerate(zip(lines, costs, strict=True))
     ]
-    known = [row for row in rows if row["value"] is not None and row["tokens"] is not None]
-    front = front_places([(row["tokens"], row["value"]) for row in known])
-    plot = scatter([{**row, "front": place in front, "unread": False, "id": ""} for place, row in enumerate(known)])
+    plot = scatter(rows)
     return {"metric": name, **plot} if plot else None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from experiments.runs.files import Json
 
 # The plot, in the units of its view box
-WIDTH, HEIGHT = 480, 270
+_WIDTH, _HEIGHT = 480, 270
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 456, 14, 232
 
 
@@ -45,7 +45,7 @@ def scatter(rows: Sequence[Json], unread: Sequence[tuple[str, float]] = ()) -> J
         "y": [(y(step * each), round(100 * step * each)) for each in range(round(top / step) + 1)],
         "lines": [(text.partition(",")[0], y(score)) for text, score in unread],
         "ends": (_LEFT, _RIGHT, _TOP, _BOTTOM),
-        "size": (WIDTH, HEIGHT),
+        "size": (_WIDTH, _HEIGHT),
     }
 
 

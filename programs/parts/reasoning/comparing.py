@@ -232,7 +232,7 @@ def _owner(question: str, value: str) -> str:
 
 
 def _has_owner(value: str) -> bool:
-    """Return whether a name stands before a value; a role ("director: Ada Lind") is none."""
+    """Return whether a name stands before a value; a role ("director: Ada Lind") is not a name."""
     parts = _parts(value)
     return len(parts) > 1 and not parts[-2][:1].islower()
 

@@ -296,7 +296,7 @@ def test_a_point_of_the_plot_opens_its_row(shown: Any) -> None:
     points = "[...document.querySelectorAll('svg a')]"
     assert shown.run(f"{points}.length") == 5
     shown.click("document.getElementById('front')")
-    assert order(shown) == ["ircot", "rag", "standard"]  # each is dearer and better than the next
+    assert order(shown) == ["ircot", "rag", "standard"]  # each is more expensive and better than the next
     shown.run("document.getElementById('filter').value = 'none'; document.getElementById('filter')"
               ".dispatchEvent(new Event('input', { bubbles: true }))")  # fmt: skip
     assert order(shown) == []
