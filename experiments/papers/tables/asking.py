@@ -300,6 +300,7 @@ def _made_before(runs: Path | None) -> list[tuple[Path, Json]]:
 
 def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:
     """Return whether a run is of a cell; knobs that are newer than the run have the value that it had without them."""
+    from corpora.retrievers.rerank import NONE
     from programs.catalog import build
     from programs.parts.knobs import knob_values
 
@@ -307,10 +308,12 @@ def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:
     if program.get("name") != cell.program.program or lm.get("id") != id_of(cell.lm):
         return False
     searched = (described.get("corpus") or {}).get("fingerprint") or ""
+    reranked = searched.startswith("rerank")  # by which model, the fingerprint does not name
     if (
         cell.recipe is not None
         or program.get("artifact_sha256") is not None
         or (cell.setting.retriever or "") not in searched
+        or (cell.setting.rerank is not None and reranked != (cell.setting.rerank != NONE))
     ):
         return False
     knobs = knob_values(build(program["name"], preset=cell.program.preset or "paper", **cell.program.knobs))

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from signatures.common.errors import UserError, first_problem, unknown
 
 FOLDER = Path(__file__).parent
-# Folder -> further names of the paper: a number in the project, and its program. The last two are public recipes.
+# Folder -> further names of the paper: a number in the project, and its program. The last three are public recipes and our own LM.
 PAPERS = {
     "credibility": ("000", "self_completion"),
     "genground": ("001",),
@@ -22,6 +22,7 @@ PAPERS = {
     "retro_rag": ("004",),
     "dspy": (),
     "gepa": (),
+    "embedded": (),
 }
 Kind = Literal["scores", "judged", "groups", "ratings", "distillation", "case"]
 OF_ROWS = ("scores", "groups", "case")  # kinds whose numbers are of the rows of runs

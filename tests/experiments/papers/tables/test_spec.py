@@ -17,8 +17,8 @@ NUMBERS = {
     "cov_rag": [*(f"table{number}" for number in range(2, 8)), "figure4"],
     "retro_rag": ["table1", "table2", "table3", "figure4", "figure5", "figure6"],
 }
-RECIPES = {"dspy": ["table1"], "gepa": ["table1"]}
-ALL = [(paper, name) for paper, names in {**NUMBERS, **RECIPES}.items() for name in names]
+OTHERS = {"dspy": ["table1"], "gepa": ["table1"], "embedded": ["table1"]}
+ALL = [(paper, name) for paper, names in {**NUMBERS, **OTHERS}.items() for name in names]
 SIMULATED = LMSpec(id="simulated")
 
 
@@ -32,9 +32,9 @@ def request_for(tmp_path_factory):
     return make
 
 
-def test_there_is_a_file_for_each_of_the_27_tables_and_figures_and_each_recipe():
+def test_there_is_a_file_for_each_of_the_27_tables_and_figures_and_the_others():
     assert sum(map(len, NUMBERS.values())) == 27
-    assert {paper: names_of(paper) for paper in PAPERS} == {**NUMBERS, **RECIPES}
+    assert {paper: names_of(paper) for paper in PAPERS} == {**NUMBERS, **OTHERS}
 
 
 @pytest.mark.parametrize(("paper", "name"), ALL)
