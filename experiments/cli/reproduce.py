@@ -109,7 +109,8 @@ def reproduce(
     paper: Annotated[
         str | None,
         typer.Argument(
-            help="credibility, genground, cov_rag or retro_rag; dspy or gepa: a recipe; embedded: our own LM.", show_default=False
+            help="credibility, genground, cov_rag or retro_rag; dspy or gepa: a recipe; embedded: our own LM.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from signatures.common.errors import UserError, first_problem, unknown
 
 FOLDER = Path(__file__).parent
-# Folder -> further names of the paper: a number in the project, and its program. The last three are public recipes and our own LM.
+# Folder -> further names of the paper: a number in the project, and its program. The last three are two public recipes
+# and our own LM.
 PAPERS = {
     "credibility": ("000", "self_completion"),
     "genground": ("001",),

@@ -170,8 +170,8 @@ def test_a_table_is_assembled_from_runs_alone(verihop, few, work, tmp_path, smal
 def test_a_run_with_a_reranker_is_none_of_a_row_without(verihop, work, tmp_path, small_world):
     world = small_world(60)
     asked = ("eval", world / "questions.jsonl", "--limit", 2, "--program", "rag", "--index", world / "index")
-    with_reranker = ("--rerank", "own-light", "--lm", "simulated", "--out", tmp_path / "runs" / "hotpotqa" / "rag", "-q")
-    assert verihop(*asked, *with_reranker)[0] == 0
+    out = tmp_path / "runs" / "hotpotqa" / "rag"
+    assert verihop(*asked, "--rerank", "own-light", "--lm", "simulated", "--out", out, "-q")[0] == 0
     found = ("--runs", tmp_path / "runs", "--only-table", "--data", tmp_path, "--work", work)
     lms = ("--lm", "simulated:1", "--student-lm", "simulated")
     assert verihop("reproduce", "embedded", "--table", 1, *lms, *found)[0] == 0
