@@ -66,6 +66,7 @@ __all__ = [
     "report",
     "sync",
     "tune",
+    "vote",
 ]
 
 
@@ -317,6 +318,24 @@ def leaderboard(runs: Sequence[Path | str], out: Path | str | None = None, *, ch
     if out is not None:
         write_leaderboard(boards, expanded(out))
     return boards
+
+
+def vote(runs: Sequence[Path | str], out: Path | str) -> RunSummary:
+    """Write the majority of runs of several programs as a run, without asking an LM, and return its summary.
+
+    It is what `verihop.programs.ensemble.Ensemble` of these programs would have answered, with the costs of all.
+
+    Args:
+        runs: Folders of finished runs on the same questions, most trusted first.
+        out: A new or empty folder.
+
+    Raises:
+        UserError: There are fewer than two runs, or they are not comparable; or `out` contains something.
+    """
+    from experiments.pipeline.merging.vote import vote as vote_of_runs
+    from signatures.common.files import expanded
+
+    return vote_of_runs([expanded(run) for run in runs], expanded(out))
 
 
 def compile(

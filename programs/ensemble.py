@@ -55,7 +55,8 @@ class Ensemble(dspy.Module):
         with hops_heard_by(None):  # which of them are those of the ensemble is known at the end
             asked = [partial(program, question=question, passages=passages) for program in self.programs]
             predictions = [completed(prediction) for prediction in fanout(asked)]
-        member, agreement = majority([_vote(prediction) for prediction in predictions])
+        votes = ["" if prediction.abstained else vote_of(prediction.answer) for prediction in predictions]
+        member, agreement = majority(votes)
         chosen = predictions[member]
         return make_prediction(
             chosen.answer,
@@ -82,8 +83,8 @@ class Ensemble(dspy.Module):
         return max(map(sequential_calls, self.programs))
 
 
-def _vote(prediction: dspy.Prediction) -> str:
-    """Return the answer as it is compared; empty if the program abstained."""
-    if prediction.abstained or not is_answer(prediction.answer):
+def vote_of(answer: str) -> str:
+    """Return an answer as the vote of an ensemble compares it; empty for what is no answer."""
+    if not is_answer(answer):
         return ""
-    return normalize_answer(prediction.answer) or prediction.answer.casefold()  # "A" is an article, and a blood group
+    return normalize_answer(answer) or answer.casefold()  # "A" is an article, and a blood group

@@ -69,6 +69,7 @@ try:
     from experiments.cli.runs.merge import merge
     from experiments.cli.runs.score import score
     from experiments.cli.runs.trace import trace
+    from experiments.cli.runs.vote import vote
     from experiments.cli.serve import serve
     from experiments.cli.shared.app import App
     from experiments.cli.shared.failures import user_error_message
@@ -124,6 +125,7 @@ app.command("replay")(replay)
 app.add_typer(artifact, name="artifact")
 app.command("eval")(eval_)
 app.command("merge")(merge)
+app.command("vote")(vote)
 app.command("score")(score)
 app.add_typer(distill, name="distill")
 app.command("compare")(compare)

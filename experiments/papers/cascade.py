@@ -1,16 +1,16 @@
 """Cascades of two programs against the single programs, quality against cost, with the trained embedded LM.
 
     python -m experiments.papers.cascade --data ../shared/data \\
-        --work ../embedded-lm/work --resume --sets hotpotqa-whole
+        --work ../cascade --resume --sets hotpotqa-whole
     python -m experiments.papers.cascade --data ../shared/data \\
-        --work ../embedded-lm/work --resume --sets 2wikimultihopqa-whole \\
+        --work ../cascade --resume --sets 2wikimultihopqa-whole \\
         --programs "standard,rag k=1,rag k=2,rag k=3,rag k=5,genground,cov_rag"
 
 Every program answers every question once; runs are resumed with `--resume`, and replies are cached. What cascades do
 follows from these rows (`cascade_runs.py`), cross-fitted: the questions are split into five parts, and for each part
 everything that is chosen (which two programs, the rule and its weights, the threshold) is chosen on the other four, so
 that every question counts as a test question once. Cost is tokens, prompt and completion, those that the cache saved
-included. The questions are those of `student`: nobody trained on them. These two commands, of the whole files, gave
+included. Nobody trained on the questions. These two commands, of the whole files, gave
 `experiments/results/cascade_embedded.json`; each replaces its own set there. By default the development sets with the
 official mix are run, all with the same five programs.
 """
@@ -28,10 +28,9 @@ import typer
 
 from experiments.analysis.report.plots import empty_figure, write_png
 from experiments.analysis.statistics import mean_of, paired
-from experiments.papers.cascade_runs import ASKED, METRICS, Recorded, as_samples, rankings_of, recorded, vote
-from experiments.papers.command import help_of, run_command, say
-from experiments.papers.embedded_lm import student
-from experiments.papers.embedded_lm.student_sets import SETS, WHOLE, Runs, open_lms, open_set
+from experiments.papers.cascade_runs import ASKED, LM, Recorded, Runs, as_samples, rankings_of, recorded, vote
+from experiments.papers.command import help_of, names, run_command, say
+from experiments.papers.embedded_lm.evaluation_sets import SETS, WHOLE, EvaluationSet, open_set
 from optimizers.cascade import fitting
 from optimizers.cascade.fitting import (
     GAIN,
@@ -47,6 +46,8 @@ from optimizers.cascade.fitting import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from programs.lms.connect import Connection
 
 
 PARTS = 5
@@ -388,7 +389,7 @@ def _mean(value: Any) -> float:
 
 
 MODULE = "experiments.papers.cascade"
-FILE = "cascade_embedded.json"
+RESULTS, FILE = Path("experiments/results"), "cascade_embedded.json"
 LIMITS = (0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0)  # of the cost of the best single program
 RULES = {"logistic": (LOGISTIC,), "gain": (GAIN,)}
 DEFAULT = "standard,rag k=1,rag k=2,rag k=3,rag k=5"
@@ -398,24 +399,27 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=hel
 
 @app.command(help=help_of(__doc__))
 def cascade(
-    data: student.Data = Path("../shared/data"),
-    work: student.Work = Path("runs/student"),
-    lm: student.Trained = "embedded",
-    sets: student.Sets = ",".join(SETS),
+    data: Annotated[Path, typer.Option(help="Folder with the official files.")] = Path("../shared/data"),
+    work: Annotated[Path, typer.Option(help="Folder for converted files, indexes and runs.")] = Path("runs/cascade"),
+    lm: Annotated[str, typer.Option(help="The LM of all programs.")] = "embedded",
+    sets: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(SETS),
     questions: Annotated[int, typer.Option(help="Questions of each set at most.", min=50)] = 500,
     programs: Annotated[str, typer.Option(help=f"Separated by commas: {', '.join(ASKED)}.")] = DEFAULT,
     threads: Annotated[int, typer.Option(help="Questions asked in parallel.", min=1)] = 8,
-    results: student.Results = student.RESULTS,
-    resume: student.Resume = False,
+    results: Annotated[Path, typer.Option(help="Folder for the result file.")] = RESULTS,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume interrupted runs.")] = False,
 ) -> None:
     """Record, evaluate, draw."""
-    named_sets, labels = student.names("set", sets, (*SETS, *WHOLE)), student.names("program", programs, tuple(ASKED))
-    lms = open_lms({"trained": lm})
+    from experiments.pipeline import setup
+    from programs.lms.spec import LMSpec
+
+    named_sets, labels = names("set", sets, (*SETS, *WHOLE)), names("program", programs, tuple(ASKED))
+    connection = setup.open_lm(LMSpec(id=lm, cache=True))
     kept: dict[str, Any] = {}
     for name in named_sets:
         started = time.monotonic()
         of = open_set(name, data, work, questions)
-        runs = Runs(of, lms, work / "cascade", threads=threads, resume=resume, metrics=METRICS)
+        runs = Runs(of, connection, work / "cascade", threads=threads, resume=resume)
         rankings, asked = rankings_of(of), {}
         for label in labels:
             say(f"{label}, {name}")
@@ -423,11 +427,35 @@ def cascade(
         say(f"cascades, {name}")
         found = evaluated({label: rows for label, (rows, _) in asked.items()})
         found["runs"] = {label: summary for label, (_, summary) in asked.items()}
-        record = {**student.head(MODULE, of, lms, found), "seconds": round(time.monotonic() - started), **found}
-        kept = student.keep(results / FILE, name, "cascades", record)
+        record = {**_head(of, connection), "seconds": round(time.monotonic() - started), **found}
+        kept = _keep(results / FILE, name, record)
         typer.echo(as_text(name, record))
     draw({name: of["cascades"] for name, of in kept.items()}, results / f"{Path(FILE).stem}.png")
     say(f"Written: {results / FILE}")
+
+
+def _head(of: EvaluationSet, connection: "Connection") -> dict[str, Any]:
+    """Return what a set was measured with; the sets of a file may come from different runs of the command."""
+    from experiments.runs.config import provenance
+
+    return {
+        **{name: value for name, value in provenance(MODULE).items() if name != "lm"},
+        "lms": {LM: {"id": connection.id, "weights_hash": connection.weights_hash}},
+        "files": of.files,
+        "retriever": of.retrieve.fingerprint,
+        "questions": len(of.questions),
+    }
+
+
+def _keep(path: Path, name: str, record: dict[str, Any]) -> dict[str, Any]:
+    """Write a set into a result file, beside those that it contains; return all of them."""
+    from experiments.runs.config import portable
+    from experiments.runs.files import read_json, write_json
+
+    sets: dict[str, Any] = read_json(path)["sets"] if path.is_file() else {}
+    sets[name] = {"cascades": portable(record)}
+    write_json(path, {"sets": sets})
+    return sets
 
 
 def evaluated(recorded_runs: Mapping[str, Any]) -> dict[str, Any]:

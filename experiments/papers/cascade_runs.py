@@ -8,11 +8,12 @@ the first passages of that ranking, or none (`CHEAP`), and for any where it is d
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from experiments.papers.embedded_lm.student_sets import EvaluationSet, Runs
+from experiments.papers.embedded_lm.evaluation_sets import EvaluationSet
 from experiments.pipeline.setup import SMALL
 from optimizers.cascade.fitting import CascadeSample
 from optimizers.metrics.scoring import tokens_of
@@ -23,10 +24,12 @@ from signatures.types import Passage, Retriever
 
 if TYPE_CHECKING:
     from experiments.runs.files import Row
+    from programs.lms.connect import Connection
 
 LM = "trained"
 F1 = "f1[hotpot]"
 METRICS = ("em", F1, "acc[substring]", "all_gold@20")
+COSTS = ("lm_calls", "rounds", "tokens")
 # Label -> name in the catalog and the knobs that differ from the preset `small`, if it has one, else from the paper's.
 ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "standard": ("standard", {}),
@@ -98,20 +101,54 @@ def rankings_of(of: EvaluationSet) -> dict[str, Sequence[Passage]]:
     return {question.id: ranking for question, ranking in zip(of.questions, found, strict=True)}
 
 
+@dataclass(frozen=True)
+class Runs:
+    """Where the runs on a set are, and how they are asked.
+
+    Args:
+        of: The set.
+        lm: Answers.
+        folder: Of all runs.
+        threads: Questions asked in parallel.
+        resume: Whether runs of an earlier session are resumed.
+    """
+
+    of: EvaluationSet
+    lm: "Connection"
+    folder: Path
+    threads: int = 8
+    resume: bool = False
+
+    def folder_of(self, name: str) -> Path:
+        """Return the folder of a run; other weights or another number of questions have another."""
+        weights = (self.lm.weights_hash or self.lm.id.replace("/", "_"))[:12]
+        return self.folder / f"{self.of.name}-{len(self.of.questions)}" / weights / name
+
+
 def recorded(runs: Runs, label: str, rankings: Mapping[str, Sequence[Passage]]) -> tuple[Recorded, dict[str, Any]]:
-    """Return the rows of a program, after asking what is not answered yet, and its scores and costs."""
+    """Return the rows of a program, after asking what is not answered yet, and its scores, costs and faults."""
     from corpora.retrievers.rerank import OWN, open_reranker
     from experiments.analysis.statistics import mean_of
+    from experiments.pipeline.evaluate import evaluate
+    from experiments.runs.config import RunConfig
     from experiments.runs.files import read_rows
 
-    folder = runs.folder_of(LM, label.replace(" k=", ""))
+    folder = runs.folder_of(label.replace(" k=", ""))
     program = program_of(label, open_reranker(runs.of.retrieve, OWN))
-    scores = runs.measure(folder, program, runs.lms[LM], runs.of.questions, None)
+    config = RunConfig(metrics=METRICS, threads=runs.threads)
+    found = evaluate(program, runs.of.questions, config, connection=runs.lm, folder=folder, resume=runs.resume)
     rows = read_rows(folder)
     summary = {
         "lm": LM,
         "passages": f"retrieved, rerank {OWN}",
-        **scores,
+        "n": found.answered,
+        **{name: found.metrics[name].as_dict() for name in METRICS},
+        **{name: found.costs[name].as_dict() for name in COSTS},
+        "errors": found.errors,
+        "parse_failures": found.parse_failures,
+        "truncated": found.truncated,
+        "abstentions": found.abstentions,
+        "complete": found.complete,
         "prompt_tokens": mean_of([row["prompt_tokens"] for row in rows]).as_dict(),
         "unparsed": mean_of([float(row["parse_failures"] > 0) for row in rows]).as_dict(),  # share of the questions
     }

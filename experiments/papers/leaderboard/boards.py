@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.papers.embedded_lm.student_sets import SETS, WHOLE
+from experiments.papers.embedded_lm.evaluation_sets import SETS, WHOLE
 from experiments.papers.record_file import as_stored
 from experiments.pipeline.setup import PAPER, SMALL
 from signatures.common.errors import unknown
@@ -97,7 +97,7 @@ def _world(work: Path, asked: int) -> Board:
 
 def _real(name: str, data: Path, work: Path, asked: int, lm: str) -> Board:
     from corpora.retrievers.rerank import OWN, open_reranker
-    from experiments.papers.embedded_lm.student_sets import open_set
+    from experiments.papers.embedded_lm.evaluation_sets import open_set
     from experiments.pipeline.setup import open_lm
     from programs.lms.spec import LMSpec
 

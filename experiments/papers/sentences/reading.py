@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from experiments.papers.command import help_of, names, run_command, say
-from experiments.papers.embedded_lm.student_sets import SETS, open_set
+from experiments.papers.embedded_lm.evaluation_sets import SETS, open_set
 from experiments.papers.sentences.material import rounded
 from experiments.runs.config import portable, provenance
 from experiments.runs.files import read_json, write_json

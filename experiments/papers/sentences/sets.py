@@ -21,8 +21,8 @@ from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.passages import PassageRecord, read_passages
 from corpora.questions import Question, drawn, read_questions
+from experiments.papers.embedded_lm.evaluation_sets import HOTPOTQA, MUSIQUE, TWO_WIKI, open_set
 from experiments.papers.embedded_lm.sources import convert_source, evaluation_of, prepare, present
-from experiments.papers.embedded_lm.student_sets import HOTPOTQA, MUSIQUE, TWO_WIKI, open_set
 from optimizers.distill.leakage import NOTHING, Evaluation, without_leaks, without_retrieved
 from signatures.common.files import atomic_write
 from signatures.text import split_sentences

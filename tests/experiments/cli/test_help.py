@@ -22,6 +22,7 @@ COMMANDS = [
     "merge",
     "compare",
     "leaderboard",
+    "vote",
     "trace",
     "export",
     "judge",

@@ -10,8 +10,8 @@ import pytest
 
 from experiments.papers import cascade as curves
 from experiments.papers.cascade import as_text, draw, evaluated, mixtures, upper_hull
-from experiments.papers.cascade_runs import LM, METRICS, Recorded, as_samples, rankings_of, recorded, vote
-from experiments.papers.embedded_lm.student_sets import EvaluationSet, Runs
+from experiments.papers.cascade_runs import Recorded, Runs, as_samples, rankings_of, recorded, vote
+from experiments.papers.embedded_lm.evaluation_sets import EvaluationSet
 from experiments.runs.files import read_rows
 from optimizers.cascade.fitting import replayed
 from programs.cascade import Cascade
@@ -91,7 +91,7 @@ def test_rows_say_exactly_what_running_the_cascade_does(name, knobs, shown, befo
 def test_a_program_of_the_cascades_is_asked_once_and_its_rows_are_kept(tmp_path, passages):
     asked = toy.questions(4)
     of = EvaluationSet("toy", asked, passages, ListRetriever(passages), {})
-    runs = Runs(of, {LM: connection()}, tmp_path, threads=1, resume=True, metrics=METRICS)
+    runs = Runs(of, connection(), tmp_path, threads=1, resume=True)
     rankings = rankings_of(of)
     program, summary = recorded(runs, "rag k=2", rankings)
     assert program.rows.keys() == rankings.keys() == {question.id for question in asked}
