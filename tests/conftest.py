@@ -83,12 +83,15 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_conversion_of_the_embedder() -> Iterator[None]:
-    """Keep the converted embedder in one place: tests with a cache folder of their own would each convert it anew."""
+def one_conversion_of_the_embedder() -> Iterator[Path]:
+    """Keep the converted embedder in one place: tests with a cache folder of their own would each convert it anew.
+
+    Return the place, a cache folder in which the embedded LM is converted, too.
+    """
     place = cache_dir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("corpora.encoders.openvino_model.cache_dir", lambda: place)
-        yield
+        yield place
 
 
 Reply = Callable[[str, str], dict | str]

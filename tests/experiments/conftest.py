@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -15,12 +15,20 @@ import pytest
 from experiments.cli.main import main
 from experiments.cli.shared.settings.known import known_options
 from tests.conftest import load_module
+from tests.forked import COMMANDS, Forked
 from tests.next_lines import check_parses, next_lines
 
 
 @pytest.fixture(scope="session")
 def toy() -> ModuleType:
     return load_module(Path(__file__).with_name("toy.py"))
+
+
+@pytest.fixture(scope="session")
+def forked() -> Iterator[Forked]:
+    """Return what starts processes that have imported what commands import."""
+    with Forked(*COMMANDS) as running:
+        yield running
 
 
 @pytest.fixture

@@ -2,11 +2,8 @@
 
 import contextlib
 import json
-import os
 import re
 import sqlite3
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +18,7 @@ from programs.artifact import load
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 from tests.experiments.campaigns.chat_server import MODEL
+from tests.forked import RUN, Forked
 
 Parts = dict[str, str]  # name of a complete part on disk -> hash of its content
 CACHE, EMBEDDERS = "cache", "embedders"
@@ -218,10 +216,10 @@ CASES = {
 
 
 class Materials:
-    """What the commands read: made when it is needed, in a folder that is named `given`."""
+    """What the commands read: made when it is needed, in a folder that is named `given`, by processes of `forked`."""
 
-    def __init__(self, folder: Path, base: str, questions: int):
-        self.folder, self.base = folder, base
+    def __init__(self, folder: Path, base: str, questions: int, forked: Forked):
+        self.folder, self.base, self.forked = folder, base, forked
         passages, asked = generate(folder, questions=questions, seed=0)
         lines = passages.read_text(encoding="utf-8").splitlines(keepends=True)
         half = asked.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -251,9 +249,8 @@ class Materials:
         """Return a folder of `GIVEN`."""
         out = self.folder / name
         if not out.exists():
-            command = [sys.executable, "-m", "experiments.cli.main", *self.words(GIVEN[name], out)]
-            environment = {**os.environ, "VERIHOP_CACHE_DIR": str(self.folder / CACHE)}
-            subprocess.run(command, env=environment, check=True, capture_output=True)
+            environment = {"VERIHOP_CACHE_DIR": str(self.folder / CACHE)}
+            self.forked.run(RUN, *self.words(GIVEN[name], out), environment=environment).check_returncode()
         return out
 
 

@@ -1,11 +1,9 @@
 """A process that reads mutated files one after another, so that a crash or a hang ends it and not the tests.
 
-python -m tests.experiments.campaigns.reading INPUT FIRST COUNT ROOT
-
-prints a line of JSON before each case, and one with its outcome after it: accepted; refused (a UserError of one line);
-traceback (anything else was raised); memory (it took more than 1 GiB); written outside (a file outside of the input's
-folder was written, renamed or deleted); silently wrong (accepted although its digests say that it is another file than
-the one that was written, and what it leads to is another).
+`main` prints a line of JSON before each case, and one with its outcome after it: accepted; refused (a UserError of one
+line); traceback (anything else was raised); memory (it took more than 1 GiB); written outside (a file outside of the
+input's folder was written, renamed or deleted); silently wrong (accepted although its digests say that it is another
+file than the one that was written, and what it leads to is another).
 """
 
 import json
@@ -120,26 +118,23 @@ def mutated(kind: Input, original: Path, folder: Path, seed: str, *, sealed: boo
     return done
 
 
-def main(name: str, first: int, count: int, root: Path) -> None:
+def main(name: str, first: str, count: str, folder: str) -> None:
     """Make the input and read its mutations; with digests, every second time after they are computed anew."""
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    kind, original, folder = INPUTS[name], root / "originals" / name, root / "scratch" / "case" / "inner"
+    kind, root = INPUTS[name], Path(folder)
+    original, inner = root / "originals" / name, root / "scratch" / "case" / "inner"
     for made in {name, "run"}:
         (root / "originals" / made).mkdir(parents=True)
         INPUTS[made].make(root / "originals" / made)
-    folder.mkdir(parents=True)
-    expected = digest_of(kind.use(copied(original, folder)))
+    inner.mkdir(parents=True)
+    expected = digest_of(kind.use(copied(original, inner)))
     writes, temporary = Writes(), {"/tmp", os.environ.get("TMPDIR", "/tmp")}
-    allowed = (str(folder.resolve()), "/dev", "/proc", *(f"{place}/verihop-bm25-" for place in temporary))
-    for number in range(first, first + count):
+    allowed = (str(inner.resolve()), "/dev", "/proc", *(f"{place}/verihop-bm25-" for place in temporary))
+    for number in range(int(first), int(first) + int(count)):
         sealed = kind.seal is not None and number % 2 == 1
-        change = mutated(kind, original, folder, f"{name} {number}", sealed=sealed)
+        change = mutated(kind, original, inner, f"{name} {number}", sealed=sealed)
         print(json.dumps({"seed": number, "sealed": sealed, "change": change}), flush=True)
         promised = expected if kind.protected and not sealed else None
-        print(json.dumps(outcome_of(kind, folder, promised, writes, allowed)), flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+        print(json.dumps(outcome_of(kind, inner, promised, writes, allowed)), flush=True)

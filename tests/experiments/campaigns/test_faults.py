@@ -6,9 +6,6 @@ reply may have been cached.
 """
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ import pytest
 
 from experiments.runs.files import read_rows
 from tests.experiments.campaigns.chat_server import FAULTS, MODEL, ChatServer
+from tests.forked import RUN, Forked
 
 PROGRAM, THREADS = "genground", 64
 QUESTIONS, RATE = 24, 0.3
@@ -57,7 +55,7 @@ def test_every_fault_is_one_that_a_client_notices_or_a_good_reply_in_disguise(fa
 
 
 @pytest.mark.slow
-def test_no_question_is_lost_and_no_bad_reply_kept(small_world, tmp_path: Path) -> None:
+def test_no_question_is_lost_and_no_bad_reply_kept(small_world, forked: Forked, tmp_path: Path) -> None:
     world = small_world(QUESTIONS)
 
     def rows(name: str, cache: str, rate: float) -> dict[str, dict[str, Any]]:
@@ -65,9 +63,8 @@ def test_no_question_is_lost_and_no_bad_reply_kept(small_world, tmp_path: Path) 
         server.sent.clear()
         command = f"eval {world}/questions.jsonl --program {PROGRAM} --index {world}/index --lm {MODEL} --metrics em"
         more = f"--api-base {server.base} --threads {THREADS} --timeout 3 --quiet --out {tmp_path / name}"
-        environment = {**os.environ, "VERIHOP_CACHE_DIR": str(tmp_path / cache)}
-        words = [sys.executable, "-m", "experiments.cli.main", *command.split(), *more.split()]
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=600)
+        environment = {"VERIHOP_CACHE_DIR": str(tmp_path / cache)}
+        done = forked.run(RUN, *command.split(), *more.split(), environment=environment, timeout=600)
         assert "Traceback" not in done.stderr
         return {row["id"]: row for row in read_rows(tmp_path / name)}
 

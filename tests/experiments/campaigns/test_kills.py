@@ -1,12 +1,12 @@
 """`kill -9` at random moments in commands, each then run again: nothing that was complete may be lost or wrong.
 
 The commands run as users run them, in processes of their own, on a small generated world, with the simulated LM or a
-chat server of this process. One kill comes in front of a random change of a file (open for writing, rename, remove,
-make a folder), which also hits the short moments between two renames, the next at any event that Python reports after
-the first change. To kill more, raise `KILLS`.
+chat server of this process. The processes are forked with their imports done, those that go on from another process
+than those that are killed, so that sets have another order. One kill comes in front of a random change of a file (open
+for writing, rename, remove, make a folder), which also hits the short moments between two renames, the next at any
+event that Python reports after the first change. To kill more, raise `KILLS`.
 """
 
-import os
 import random
 import shutil
 import signal
@@ -19,12 +19,14 @@ import pytest
 
 from tests.experiments.campaigns.chat_server import ChatServer
 from tests.experiments.campaigns.kill_cases import CACHE, CASES, EMBEDDERS, Case, Materials, differing, names_of
+from tests.forked import COMMANDS, Forked
 
 KILLS = 2  # of each command
 QUESTIONS = 24  # of the world
 LONGEST = 300.0  # seconds that a command may take
 TRIES = 20  # to hit a command before it ends
 CHANGE, EVENT = "changes", "events"
+STUDIES = ("experiments.pipeline.tuning.tune", "matplotlib.backends.backend_agg")
 
 # Runs the command line, and kills itself in front of the n-th change of a file below a folder, or at the n-th event.
 CHILD = """
@@ -55,8 +57,14 @@ finally:
 
 @pytest.fixture(scope="module")
 def materials(tmp_path_factory) -> Iterator[Materials]:
-    with ChatServer() as server:
-        yield Materials(tmp_path_factory.mktemp("world") / "given", server.base, QUESTIONS)
+    with ChatServer() as server, Forked(*COMMANDS, *STUDIES) as forked:
+        yield Materials(tmp_path_factory.mktemp("world") / "given", server.base, QUESTIONS, forked)
+
+
+@pytest.fixture(scope="module")
+def resuming() -> Iterator[Forked]:
+    with Forked(*COMMANDS, *STUDIES) as forked:
+        yield forked
 
 
 class Trial:
@@ -72,30 +80,33 @@ class Trial:
         if self.case.before:
             shutil.copytree(self.materials.need(self.case.before), self.out)
 
-    def run(self, command: str, kind: str = CHANGE, last: int = -1) -> tuple[int, str]:
+    def run(self, forked: Forked, command: str, kind: str = CHANGE, last: int = -1) -> tuple[int, str]:
         """Run a command, which is killed where it says; return its exit code and standard error."""
-        words = [sys.executable, "-c", CHILD, str(self.work), kind, str(last), *self.materials.words(command, self.out)]
-        environment = {**os.environ, "VERIHOP_CACHE_DIR": str(self.work / CACHE), "PYTHONPATH": str(Path.cwd())}
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=LONGEST)
+        words = self.materials.words(command, self.out)
+        environment = {"VERIHOP_CACHE_DIR": str(self.work / CACHE)}
+        done = forked.run(CHILD, self.work, kind, last, *words, environment=environment, timeout=LONGEST)
         return done.returncode, done.stderr
 
     def kill(self, kind: str, most: int, draws: random.Random) -> None:
         """Kill the command at a random change or event; again if it ended before that."""
         for _ in range(TRIES):
             self.reset()
-            if self.run(self.case.command, kind, draws.randint(1, most))[0] == -signal.SIGKILL:
+            killed = self.run(self.materials.forked, self.case.command, kind, draws.randint(1, most))
+            if killed[0] == -signal.SIGKILL:
                 return
         pytest.fail("The command was never hit before it ended.")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_a_killed_command_goes_on_and_loses_nothing(name: str, materials: Materials, tmp_path: Path) -> None:
+def test_a_killed_command_goes_on_and_loses_nothing(
+    name: str, materials: Materials, resuming: Forked, tmp_path: Path
+) -> None:
     case, draws = CASES[name], random.Random(name)
     (tmp_path / "given").symlink_to(materials.folder)
     undisturbed, trial = (Trial(case, materials, tmp_path / place) for place in ("undisturbed", "killed"))
     undisturbed.reset()
-    code, error = undisturbed.run(case.command, last=0)
+    code, error = undisturbed.run(materials.forked, case.command, last=0)
     assert code == 0, error[-2000:]
     most = dict(zip((CHANGE, EVENT), map(int, error.rsplit("counted: ", 1)[1].split()), strict=True))
     for number in range(KILLS):
@@ -103,7 +114,7 @@ def test_a_killed_command_goes_on_and_loses_nothing(name: str, materials: Materi
         trial.kill(kind, most[kind], draws)
         kept = case.parts(trial.out)
         assert not case.missing(trial.out)
-        code, error = trial.run(case.resumed(case.command, trial.out))
+        code, error = trial.run(resuming, case.resumed(case.command, trial.out))
         assert (code, "Traceback" in error, "cannot be cached" in error) == (0, False, False), error[-2000:]
         assert differing(kept, case.parts(trial.out)) == []
         assert case.result(trial.out) == case.result(undisturbed.out)

@@ -8,7 +8,7 @@ mutate more, raise `CASES`; for other mutations, `FIRST`.
 import json
 import os
 import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,22 +17,30 @@ import pytest
 from signatures.common.errors import UserError
 from tests.experiments.campaigns.inputs import INPUTS, Input
 from tests.experiments.campaigns.reading import digest_of, mutated, outcome_of, written
+from tests.forked import Forked
 
 FIRST, CASES = 0, 12  # of the seeds of an input
 QUICK = ("artifact", "key facts")  # read in every test run
 SECONDS = 300  # for all cases of an input: more is a hang
-ROOT = Path(__file__).parents[3]
+READING = "import sys; from tests.experiments.campaigns.reading import main; main(*sys.argv[1:])"
+
+
+@pytest.fixture(scope="module")
+def reading() -> Iterator[Forked]:
+    with Forked("tests.experiments.campaigns.reading") as forked:
+        yield forked
 
 
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in INPUTS]
 )
-def test_a_mutated_file_is_refused_in_one_line_or_leads_to_what_it_did(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.experiments.campaigns.reading", name, str(FIRST), str(CASES), str(tmp_path)]
+def test_a_mutated_file_is_refused_in_one_line_or_leads_to_what_it_did(
+    name: str, reading: Forked, tmp_path: Path
+) -> None:
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
+        done = reading.run(READING, name, FIRST, CASES, tmp_path, timeout=SECONDS)
     except subprocess.TimeoutExpired as error:
-        pytest.fail(f"A hang; the last lines: {(error.stdout or b'').decode()[-2000:]}")
+        pytest.fail(f"A hang; the last lines: {error.stdout[-2000:]}")
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert done.returncode == 0, (lines[-1:], done.stderr[-2000:])  # the last line is the case that ended the process
     outcomes = [case | found for case, found in zip(lines[::2], lines[1::2], strict=True)]

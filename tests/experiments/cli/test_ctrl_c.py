@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from experiments.runs.files import read_json, read_rows
 from tests.conftest import load_module
+from tests.forked import RUN
 
 ROOT = Path(__file__).parents[3]
 loopback = load_module(ROOT / "tests" / "loopback.py")
@@ -75,36 +76,27 @@ def hanging_after() -> Iterator[type[HangingServer]]:
         server.close()
 
 
-def started(*arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "experiments.cli.main", *map(str, arguments)],
-        cwd=ROOT,
-        env=dict(os.environ),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture
+def interrupted_while(forked) -> Callable[..., str]:
+    """Return a function that says what a command prints on standard error when Ctrl-C ends it at a hanging server."""
 
+    def run(server: HangingServer, *arguments: object) -> str:
+        process = forked.start(RUN, *arguments, "--lm", "m", "--api-base", server.base)
+        if hangs := server.hanging.wait(PATIENCE):
+            os.kill(process.pid, signal.SIGINT)
+        done = process.wait(PATIENCE / 2)  # the server hangs longer
+        assert hangs, done.stderr
+        assert done.returncode == 130, done.stderr
+        assert "Traceback" not in done.stderr
+        assert "rror" not in done.stderr
+        return done.stderr
 
-def interrupted_while(server: HangingServer, *arguments: object) -> str:
-    """Return what a command says on standard error when Ctrl-C ends it while the server hangs."""
-    process = started(*arguments, "--lm", "m", "--api-base", server.base)
-    try:
-        while not server.hanging.wait(0.1):
-            assert process.poll() is None, process.communicate()
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=PATIENCE / 2)  # the server hangs longer
-    finally:
-        process.kill()
-    assert process.returncode == 130, err
-    assert "Traceback" not in err
-    assert "rror" not in err
-    return err
+    return run
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("program", "answers"), [("rag", 20), ("retro_rag", 300)])
-def test_eval_keeps_its_rows(program, answers, hanging_after, world, tmp_path):
+def test_eval_keeps_its_rows(program, answers, hanging_after, interrupted_while, world, tmp_path):
     err = interrupted_while(
         hanging_after(answers), "eval", world / "questions.jsonl", "--program", program, "--index", world / "index",
         "--out", tmp_path / "run", "--threads", 4,
@@ -117,7 +109,7 @@ def test_eval_keeps_its_rows(program, answers, hanging_after, world, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_compilation_leaves_what_it_needs_to_be_resumed(hanging_after, world, tmp_path):
+def test_a_compilation_leaves_what_it_needs_to_be_resumed(hanging_after, interrupted_while, world, tmp_path):
     err = interrupted_while(
         hanging_after(30), "compile", world / "questions.jsonl", "--program", "genground", "--index", world / "index",
         "--out", tmp_path / "artifact", "--quiet",
@@ -127,7 +119,7 @@ def test_a_compilation_leaves_what_it_needs_to_be_resumed(hanging_after, world, 
 
 
 @pytest.mark.slow
-def test_a_search_keeps_its_candidates(hanging_after, verihop, world, tmp_path):
+def test_a_search_keeps_its_candidates(hanging_after, interrupted_while, verihop, world, tmp_path):
     words = (
         "compile", world / "questions.jsonl", "--program", "rag", "--index", world / "index", "--limit", 20,
         "--optimizer", "random_search", "--option", "candidates=1", "--out", tmp_path / "artifact", "--threads", 2,
@@ -152,7 +144,9 @@ def test_a_search_keeps_its_candidates(hanging_after, verihop, world, tmp_path):
     ],
     ids=["race", "study"],
 )
-def test_a_race_and_a_study_go_on_to_their_end(words, kept, written, hanging_after, verihop, world, tmp_path):
+def test_a_race_and_a_study_go_on_to_their_end(
+    words, kept, written, hanging_after, interrupted_while, verihop, world, tmp_path
+):
     command, *options = words
     arguments = (
         command, world / "questions.jsonl", "--program", "rag", "--index", world / "index", "--limit", 16, *options,
@@ -169,7 +163,7 @@ def test_a_race_and_a_study_go_on_to_their_end(words, kept, written, hanging_aft
 
 
 @pytest.mark.slow
-def test_a_compilation_is_resumed_at_its_validation(hanging_after, world, tmp_path):
+def test_a_compilation_is_resumed_at_its_validation(hanging_after, interrupted_while, world, tmp_path):
     err = interrupted_while(
         hanging_after(50), "compile", world / "questions.jsonl", "--program", "rag", "--index", world / "index",
         "--limit", 8, "--val", world / "questions.jsonl", "--out", tmp_path / "artifact", "--accept", 0.001,
@@ -180,7 +174,7 @@ def test_a_compilation_is_resumed_at_its_validation(hanging_after, world, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_question_asked_alone_ends_in_one_line(hanging_after, world):
+def test_a_question_asked_alone_ends_in_one_line(hanging_after, interrupted_while, world):
     err = interrupted_while(
         hanging_after(3), "ask", "Who is it?", "--program", "retro_rag", "--index", world / "index",
         "--no-cache",
@@ -189,7 +183,7 @@ def test_a_question_asked_alone_ends_in_one_line(hanging_after, world):
 
 
 @pytest.mark.slow
-def test_judgements_and_key_facts_are_kept(hanging_after, verihop, world, tmp_path):
+def test_judgements_and_key_facts_are_kept(hanging_after, interrupted_while, verihop, world, tmp_path):
     runs = tmp_path / "a", tmp_path / "b"
     for run in runs:
         verihop(

@@ -1,10 +1,7 @@
 """Commands that are interrupted or run out of budget, and are resumed."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -79,7 +76,7 @@ def test_a_compilation_stopped_by_its_budget_goes_on(verihop, world, tmp_path):
 
 
 @pytest.mark.slow
-def test_after_kill_9_a_compilation_goes_on_and_makes_the_same_artifact(verihop, world, tmp_path):
+def test_after_kill_9_a_compilation_goes_on_and_makes_the_same_artifact(verihop, forked, world, tmp_path):
     arguments = ["compile", world / "questions.jsonl", "--program", "genground", "--split", "train", "--threads", "1",
                  "--accept", "1", "--max-demos", "64", "--lm", "simulated", "--index", world / "index"]  # fmt: skip
     killed = [*map(str, arguments), "--out", str(tmp_path / "killed")]
@@ -93,10 +90,7 @@ def test_after_kill_9_a_compilation_goes_on_and_makes_the_same_artifact(verihop,
         "    return real(self, request)\n"
         "E.complete = complete; from experiments.cli.main import main; main()"
     )
-    process = subprocess.run(
-        [sys.executable, "-c", slow, *killed], env=dict(os.environ), capture_output=True, check=False
-    )
-    assert process.returncode == -signal.SIGKILL
+    assert forked.run(slow, *killed).returncode == -signal.SIGKILL
     assert note.exists()
     assert not (tmp_path / "killed").exists()
     assert verihop(*killed, "--resume", "--quiet")[0] == 0
@@ -118,14 +112,13 @@ KILLED = (
 
 
 @pytest.mark.slow
-def test_a_killed_search_keeps_its_candidates_and_its_cost(verihop, world, tmp_path):
+def test_a_killed_search_keeps_its_candidates_and_its_cost(verihop, forked, world, tmp_path):
     arguments = ["compile", world / "questions.jsonl", "--program", "genground", "--split", "train", "--limit", "16",
                  "--set", "k=4", "--set", "max_hops=2", "--threads", "1", "--no-cache", "--optimizer", "random_search",
                  "--option", "candidates=2", "--max-demos", "2", "--lm", "simulated", "--index", world / "index",
                  "--quiet"]  # fmt: skip
     killed = [*map(str, arguments), "--out", str(tmp_path / "killed")]
-    process = subprocess.run([sys.executable, "-c", KILLED.format(calls=110), *killed], check=False)
-    assert process.returncode == -signal.SIGKILL
+    assert forked.run(KILLED.format(calls=110), *killed).returncode == -signal.SIGKILL
     folder = tmp_path / ".killed.compiling"
     kept = [json.loads(line) for line in (folder / "candidates.jsonl").read_text().splitlines()]
     assert [each["label"] for each in kept] == ["uncompiled", "labeled"]

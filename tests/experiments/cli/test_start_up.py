@@ -30,8 +30,15 @@ def test_nothing_heavy_is_imported(arguments):
     assert done.stderr.splitlines()[-1] == "exit 0, imported: []"
 
 
-def test_the_commands_are_listed_without_pydantic():
-    code = "import sys; import experiments.cli.main; sys.exit('pydantic' in sys.modules)"  # Typer loads it for options
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("experiments.cli.main", "pydantic"),  # Typer loads it for options
+        pytest.param("experiments.pipeline.verbs", "optuna", marks=pytest.mark.slow),  # of studies alone
+    ],
+)
+def test_what_commands_do_not_need_is_not_imported(module, absent):
+    code = f"import sys; import {module}; sys.exit({absent!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

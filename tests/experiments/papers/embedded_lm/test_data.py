@@ -68,7 +68,8 @@ def test_no_source_trains_on_what_any_evaluation_asks_or_needs(shared_data, tmp_
         pytest.skip("the further training data (../shared/training_data) is not beside this checkout")
     monkeypatch.setattr(sources, "_index", lambda name, work, retriever: (None, _passages(name, work)))
     monkeypatch.setattr(sources, "_bm25", lambda name, work: ListRetriever([]))
-    prepared = {name: next(iter(sources.prepare(shared_data, tmp_path, [name], more))) for name in SOURCES}
+    prepared = {each.source.name: each for each in sources.prepare(shared_data, tmp_path, list(SOURCES), more)}
+    assert set(prepared) == set(SOURCES)
     asked, gold = _evaluated(tmp_path)
     everything = "\n".join(f" {text} " for text in gold)
     assert len(asked) > 1500
