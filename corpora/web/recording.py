@@ -8,7 +8,7 @@ record into it. Of a page its passages are kept, with hash and time of what they
 import contextlib
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,12 @@ class Recording:
         if not isinstance(found, dict) or found.get("key") != key:
             raise UserError(f"{path} is not what was recorded for {one_line(key, 100)!r}: restore it, or delete it.")
         return found
+
+    def keys(self, part: str) -> Iterator[str]:
+        """Yield the queries or addresses that are recorded."""
+        for path in sorted((self.folder / part).glob("*.json")):
+            with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # `get` says what is damaged
+                yield str(read_strict_json(path)["key"])
 
     def put(self, part: str, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
         """Record what was found, unless something is recorded already; return what is recorded."""

@@ -8,7 +8,7 @@ that cannot be read is represented by its snippet, and of a long page the first 
 """
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -60,6 +60,7 @@ class WebRetriever:
         dense = self._settings.rank == "dense"
         self._similarity = EmbedderSimilarity(embedder or Embedder()) if dense else None
         self._locks: dict[str, threading.Lock] = {}
+        self._reading = threading.Lock()  # by one thread at a time: each starts processes
         self._fetcher = None
         if live is not None:
             limits = (live.timeout, live.megabytes, live.width, live.delay, live.allow_private_addresses)
@@ -97,6 +98,15 @@ class WebRetriever:
             for number, each in enumerate(ranked, start=1)
         ]
 
+    def passages(self, ids: Iterable[str]) -> list[Passage]:
+        """Return the passages with these ids that were recorded; all that was recorded is read for it."""
+        wanted, found = set(ids), dict[str, Passage]()
+        for query in self._recording.keys(SEARCHES):
+            hits = self._hits(query)
+            pages = {hit.url: self._recorded(hit.url) for hit in hits} if self._settings.fetch else {}
+            found.update((each.passage.id, each.passage) for each in _pool(hits, pages) if each.passage.id in wanted)
+        return list(found.values())
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
@@ -123,19 +133,24 @@ class WebRetriever:
         with self._whole(query):
             return [Hit(str(each["url"]), str(each["title"]), str(each["snippet"])) for each in stored["results"]]
 
-    def _pages(self, titles: Mapping[str, str]) -> dict[str, list[Passage]]:
+    def _pages(self, titles: Mapping[str, str]) -> Mapping[str, list[Passage] | None]:
         """Return the passages of pages, by their addresses; what is not recorded is fetched."""
-        stored = {url: self._recording.get(PAGES, url) for url in titles}
-        if new := [url for url, found in stored.items() if found is None]:
+        found = {url: self._recorded(url) for url in titles}
+        if new := [url for url, passages in found.items() if passages is None]:
             if self._fetcher is None:
                 raise self._missing(f"page {one_line(new[0], _LONGEST_SHOWN)}")
-            for url, page, passages in self._read(self._fetcher.fetch_all(new), titles):
-                stored[url] = self._recording.put(PAGES, url, _described(page, passages))
-        found = {}
-        for url, kept in stored.items():
-            with self._whole(url):
-                found[url] = [make_passage(each) for each in (kept or {})["passages"]]
+            fetched = self._fetcher.fetch_all(new)
+            with self._reading:
+                for url, page, passages in self._read(fetched, titles):
+                    self._recording.put(PAGES, url, _described(page, passages))
+            found.update((url, self._recorded(url)) for url in new)
         return found
+
+    def _recorded(self, url: str) -> list[Passage] | None:
+        """Return the passages of a page, none if it could not be read; None if it is not recorded."""
+        stored = self._recording.get(PAGES, url)
+        with self._whole(url):
+            return None if stored is None else [make_passage(each) for each in stored["passages"]]
 
     def _read(
         self, fetched: Mapping[str, Page | Unreadable], titles: Mapping[str, str]
@@ -145,7 +160,7 @@ class WebRetriever:
         tasks = {
             url: Task(page.url, page.suffix, page.charset, page.content, titles[url], words)
             for url, page in fetched.items()
-            if isinstance(page, Page)
+            if isinstance(page, Page) and self._recorded(url) is None  # another thread may have been faster
         }
         results = run_in_processes(read_page, list(tasks.values()), _READERS, seconds=_READING_SECONDS)
         read = dict(zip(tasks, results, strict=True))
@@ -192,7 +207,7 @@ def _described(page: Page | Unreadable, passages: list[dict[str, Any]] | UserErr
     return {**came, "error": None, "passages": passages}
 
 
-def _pool(hits: Sequence[Hit], pages: Mapping[str, list[Passage]]) -> list[_Found]:
+def _pool(hits: Sequence[Hit], pages: Mapping[str, list[Passage] | None]) -> list[_Found]:
     """Return the passages of the pages of a search, each once; a page without any is represented by its snippet."""
     found = [_Found(each, rank) for rank, hit in enumerate(hits, 1) for each in pages.get(hit.url) or _snippet(hit)]
     first: dict[str, _Found] = {}

@@ -55,7 +55,7 @@ def parse_robots(text: str) -> Robots:
 
 def _seconds(text: str) -> float:
     try:
-        return min(max(float(text), 0.0), _MOST_PAUSE)  # not a number is compared with nothing, and becomes 0
+        return min(max(0.0, float(text)), _MOST_PAUSE)  # the order of both counts: 0 stays where the other is NaN
     except ValueError:
         return 0.0
 

@@ -678,7 +678,7 @@ def _index_of(artifact: Path, stored: object, corpus: str | None) -> Path | None
         index = None
     if index is None:
         raise UserError(f"{artifact} names no folder as its index: name the folder of an index (index).")
-    if corpus is None or without_reranking(corpus) not in _fingerprints(index):
+    if corpus is None or without_reranking(corpus) not in fingerprints_of(index):
         raise UserError(
             f"{artifact} names the index {index}, which is not the one it was compiled on: name the index yourself, "
             "if that is intended (index)."
@@ -686,7 +686,8 @@ def _index_of(artifact: Path, stored: object, corpus: str | None) -> Path | None
     return index
 
 
-def _fingerprints(index: Path) -> set[str]:
+def fingerprints_of(index: Path) -> set[str]:
+    """Return the fingerprints that an index, or a recording of the web, can have."""
     if searches_web(Retrieval(index=index)):
         return {named_retriever(Retrieval(index=index)).fingerprint}
     from corpora.index.open import fingerprints

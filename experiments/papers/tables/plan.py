@@ -273,7 +273,10 @@ def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | No
     spec, _ = AnswererSpec(named, lm).with_defaults()
     chosen = replace(spec.program, index=(recording if own else request.index) if searches else None)
     if searches and recording is not None and not is_recording(recording):
-        return chosen, f"a recording of the web in {recording}: make it with `verihop search --retriever ENGINE --index`"
+        return (
+            chosen,
+            f"a recording of the web in {recording}: make it with `verihop search --retriever ENGINE --index`",
+        )
     if setting.k is not None and kind_of(lm.id) != EMBEDDED and "k" in _knobs(setting.program):
         chosen = replace(chosen, knobs={"k": setting.k, **chosen.knobs})
     if searches and retriever not in (None, *PARTS) and own is None:
