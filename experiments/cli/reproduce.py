@@ -67,8 +67,8 @@ class Material:
     tool: Annotated[
         list[str] | None,
         typer.Option(
-            help="What stands for a search that a table names: your own retriever, e.g. bing=module:name, or the folder "
-            "of a recording of the web; repeatable."
+            help="Searches for a tool that a table names: your own retriever, e.g. bing=module:name, or the folder of "
+            "a recording of the web; repeatable."
         ),
     ] = None
     limit: options.Limit = None

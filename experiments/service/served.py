@@ -71,7 +71,7 @@ def _about_index(folder: Path, index: Any, *, reload: bool, swaps: int) -> dict[
 
 
 def index_folder(opened: "OpenedProgram") -> Path | None:
-    """Return the folder of the index that a program retrieves from; None if it has none, an own retriever or the web."""
+    """Return the folder of the index that a program retrieves from; None for an own retriever, the web, or nothing."""
     config = opened.config
     own = config.retriever is not None and is_own(config.retriever)
     return None if own or searches_web(config) else config.index

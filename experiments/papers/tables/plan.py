@@ -275,7 +275,7 @@ def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | No
     if searches and recording is not None and not is_recording(recording):
         return (
             chosen,
-            f"a recording of the web in {recording}: make it with `verihop search --retriever ENGINE --index`",
+            f"a recording of the web in {recording}: record it with --retriever and --index",
         )
     if setting.k is not None and kind_of(lm.id) != EMBEDDED and "k" in _knobs(setting.program):
         chosen = replace(chosen, knobs={"k": setting.k, **chosen.knobs})

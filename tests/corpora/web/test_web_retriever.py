@@ -13,24 +13,15 @@ from corpora.web.recording import Recording, is_web
 from corpora.web.retriever import WebRetriever, open_web
 from signatures.common.errors import UserError
 from signatures.types import Retriever
-from tests.web_site import KEY
+from tests.web_site import KEY, read_at_once
 
 QUERY = "Where was Ilse Varrow born?"
-
-
-def at_once(work, tasks, processes, *, seconds):
-    """Read pages in this process, which takes no second to start."""
-    for task in tasks:
-        try:
-            yield work(task)
-        except UserError as error:
-            yield error
 
 
 @pytest.fixture(autouse=True)
 def quick(request, monkeypatch):
     if request.node.name != "test_hostile_pages_cost_themselves_only":
-        monkeypatch.setattr("corpora.web.retriever.run_in_processes", at_once)
+        monkeypatch.setattr("corpora.web.retriever.run_in_processes", read_at_once)
 
 
 @pytest.fixture
@@ -147,7 +138,7 @@ def test_hostile_pages_cost_themselves_only(site, live):
 
 
 def test_a_page_gives_a_hundred_passages_at_most(site, live):
-    site.page("/long", "".join(f"<p>Sentence {n} is about {'words ' * 6}.</p>" for n in range(400)))
+    site.page("/long", "".join(f"<p>Sentence {n} is about{' words' * 6}.</p>" for n in range(400)))
     assert len(live(words=10)("sentence", 1000)) == 100
 
 
