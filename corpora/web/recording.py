@@ -5,7 +5,6 @@ Nothing that is recorded is replaced: a query has one ranking as long as the fol
 record into it. Of a page its passages are kept, with hash and time of what they were read from.
 """
 
-import contextlib
 import os
 import uuid
 from collections.abc import Iterator, Mapping
@@ -54,12 +53,16 @@ class Recording:
     def __init__(self, folder: Path, settings: WebSettings | None = None):
         self.folder = folder
         if settings is not None:
+            made = {"schema": _SCHEMA, "id": uuid.uuid4().hex[:12], "made": _now(), "settings": settings.deciding}
             with writing(folder):
-                for part in (folder, folder / SEARCHES, folder / PAGES):
-                    part.mkdir(parents=True, exist_ok=True)
-                    refuse_links(part)
-                made = {"schema": _SCHEMA, "id": uuid.uuid4().hex[:12], "made": _now(), "settings": settings.deciding}
+                folder.mkdir(parents=True, exist_ok=True)
+                # Hidden ones are of another process that makes the recording at this moment, `FILE` first.
+                if any(path.name[0] != "." for path in folder.iterdir()) and not is_recording(folder):
+                    raise UserError(f"{folder} has other files: name a new folder for the recording.")
                 _write_first(folder / FILE, made)
+                for part in (folder, folder / SEARCHES, folder / PAGES):
+                    part.mkdir(exist_ok=True)
+                    refuse_links(part)
         self.id, self.settings = self._described()
         if settings is not None and (differs := difference(self.settings.deciding, settings.deciding)):
             was = f"{folder} was recorded with {differs.field}={differs.stored}"
@@ -73,22 +76,11 @@ class Recording:
 
     def get(self, part: str, key: str) -> dict[str, Any] | None:
         """Return what is recorded for a query or an address; None if nothing is."""
-        path = self._path(part, key)
-        try:
-            found = read_strict_json(path)
-        except FileNotFoundError:
-            return None
-        except ValueError as error:
-            raise UserError(f"{path} is damaged ({one_line(error, 100)}): restore it, or delete it.") from None
-        if not isinstance(found, dict) or found.get("key") != key:
-            raise UserError(f"{path} is not what was recorded for {one_line(key, 100)!r}: restore it, or delete it.")
-        return found
+        return self._read(self._path(part, key))
 
-    def keys(self, part: str) -> Iterator[str]:
-        """Yield the queries or addresses that are recorded."""
-        for path in sorted((self.folder / part).glob("*.json")):
-            with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # `get` says what is damaged
-                yield str(read_strict_json(path)["key"])
+    def all(self, part: str) -> Iterator[dict[str, Any]]:
+        """Yield all that is recorded of one kind."""
+        yield from filter(None, map(self._read, sorted((self.folder / part).glob("*.json"))))
 
     def put(self, part: str, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
         """Record what was found, unless something is recorded already; return what is recorded."""
@@ -96,6 +88,17 @@ class Recording:
             _write_first(self._path(part, key), {"key": key, "time": _now(), **value})
         found = self.get(part, key)
         assert found is not None
+        return found
+
+    def _read(self, path: Path) -> dict[str, Any] | None:
+        try:
+            found = read_strict_json(path)
+            if not isinstance(found, dict):
+                raise ValueError("it is no object")
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise UserError(f"{path} is damaged ({one_line(error, 100)}): restore it, or delete it.") from None
         return found
 
     def _path(self, part: str, key: str) -> Path:
@@ -125,8 +128,11 @@ def _write_first(path: Path, value: Mapping[str, Any]) -> None:
     try:
         with atomic_write(new, "wb") as file:
             file.write(json_line(value, allow_nan=False))
-        with contextlib.suppress(FileExistsError):
+        try:
             os.link(new, path)
+        except OSError:  # there is one by now, or the file system has no links
+            if not path.exists():
+                new.replace(path)
     finally:
         new.unlink(missing_ok=True)
 

@@ -101,8 +101,8 @@ class WebRetriever:
     def passages(self, ids: Iterable[str]) -> list[Passage]:
         """Return the passages with these ids that were recorded; all that was recorded is read for it."""
         wanted, found = set(ids), dict[str, Passage]()
-        for query in self._recording.keys(SEARCHES):
-            hits = self._hits(query)
+        for stored in self._recording.all(SEARCHES):
+            hits = self._recorded_hits(stored)
             pages = {hit.url: self._recorded(hit.url) for hit in hits} if self._settings.fetch else {}
             found.update((each.passage.id, each.passage) for each in _pool(hits, pages) if each.passage.id in wanted)
         return list(found.values())
@@ -130,7 +130,10 @@ class WebRetriever:
                     stored = self._recording.put(SEARCHES, query, {"results": hits})
         if stored is None:
             raise self._missing(f"search for {one_line(query, _LONGEST_SHOWN)!r}")
-        with self._whole(query):
+        return self._recorded_hits(stored)
+
+    def _recorded_hits(self, stored: Mapping[str, Any]) -> list[Hit]:
+        with self._whole(str(stored.get("key"))):
             return [Hit(str(each["url"]), str(each["title"]), str(each["snippet"])) for each in stored["results"]]
 
     def _pages(self, titles: Mapping[str, str]) -> Mapping[str, list[Passage] | None]:

@@ -209,12 +209,12 @@ def test_a_replay_sends_nothing_whatever_the_recording_says(site, live, tmp_path
     assert len(site.asked) == asked
 
 
-@pytest.mark.parametrize("content", [b"{", b"[]", b'{"key": "other"}', b'{"key": "QUERY", "results": [{}]}'])
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"key": "other"}', b'{"results": [{}]}', b'{"results": 3}'])
 def test_damage_is_one_line(site, live, tmp_path, content):
     filled(site)
     live()(QUERY, 1)
     (file,) = (tmp_path / "recording" / "searches").glob("*.json")
-    file.write_bytes(content.replace(b"QUERY", QUERY.encode()))
+    file.write_bytes(content)
     with pytest.raises(UserError, match="restore it"):
         open_web(tmp_path / "recording", None)(QUERY, 1)
     (tmp_path / "recording" / "web.json").write_bytes(content)
@@ -228,6 +228,33 @@ def test_nothing_is_recorded_through_links(site, live, tmp_path):
     (tmp_path / "recording" / "pages" / "x.json").symlink_to(tmp_path / "own.toml")
     with pytest.raises(UserError, match="is a link"):
         live()
+
+
+def test_what_has_a_key_in_it_is_recorded_without_it(site, live, tmp_path, monkeypatch):
+    monkeypatch.setenv("OWN_KEY", KEY)
+    filled(site)
+    site.found(f"http://user:word@127.0.0.1:{site.port}/x")
+    asked = f"{QUERY} {KEY}"
+    found = live(headers={"X-Key": "${OWN_KEY}"})(asked, 9)
+    assert open_web(tmp_path / "recording", None)(asked, 9) == found
+    assert all(KEY not in file.read_text() for file in (tmp_path / "recording").rglob("*.json"))
+
+
+def test_a_folder_with_other_files_does_not_become_a_recording(live, tmp_path):
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "index.json").write_text("{}")
+    with pytest.raises(UserError, match="index has other files: name a new folder"):
+        live("index")
+    assert [path.name for path in (tmp_path / "index").iterdir()] == ["index.json"]
+
+
+def test_a_file_system_without_links_records_too(site, live, monkeypatch):
+    def refused(*paths):
+        raise PermissionError("no links")
+
+    monkeypatch.setattr("corpora.web.recording.os.link", refused)
+    filled(site)
+    assert live()(QUERY, 1)[0].title == "Varrow"
 
 
 def test_what_names_the_web(tmp_path):

@@ -51,6 +51,7 @@ def test_a_check_of_the_web_keeps_every_point(verihop, toml):
     assert (code, "keeps 10 of 10 points" in err) == (0, True), out
 
 
+@pytest.mark.slow
 def test_a_run_is_repeated_with_the_server_off(verihop, site, toml, tmp_path, world):
     web = ("--program", "webglm", "--set", "k=2", *SIMULATED, "--limit", 3)
     asked = ("eval", world / "questions.jsonl", *web)
@@ -144,13 +145,14 @@ def test_two_recordings_are_the_two_tools_of_a_table(verihop, site, toml, tmp_pa
     assert {str(cell.program.index) for cell in cells} == {"bing-recording", "chrome-recording"}
     assert {(cell.program.retriever, cell.missing) for cell in cells} == {(None, None)}
     assert len({cell.hash for cell in cells}) == 2
-    code, out, err = verihop(
+    code, _, err = verihop(
         "reproduce", "cov_rag", "--table", 7, "--tool", "bing=bing-recording", "--tool", "chrome=nowhere",
         "--data", "world", "--lm", "simulated", "--work", "work", "--limit", 2, "--estimate",
     )  # fmt: skip
     assert (code, "a recording of the web in nowhere" in err, "retriever bing" in err) == (0, True, False), err
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_search_that_waits_for_a_page(site, toml, tmp_path):
     hanging = threading.Event()
 
