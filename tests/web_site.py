@@ -35,6 +35,7 @@ class Site(loopback.Loopback):
         self.results: list[dict[str, Any]] = []
         self.asked: list[str] = []
         self.searched: list[tuple[dict[str, str], Any]] = []
+        self.answer: Any = None  # to every search, in place of the results
         self.statuses: list[int] = []  # of the next searches; 200 when it is empty
         self.closed = threading.Event()
         site = self
@@ -64,7 +65,8 @@ class Site(loopback.Loopback):
             def search(self, given: Any) -> None:
                 site.searched.append((dict(self.headers), given))
                 status = site.statuses.pop(0) if site.statuses else 200
-                self.reply(status, {"results": site.results} if status == 200 else {"message": f"no, {KEY}"})
+                found = {"results": site.results} if site.answer is None else site.answer
+                self.reply(status, found if status == 200 else {"message": f"no, {KEY}"})
 
         super().__init__(Handler, path="")
 

@@ -9,6 +9,7 @@ import os
 import re
 import time
 import tomllib
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -16,7 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from signatures.common.errors import UserError, first_problem, one_line, unknown
+from signatures.common.errors import UserError, UserNotice, first_problem, one_line, unknown
 from signatures.common.files import utf8
 from signatures.common.http import content_of, http_client
 from signatures.common.secrets import register, register_address, without_keys, without_secrets
@@ -42,6 +43,7 @@ KNOWN: dict[str, dict[str, Any]] = {
 _MARK = re.compile(r"\{query\}|\{count\}|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PAUSES = (1.0, 4.0, None)  # seconds before a search is repeated that the engine refused for now
 _SECONDS = 30.0
+_ERRORS = {"error", "errors", "message", "detail"}  # keys of replies that are none
 _LONGEST = 2048  # characters of an address
 
 
@@ -229,7 +231,15 @@ def _at(value: Any, path: str) -> Any:
 
 def _hits(settings: WebSettings, reply: Any) -> list[Hit]:
     found: dict[str, Hit] = {}
-    results = _at(reply, settings.results)
+    try:
+        results = _at(reply, settings.results)
+    except (LookupError, TypeError):
+        if not isinstance(reply, dict) or _ERRORS & reply.keys():
+            raise
+        # Serper and others leave the list out where they found nothing; a wrong path looks the same.
+        notice = f"A reply of {settings.engine} has nothing at {settings.results!r}: it counts as one without results."
+        warnings.warn(UserNotice(notice), stacklevel=2)
+        return []
     if not isinstance(results, list):
         raise TypeError(f"there is a {type(results).__name__}")
     for result in results:

@@ -1,11 +1,9 @@
 """What is sent to search engines, what is read of their replies, and that no key goes anywhere else."""
 
-import json
-
 import pytest
 
 from corpora.web.engines import Hit, WebSettings, read_settings, search
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, UserNotice
 from tests.web_site import KEY
 
 
@@ -22,9 +20,7 @@ def test_serper_is_asked_as_it_says_and_its_reply_read(site, monkeypatch):
     known = read_settings("serper")
     assert (known.url, known.variables()) == ("https://google.serper.dev/search", ["SERPER_API_KEY"])
     here = known.model_copy(update={"url": f"{site.base}/search"})
-    reply = {"organic": [{"title": "A", "link": "https://a.example/", "snippet": "s", "position": 1}]}
-    monkeypatch.setattr(type(site), "results", property(lambda self: []), raising=False)
-    monkeypatch.setattr("corpora.web.engines.content_of", lambda reply_: reply_.read() and json.dumps(reply).encode())
+    site.answer = {"organic": [{"title": "A", "link": "https://a.example/", "snippet": "s", "position": 1}]}
     assert search(here, "Who is A?") == [Hit("https://a.example/", "A", "s")]
     headers, body = site.searched[0]
     assert (headers["X-API-KEY"], body) == (KEY, {"q": "Who is A?", "num": 10})
@@ -119,8 +115,12 @@ def test_replies_of_another_form_are_one_line(site, own):
             search(own(), "w")
     site.results = []
     assert search(own(), "w") == []
-    with pytest.raises(UserError, match="has no results at 'web.results'"):
-        search(own(results="web.results"), "w")
+    with pytest.warns(UserNotice, match="has nothing at 'web.results': it counts as one without results"):
+        assert search(own(results="web.results"), "w") == []
+    for site.answer in ({"error": "quota"}, [1], 3):
+        with pytest.raises(UserError, match="has no results at 'results'"):
+            search(own(), "w")
+    site.answer = None
     site.results = [{"url": "javascript:alert(1)"}, {"url": "https://a.example/", "title": 3, "content": "half \ud83d"}]
     assert search(own(), "w") == [Hit("https://a.example/", "", "half ?")]
     site.close()
