@@ -140,7 +140,7 @@ def _no_main_module() -> Iterator[None]:
 
 @contextmanager
 def _may_start() -> Iterator[None]:
-    """Let this process start others in the block, also if it ends with the one that started it, as those of a run do."""
+    """Let this process start others in the block, also if it is one that ends with its parent, as those of a run."""
     current = multiprocessing.current_process()
     before, current.daemon = current.daemon, False
     try:

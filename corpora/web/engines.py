@@ -44,7 +44,7 @@ _MARK = re.compile(r"\{query\}|\{count\}|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PAUSES = (1.0, 4.0, None)  # seconds before a search is repeated that the engine refused for now
 _SECONDS = 30.0
 _ERRORS = {"error", "errors", "message", "detail"}  # keys of replies that are none
-_LONGEST = 2048  # characters of an address
+LONGEST_ADDRESS = 2048  # characters
 
 
 class Hit(NamedTuple):
@@ -244,7 +244,7 @@ def _hits(settings: WebSettings, reply: Any) -> list[Hit]:
         raise TypeError(f"there is a {type(results).__name__}")
     for result in results:
         link, title, snippet = (_text(result, path) for path in (settings.link, settings.title, settings.snippet))
-        if link.startswith(("http://", "https://")) and len(link) <= _LONGEST:
+        if link.startswith(("http://", "https://")) and len(link) <= LONGEST_ADDRESS:
             found.setdefault(link, Hit(link, title, snippet))
     if results and not found:
         raise ValueError(f"none of {len(results)} has an address at {settings.link!r}")

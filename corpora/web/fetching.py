@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import httpcore
 import httpx
 
+from corpora.web.engines import LONGEST_ADDRESS, WebSettings
 from corpora.web.robots import AGENT, EVERYTHING, NOTHING, Robots, parse_robots
 from signatures.common.errors import one_line
 from signatures.common.http import content_of
 
 _MOST_REDIRECTS = 5
-_LONGEST = 2048  # characters of an address
 _ROBOTS_BYTES = 512 << 10
 _LOOK = 0.2  # seconds between two looks whether Ctrl-C was pressed
 _OTHER_PORTS = 1024  # from here on; below it only those of the web
@@ -54,16 +54,6 @@ class Page(NamedTuple):
     suffix: str
     charset: str
     content: bytes
-
-
-class Limits(NamedTuple):
-    """How pages are fetched; see `WebSettings`."""
-
-    timeout: float = 10.0
-    megabytes: float = 5.0
-    width: int = 8
-    delay: float = 1.0
-    private: bool = False
 
 
 def is_public(address: str) -> bool:
@@ -99,9 +89,11 @@ class _Guarded(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         """Return a connection to the first address of a host that accepts one."""
         failed: Exception = Unreadable("its host has no address")
-        for address in self._addresses(host, port):
+        addresses = self._addresses(host, port)
+        for number, address in enumerate(addresses):
+            seconds = self.left() / (len(addresses) - number)  # the first may not take the time of all
             try:
-                stream = self._plain.connect_tcp(address, port, self.left(), local_address, socket_options)
+                stream = self._plain.connect_tcp(address, port, seconds, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failed = error
             else:
@@ -144,10 +136,10 @@ class _Timed(httpcore.NetworkStream):
 
 
 class Fetcher:
-    """Fetches pages, several at a time, from each host one after another. Safe under threads."""
+    """Fetches pages within the limits of the settings, from each host one after another. Safe under threads."""
 
-    def __init__(self, limits: Limits = Limits()):
-        self._limits = limits
+    def __init__(self, settings: WebSettings):
+        self._settings = settings
         self._tls = ssl.create_default_context()
         self._lock = threading.Lock()
         self._hosts: dict[str, threading.Lock] = {}
@@ -166,7 +158,7 @@ class Fetcher:
                     return
                 done[url] = self._outcome(url)
 
-        count = min(self._limits.width, len(urls))
+        count = min(self._settings.width, len(urls))
         threads = [threading.Thread(target=work, daemon=True, name=f"fetch-{number}") for number in range(count)]
         try:
             for thread in threads:
@@ -198,7 +190,7 @@ class Fetcher:
             robots = self._robots_of(target)
             if not robots.allows(target.raw_path.decode("ascii", "replace")):
                 raise Unreadable("robots.txt refuses it")
-            reply = self._reply(target, int(self._limits.megabytes * 1e6), kinds=_TEXT, delay=robots.delay)
+            reply = self._reply(target, int(self._settings.megabytes * 1e6), kinds=_TEXT, delay=robots.delay)
             if (location := _redirect(reply)) is None:
                 break
             target = _checked(str(target.join(location)))
@@ -248,10 +240,10 @@ class Fetcher:
             try:
                 return self._exchanged(url, most, kinds)
             finally:
-                self._next[url.host] = time.monotonic() + max(self._limits.delay, delay)
+                self._next[url.host] = time.monotonic() + max(self._settings.delay, delay)
 
     def _exchanged(self, url: httpx.URL, most: int, kinds: Mapping[str, str] | None) -> httpx.Response:
-        guarded = _Guarded(time.monotonic() + self._limits.timeout, private=self._limits.private)
+        guarded = _Guarded(time.monotonic() + self._settings.timeout, private=self._settings.allow_private_addresses)
         raw = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
         headers = [
             (b"Host", url.netloc),
@@ -294,7 +286,7 @@ def _checked(url: str) -> httpx.URL:
         found = httpx.URL(url)
     except (httpx.InvalidURL, ValueError):
         raise Unreadable("its address is not valid") from None
-    if found.scheme not in ("http", "https") or not found.host or found.userinfo or len(url) > _LONGEST:
+    if found.scheme not in ("http", "https") or not found.host or found.userinfo or len(url) > LONGEST_ADDRESS:
         raise Unreadable("its address is not one of a public page")
     if found.port is not None and found.port < _OTHER_PORTS and found.port not in (80, 443):
         raise Unreadable(f"its port {found.port} is not one of the web")

@@ -25,7 +25,7 @@ from corpora.retrievers.embedder import Embedder, EmbedderSimilarity
 from corpora.retrievers.explain import Explained, Place
 from corpora.retrievers.over import check_k
 from corpora.web.engines import Hit, WebSettings, check_variables, read_settings, search
-from corpora.web.fetching import Fetcher, Limits, Page, Unreadable
+from corpora.web.fetching import Fetcher, Page, Unreadable
 from corpora.web.reading import Task, read_page
 from corpora.web.recording import PAGES, SEARCHES, WEB, Recording
 from signatures.common.errors import UserError, one_line
@@ -61,10 +61,7 @@ class WebRetriever:
         self._similarity = EmbedderSimilarity(embedder or Embedder()) if dense else None
         self._locks: dict[str, threading.Lock] = {}
         self._reading = threading.Lock()  # by one thread at a time: each starts processes
-        self._fetcher = None
-        if live is not None:
-            limits = (live.timeout, live.megabytes, live.width, live.delay, live.allow_private_addresses)
-            self._fetcher = Fetcher(Limits(*limits))
+        self._fetcher = None if live is None else Fetcher(live)
 
     @property
     def fingerprint(self) -> str:

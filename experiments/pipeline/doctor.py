@@ -147,7 +147,6 @@ def check_index(folder: Path) -> Check:
     from corpora.index.info import CONTENT
     from corpora.index.manifest import read_info
     from corpora.index.open import open_index
-
     from corpora.web.recording import PAGES, SEARCHES, Recording, is_recording
 
     try:

@@ -6,16 +6,18 @@ import threading
 
 import pytest
 
-from corpora.web.fetching import Fetcher, Limits, Page, Unreadable, is_public
+from corpora.web.engines import WebSettings
+from corpora.web.fetching import Fetcher, Page, Unreadable, is_public
 
-LOCAL = Limits(timeout=10, megabytes=0.1, delay=0.0, private=True)
+PUBLIC = WebSettings(engine="none", url="https://none.example/{query}", results="r", link="l", snippet="s", delay=0)
+LOCAL = PUBLIC.model_copy(update={"megabytes": 0.1, "allow_private_addresses": True})
 PRIVATE = """127.0.0.1 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0 224.0.0.1 240.0.0.1 ::1 ::
 fe80::1 fe80::1%eth0 fc00::1 fd00:ec2::254 ff02::1 ::ffff:127.0.0.1 ::ffff:10.0.0.1 ::127.0.0.1 64:ff9b::7f00:1
 64:ff9b::a9fe:a9fe 2002:7f00:1:: fec0::1 2001:db8::1""".split()
 
 
-def outcome(url: str, limits: Limits = LOCAL) -> Page | str:
-    found = Fetcher(limits).fetch_all([url])[url]
+def outcome(url: str, settings: WebSettings = LOCAL) -> Page | str:
+    found = Fetcher(settings).fetch_all([url])[url]
     return str(found) if isinstance(found, Unreadable) else found
 
 
@@ -34,7 +36,7 @@ def test_addresses_that_are_public(address):
 )
 def test_no_spelling_of_loopback_is_fetched(site, host):
     site.page("/page", "<p>secret</p>")
-    said = outcome(f"http://{host}:{site.port}/page", Limits(delay=0))
+    said = outcome(f"http://{host}:{site.port}/page", PUBLIC)
     refused = ("its host has a private address", "its host is not known", "its address is not valid")
     assert (said in refused, site.asked) == (True, [])
 
@@ -42,7 +44,7 @@ def test_no_spelling_of_loopback_is_fetched(site, host):
 def test_a_name_that_resolves_to_a_private_address_is_refused(site, monkeypatch):
     real = socket.getaddrinfo
     monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest, **more: real("127.0.0.1", *rest, **more))
-    assert outcome(f"http://public.example:{site.port}/", Limits(delay=0)) == "its host has a private address"
+    assert outcome(f"http://public.example:{site.port}/", PUBLIC) == "its host has a private address"
     assert site.asked == []
 
 
@@ -61,28 +63,28 @@ def test_a_name_is_resolved_once_and_what_was_checked_is_connected(site, monkeyp
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     monkeypatch.setattr("httpcore.SyncBackend.connect_tcp", connect)
-    assert outcome("http://rebinding.example/", Limits(delay=0)) == "not connected in a test"
+    assert outcome("http://rebinding.example/", PUBLIC) == "not connected in a test"
     assert used == ["8.8.8.8"]
 
 
 def test_a_host_with_one_private_address_among_public_ones_is_refused(monkeypatch):
     found = [(2, 1, 6, "", (address, 80)) for address in ("8.8.8.8", "10.0.0.1")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *rest, **more: found)
-    assert outcome("http://two.example/", Limits(delay=0)) == "its host has a private address"
+    assert outcome("http://two.example/", PUBLIC) == "its host has a private address"
 
 
 def test_a_redirect_to_a_private_address_is_refused(site, monkeypatch):
     monkeypatch.setattr("corpora.web.fetching.is_public", lambda address: address == "127.0.0.1")
     for place in ("http://127.0.0.2:{port}/in", "http://[::1]:{port}/in", "http://169.254.169.254/latest/meta-data"):
         site.pages["/out"] = (302, {"Location": place.format(port=site.port)}, b"")
-        assert outcome(f"{site.base}/out", Limits(delay=0)) == "its host has a private address"
+        assert outcome(f"{site.base}/out", PUBLIC) == "its host has a private address"
     for place, said in (
         ("file:///etc/passwd", "its address is not one of a public page"),
         ("http://user:word@127.0.0.1/", "its address is not one of a public page"),
         ("http://127.0.0.1:22/", "its port 22 is not one of the web"),
     ):
         site.pages["/out"] = (302, {"Location": place}, b"")
-        assert outcome(f"{site.base}/out", Limits(delay=0)) == said
+        assert outcome(f"{site.base}/out", PUBLIC) == said
     assert "/in" not in site.asked
 
 
@@ -146,7 +148,7 @@ def test_a_page_without_end_or_one_that_drips_is_left_when_its_time_is_up(site):
     def hang(handler):
         site.closed.wait(60)
 
-    quick = LOCAL._replace(timeout=0.3)
+    quick = LOCAL.model_copy(update={"timeout": 0.3})
     for path, act in (("/drip", drip), ("/headers", drip_headers), ("/hang", hang)):
         site.acting(path, act)
         said = outcome(f"{site.base}{path}", quick)
@@ -201,7 +203,7 @@ def test_one_host_is_asked_slowly_and_one_after_another(site, monkeypatch):
     urls = [site.acting(f"/{number}", page) for number in range(5)]
     monkeypatch.setattr("corpora.web.fetching.time.sleep", waits.append)
     site.page("/robots.txt", "User-agent: verihop\nCrawl-delay: 7\n", "text/plain")
-    Fetcher(LOCAL._replace(delay=3.0)).fetch_all(urls)
+    Fetcher(LOCAL.model_copy(update={"delay": 3.0})).fetch_all(urls)
     assert max(most) == 1
     assert len([each for each in waits if each > 5]) >= 4
 
@@ -224,5 +226,5 @@ def test_ctrl_c_ends_the_wait_at_once(site, monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "join", join)
     with pytest.raises(KeyboardInterrupt):  # while both threads wait for a server that never answers
-        Fetcher(LOCAL._replace(timeout=60, width=2)).fetch_all(urls)
+        Fetcher(LOCAL.model_copy(update={"timeout": 60, "width": 2})).fetch_all(urls)
     assert not site.closed.is_set()

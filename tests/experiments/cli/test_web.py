@@ -46,6 +46,18 @@ def test_search_records_and_replays(verihop, site, toml, tmp_path):
     assert (code, err.count("\n"), "check address and network" in err) == (2, 1, True)
 
 
+def test_doctor_and_score_read_a_recording(verihop, toml, tmp_path):
+    from experiments.pipeline.doctor import check_index
+    from experiments.pipeline.scoring.passage_texts import Corpus
+
+    found = json.loads(verihop("search", QUESTION, "--retriever", toml, "--index", "recording", "--json")[1])
+    said = check_index(tmp_path / "recording")
+    assert (said.state, "1 searches, 2 pages recorded" in said.found) == ("ok", True)
+    corpus, best = Corpus(index=tmp_path / "recording"), found["results"][0]["hits"][0]["passage"]
+    assert corpus.fingerprints() == {found["retriever"]}
+    assert corpus.find({best["id"], "none"})[best["id"]].text == best["text"]
+
+
 def test_a_check_of_the_web_keeps_every_point(verihop, toml):
     code, out, err = verihop("search", "--check", "--retriever", toml, "--index", "recording", QUESTION)
     assert (code, "keeps 10 of 10 points" in err) == (0, True), out
@@ -55,7 +67,7 @@ def test_a_check_of_the_web_keeps_every_point(verihop, toml):
 def test_a_run_is_repeated_with_the_server_off(verihop, site, toml, tmp_path, world):
     web = ("--program", "webglm", "--set", "k=2", *SIMULATED, "--limit", 3)
     asked = ("eval", world / "questions.jsonl", *web)
-    code, _, err = verihop(*asked, "--retriever", toml, "--index", "recording", "--out", "live")
+    code, _, err = verihop(*asked, "--retriever", toml, "--index", "recording", "--out", "live", "--processes", 2)
     assert code == 0, err
     site.close()
     assert verihop(*asked, "--index", "recording", "--out", "again")[0] == 0
@@ -97,13 +109,16 @@ def test_python_takes_it_as_any_index(site, toml, tmp_path):
         library.open_index("recording", rerank="own")
 
 
-def test_the_embedded_lm_gets_no_reranker_that_searches_with_passages(toml):
+def test_the_embedded_lm_gets_no_reranker_that_searches_with_passages(toml, tmp_path):
     from experiments.pipeline.setup import with_defaults
     from experiments.runs.specs import ProgramSpec
     from programs.lms.spec import LMSpec
 
-    chosen = with_defaults(ProgramSpec(program="rag", retriever=str(toml)), LMSpec(id="embedded"))
-    assert (chosen.program.preset, chosen.program.rerank) == ("small", None)
+    library.open_index("recording", retriever=str(toml))
+    for retriever in (str(toml), "web", None):
+        named = ProgramSpec(program="rag", index=tmp_path / "recording", retriever=retriever)
+        chosen = with_defaults(named, LMSpec(id="embedded"))
+        assert (chosen.program.preset, chosen.program.rerank) == ("small", None)
 
 
 def test_a_service_answers_from_the_web(site, toml):
