@@ -66,6 +66,7 @@ class WebSettings(BaseModel):
         results: Where the list of results is in the reply: keys and numbers with dots between them.
         title, link, snippet: Where these are in a result.
         count: Results per search.
+        longest: Characters of a query; what an LM writes beyond them is not sent.
         fetch: Read the pages; else the snippets are the passages.
         words: Maximum of a passage.
         rank: By cosine of the embedder, or by BM25 over the pages of the search.
@@ -87,6 +88,7 @@ class WebSettings(BaseModel):
     link: str
     snippet: str
     count: Annotated[int, Field(ge=1, le=50)] = 10
+    longest: Annotated[int, Field(ge=20, le=2000)] = 400
     fetch: bool = True
     words: Annotated[int, Field(ge=10, le=1000)] = 100
     rank: Literal["dense", "bm25"] = "dense"
@@ -167,7 +169,10 @@ def search(settings: WebSettings, query: str) -> list[Hit]:
     import httpx
 
     check_variables(settings)
-    fill = _filler(settings, utf8(query))
+    query = utf8(query)
+    if len(query) > settings.longest:
+        query = query[: settings.longest + 1].rpartition(" ")[0] or query[: settings.longest]
+    fill = _filler(settings, query)
     url = _MARK.sub(lambda mark: quote(fill(mark), safe="") if mark.start() else fill(mark).rstrip("/"), settings.url)
     headers, body = _filled(settings.headers, fill), _filled(settings.body, fill)
     named = f"The web search {settings.engine}"
@@ -229,6 +234,14 @@ def _at(value: Any, path: str) -> Any:
     return value
 
 
+def host_of(url: str) -> str:
+    """Return the host of an address; "" if it has none."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
 def _hits(settings: WebSettings, reply: Any) -> list[Hit]:
     found: dict[str, Hit] = {}
     try:
@@ -244,7 +257,7 @@ def _hits(settings: WebSettings, reply: Any) -> list[Hit]:
         raise TypeError(f"there is a {type(results).__name__}")
     for result in results:
         link, title, snippet = (_text(result, path) for path in (settings.link, settings.title, settings.snippet))
-        if link.startswith(("http://", "https://")) and len(link) <= LONGEST_ADDRESS:
+        if link.startswith(("http://", "https://")) and host_of(link) and len(link) <= LONGEST_ADDRESS:
             found.setdefault(link, Hit(link, title, snippet))
     if results and not found:
         raise ValueError(f"none of {len(results)} has an address at {settings.link!r}")

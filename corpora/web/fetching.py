@@ -41,6 +41,10 @@ class Unreadable(Exception):
     """A page cannot be had; the text says why."""
 
 
+class Unreached(Unreadable):
+    """Its host is not known, or accepts no connection: perhaps the network is at fault."""
+
+
 class Page(NamedTuple):
     """A page as it came.
 
@@ -88,23 +92,21 @@ class _Guarded(httpcore.NetworkBackend):
         socket_options: Any = None,
     ) -> httpcore.NetworkStream:
         """Return a connection to the first address of a host that accepts one."""
-        failed: Exception = Unreadable("its host has no address")
         addresses = self._addresses(host, port)
         for number, address in enumerate(addresses):
             seconds = self.left() / (len(addresses) - number)  # the first may not take the time of all
             try:
                 stream = self._plain.connect_tcp(address, port, seconds, local_address, socket_options)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failed = error
-            else:
-                return _Timed(stream, self)
-        raise failed
+            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                continue
+            return _Timed(stream, self)
+        raise Unreached("its host cannot be reached")
 
     def _addresses(self, host: str, port: int) -> list[str]:
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
-            raise Unreadable("its host is not known") from None
+            raise Unreached("its host is not known") from None
         addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
         if not self._private and not all(map(is_public, addresses)):
             raise Unreadable("its host has a private address")
@@ -207,6 +209,8 @@ class Fetcher:
             if origin not in self._robots:
                 try:
                     self._robots[origin] = self._asked(httpx.URL(f"{origin}/robots.txt"))
+                except Unreached:
+                    raise  # the network may come back
                 except Unreadable as error:
                     self._robots[origin] = error
             found = self._robots[origin]

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from corpora.ingest.failures import told
 from corpora.ingest.formats import BY_SUFFIX
 from corpora.ingest.passages import document_passages
+from corpora.web.engines import host_of
 from signatures.common.errors import UserError
 
 MOST_PASSAGES = 100  # of a page
@@ -44,7 +44,7 @@ def read_page(task: Task) -> list[dict[str, Any]]:
         document = BY_SUFFIX[task.suffix].read(_utf8(task))
     if not document.sections:
         raise UserError("it contains no text")
-    host = urlsplit(task.url).hostname or ""
+    host = host_of(task.url)
     document = replace(document, title=document.title or task.title or host, keys={})
     records = islice(document_passages(document, host, words=task.words), MOST_PASSAGES)
     return [{**each.model_dump(exclude={"sentences", "score"}), "url": task.url} for each in records]

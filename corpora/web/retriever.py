@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
-from urllib.parse import urlsplit
 
 import numpy as np
 from pydantic import ValidationError
@@ -24,8 +23,8 @@ from corpora.retrievers.dense import passage_text
 from corpora.retrievers.embedder import Embedder, EmbedderSimilarity
 from corpora.retrievers.explain import Explained, Place
 from corpora.retrievers.over import check_k
-from corpora.web.engines import Hit, WebSettings, check_variables, read_settings, search
-from corpora.web.fetching import Fetcher, Page, Unreadable
+from corpora.web.engines import Hit, WebSettings, check_variables, host_of, read_settings, search
+from corpora.web.fetching import Fetcher, Page, Unreached, Unreadable
 from corpora.web.reading import Task, read_page
 from corpora.web.recording import PAGES, SEARCHES, WEB, Recording
 from signatures.common.errors import UserError, one_line
@@ -34,6 +33,7 @@ from signatures.types import Passage, make_passage
 
 _READERS = 2  # processes that read pages
 _READING_SECONDS = 30.0
+_SEVERAL = 3  # pages: if none of them can be reached, it is not them, and nothing is recorded
 _LONGEST_SHOWN = 80  # characters of a query in an error
 _DIGITS = 4  # of a score: what more an embedder computes differs with the texts that share a forward pass
 _K1, _B = 1.2, 0.75
@@ -113,7 +113,7 @@ class WebRetriever:
         found = {query: self._hits(query) for query in dict.fromkeys(asked) if query}
         titles = {hit.url: hit.title for hits in reversed(found.values()) for hit in reversed(hits)}
         pages = self._pages(titles) if self._settings.fetch else {}
-        ranked = {query: self._ranked(query, list(_pool(hits, pages))) for query, hits in found.items()}
+        ranked = {query: self._ranked(query, _pool(hits, pages)) for query, hits in found.items()}
         return [ranked.get(query, [])[:k] for query in asked]
 
     def _hits(self, query: str) -> list[Hit]:
@@ -140,6 +140,10 @@ class WebRetriever:
             if self._fetcher is None:
                 raise self._missing(f"page {one_line(new[0], _LONGEST_SHOWN)}")
             fetched = self._fetcher.fetch_all(new)
+            if len(fetched) >= _SEVERAL and all(isinstance(page, Unreached) for page in fetched.values()):
+                raise UserError(
+                    f"None of {len(fetched)} pages can be reached: check the network; behind a proxy set fetch = false."
+                )
             with self._reading:
                 for url, page, passages in self._read(fetched, titles):
                     self._recording.put(PAGES, url, _described(page, passages))
@@ -219,7 +223,7 @@ def _pool(hits: Sequence[Hit], pages: Mapping[str, list[Passage] | None]) -> lis
 def _snippet(hit: Hit) -> list[Passage]:
     if not hit.snippet:
         return []
-    host = urlsplit(hit.url).hostname or ""
+    host = host_of(hit.url)
     title = hit.title or host
     named = {"id": passage_id(title, hit.snippet), "title": title, "text": hit.snippet}
     return [make_passage({**named, "source": host, "url": hit.url})]

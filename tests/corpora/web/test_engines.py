@@ -70,6 +70,12 @@ def test_a_query_is_never_filled_in_itself(site, own, monkeypatch):
     assert site.searched[1][1] == {"q": asked}
 
 
+def test_a_long_query_is_cut_between_words(site, own):
+    search(own(longest=20), "who was the first engineer of the line")
+    search(own(longest=20), "x" * 30)
+    assert [given["q"] for _, given in site.searched] == ["who was the first", "x" * 20]
+
+
 def test_a_missing_key_is_one_line_with_its_cure(site, own, monkeypatch):
     monkeypatch.delenv("OWN_KEY", raising=False)
     settings = own(headers={"X-Key": "${OWN_KEY}"})

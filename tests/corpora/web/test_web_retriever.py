@@ -257,6 +257,25 @@ def test_a_file_system_without_links_records_too(site, live, monkeypatch):
     assert live()(QUERY, 1)[0].title == "Varrow"
 
 
+def test_a_network_that_is_down_is_not_recorded_as_pages_that_are_gone(site, live):
+    good = site.page("/varrow", "<title>Varrow</title><p>Ilse Varrow was born in Tolmen.</p>")
+    site.results = [{"url": f"http://127.0.0.1:{port}/", "content": "s"} for port in (1025, 1026, 1027)]
+    retrieve = live()
+    with pytest.raises(UserError, match="None of 3 pages can be reached"):
+        retrieve(QUERY, 1)
+    with pytest.raises(UserError, match="None of 3 pages"):  # it is tried again
+        retrieve(QUERY, 1)
+    site.results.append({"url": good})
+    assert {each.text for each in retrieve("again", 9)} == {"Ilse Varrow was born in Tolmen.", "s"}
+
+
+def test_addresses_of_results_may_be_anything(site, live):
+    site.results = [
+        {"url": url, "content": "s"} for url in ("http://[broken", "https://", "http://a b/", "http://x:y/")
+    ]
+    assert {each.text for each in live()(QUERY, 9)} == {"s"}
+
+
 def test_what_names_the_web(tmp_path):
     assert is_web(None, "serper")
     assert is_web(None, "mine.toml")
