@@ -34,7 +34,7 @@ EVERYTHING, NOTHING = Robots(), Robots((("/", False),))
 def parse_robots(text: str) -> Robots:
     """Return the rules for `AGENT`, or else for all agents."""
     groups: dict[str, list[tuple[str, str]]] = {}
-    agents: list[str] = []
+    agents: set[str] = set()  # that the next rules are for; others than ours could be thousands
     named = False  # whether the line before named an agent, too
     for line in text.splitlines():
         key, colon, value = line.partition("#")[0].partition(":")
@@ -42,8 +42,9 @@ def parse_robots(text: str) -> Robots:
         if not colon:
             continue
         if key == "user-agent":
-            agents = [*(agents if named else []), value.lower()]
-            groups.setdefault(value.lower(), [])
+            agents = (agents if named else set()) | ({value.lower()} & {AGENT, "*"})
+            for agent in agents:
+                groups.setdefault(agent, [])
         else:
             for agent in agents:
                 groups[agent].append((key, value))

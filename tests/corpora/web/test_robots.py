@@ -37,3 +37,5 @@ def test_delays_are_bounded_and_hostile_rules_take_no_time():
     ]  # fmt: skip
     hostile = parse_robots("User-agent: *\n" + f"Disallow: /{'a*' * 1000}b$\n" * 200)
     assert hostile.allows("/" + "a" * 2000)
+    many = "".join(f"User-agent: a{n}\n" for n in range(20_000)) + "User-agent: *\n" + "Disallow: /x\n" * 20_000
+    assert not parse_robots(many).allows("/x")
