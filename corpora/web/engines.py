@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -41,6 +41,7 @@ KNOWN: dict[str, dict[str, Any]] = {
     },
 }
 _MARK = re.compile(r"\{query\}|\{count\}|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_OF_KEYS = re.compile("key|token|secret|passw|authorization", re.IGNORECASE)  # in names of headers and parameters
 _PAUSES = (1.0, 4.0, None)  # seconds before a search is repeated that the engine refused for now
 _SECONDS = 30.0
 _ERRORS = {"error", "errors", "message", "detail"}  # keys of replies that are none
@@ -105,7 +106,9 @@ class WebSettings(BaseModel):
         if "{query}" not in f"{self.url} {json.dumps(self.body)}":
             raise ValueError("neither 'url' nor 'body' has {query}")
         stated = f"{self.url} {json.dumps(self.body)} {json.dumps(self.headers)}"
-        if without_keys(stated) != stated or "@" in urlsplit(_MARK.sub("", self.url)).netloc:
+        named = {**self.headers, **(self.body or {}), **dict(parse_qsl(urlsplit(self.url).query))}
+        literal = [name for name, value in named.items() if _OF_KEYS.search(name) and not _MARK.search(str(value))]
+        if literal or without_keys(stated) != stated or "@" in urlsplit(_MARK.sub("", self.url)).netloc:
             raise ValueError("a key stands in it: put it into a variable of the environment, and write ${NAME}")
         return self
 

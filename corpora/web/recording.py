@@ -5,6 +5,7 @@ Nothing that is recorded is replaced: a query has one ranking as long as the fol
 record into it. Of a page its passages are kept, with hash and time of what they were read from.
 """
 
+import json
 import os
 import uuid
 from collections.abc import Iterator, Mapping
@@ -71,7 +72,7 @@ class Recording:
     @property
     def fingerprint(self) -> str:
         """Engine, settings and recording; the same while it is recorded and when it is replayed."""
-        decided = sha256_text(json_line(self.settings.deciding).decode())[:8]
+        decided = sha256_text(json.dumps(self.settings.deciding, sort_keys=True))[:8]
         return f"web:{self.settings.engine}-{decided}-{self.id}"
 
     def get(self, part: str, key: str) -> dict[str, Any] | None:
