@@ -109,9 +109,10 @@ def test_a_search_that_is_refused_for_now_is_repeated(site, own, monkeypatch):
 
 
 def test_a_redirect_of_the_engine_is_not_followed_with_the_key(site, own):
-    site.statuses = [302]
+    site.pages["/moved"] = (302, {"Location": f"{site.base}/search?q=w"}, b"")
     with pytest.raises(UserError, match="status 302"):
-        search(own(), "w")
+        search(own(url=f"{site.base}/moved?q={{query}}"), "w")
+    assert site.asked == ["/moved?q=w"]
 
 
 def test_replies_of_another_form_are_one_line(site, own):

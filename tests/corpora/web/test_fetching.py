@@ -108,6 +108,22 @@ def test_robots_decide_also_behind_a_redirect(site):
     assert "/private/page" not in site.asked
 
 
+def test_the_robots_of_the_host_that_is_redirected_to_count(site):
+    def robots(handler):
+        refusing = handler.headers["Host"].startswith("localhost")
+        data = b"User-agent: *\nDisallow: /" if refusing else b""
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data)
+
+    site.acting("/robots.txt", robots)
+    site.page("/page", "<p>x</p>")
+    site.pages["/other"] = (302, {"Location": f"http://localhost:{site.port}/page"}, b"")
+    assert isinstance(outcome(f"{site.base}/page"), Page)
+    assert outcome(f"{site.base}/other") == "robots.txt refuses it"
+
+
 @pytest.mark.parametrize(("status", "allowed"), [(404, True), (403, True), (500, False), (503, False)])
 def test_a_host_without_robots_allows_all_and_one_that_fails_nothing(site, status, allowed):
     site.pages["/robots.txt"] = (status, {}, b"")

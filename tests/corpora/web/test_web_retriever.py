@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import threading
 
 import pytest
@@ -160,6 +161,18 @@ def test_two_processes_that_record_one_page_agree_on_the_first(site, tmp_path):
     assert one.fingerprint == other.fingerprint
     assert one.put("pages", "u", {"passages": [1]})["passages"] == [1]
     assert other.put("pages", "u", {"passages": [2]})["passages"] == [1]
+
+
+def test_of_two_processes_that_write_at_once_the_first_stays(site, tmp_path, monkeypatch):
+    recording = Recording(tmp_path / "both", read_settings(str(site.toml(tmp_path / "own.toml"))))
+    real = os.link
+
+    def link(new, path):
+        path.write_text('{"key": "u", "passages": ["of the other"]}')
+        real(new, path)
+
+    monkeypatch.setattr("corpora.web.recording.os.link", link)
+    assert recording.put("pages", "u", {"passages": ["ours"]})["passages"] == ["of the other"]
 
 
 def test_ctrl_c_records_nothing_half(site, live, tmp_path, monkeypatch):
