@@ -115,9 +115,9 @@ def open_index(
     """Return the retriever of an index: `retrieve(query, k)` returns passages, the best first.
 
     Args:
-        folder: As `verihop index` writes it; None if your own retriever needs none.
-        retriever: Another one of the index than it was built for, e.g. bm25 of a hybrid index; or your own as
-            `module:name`, which is imported.
+        folder: As `verihop index` writes it, or a recording of the web; None if your own retriever needs none.
+        retriever: Another one of the index than it was built for, e.g. bm25 of a hybrid index; your own as
+            `module:name`, which is imported; or the web (serper, searxng, FILE.toml), recorded in `folder`.
         rerank: own, own-light, or a cross-encoder by folder or name; None does not rerank.
         sentences: How many sentences of the first ten passages are read for a query, as a trained scorer chooses them,
             1 to 100; None reads whole passages.

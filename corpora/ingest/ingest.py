@@ -116,7 +116,7 @@ def _free(workers: list[_Worker], processes: int, work: Callable[[Any], Any], me
     context = multiprocessing.get_context("spawn")
     pipe, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, work, memory), daemon=True)
-    with _no_main_module():
+    with _no_main_module(), _may_start():
         process.start()
     theirs.close()
     workers.append(_Worker(process, pipe))
@@ -136,6 +136,17 @@ def _no_main_module() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+@contextmanager
+def _may_start() -> Iterator[None]:
+    """Let this process start others in the block, also if it is one that ends with its parent, as those of a run."""
+    current = multiprocessing.current_process()
+    before, current.daemon = current.daemon, False
+    try:
+        yield
+    finally:
+        current.daemon = before
 
 
 def _ready(workers: list[_Worker]) -> list[_Worker]:

@@ -66,7 +66,10 @@ class Material:
     index: Annotated[Path | None, Field("Index to search in place of each set's own passages.")] = None
     tool: Annotated[
         list[str] | None,
-        typer.Option(help="Your own retriever for a search that a table names, e.g. bing=module:name; repeatable."),
+        typer.Option(
+            help="Searches for a tool that a table names: your own retriever, e.g. bing=module:name, or the folder of "
+            "a recording of the web; repeatable."
+        ),
     ] = None
     limit: options.Limit = None
     runs: Annotated[
@@ -163,7 +166,7 @@ def _request(lm: LMSpec, roles: Roles, material: Material, asking: Asking, outpu
         data=material.data,
         work=output.work,
         index=material.index,
-        retrievers=options.pairs(material.tool, "--tool", ("NAME=module:name", "bing=mine:search"), str),
+        retrievers=options.pairs(material.tool, "--tool", ("NAME=module:name or NAME=FOLDER", "bing=mine:search"), str),
         limit=material.limit,
         threads=asking.threads,
         shard=shard_of(asking.shard),

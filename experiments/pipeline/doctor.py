@@ -147,8 +147,13 @@ def check_index(folder: Path) -> Check:
     from corpora.index.info import CONTENT
     from corpora.index.manifest import read_info
     from corpora.index.open import open_index
+    from corpora.web.recording import PAGES, SEARCHES, Recording, is_recording
 
     try:
+        if is_recording(folder):
+            made = Recording(folder)
+            searches, pages = (sum(1 for _ in made.all(part)) for part in (SEARCHES, PAGES))
+            return Check("index", "ok", f"{made.fingerprint}: the web, {searches:,} searches, {pages:,} pages recorded")
         info = read_info(folder)
         found = open_index(folder)("Who was born where?", 1)
     except (UserError, OSError, ValueError) as error:

@@ -131,7 +131,7 @@ def _named_metrics(names: str, oracle_id: str | None, cache: bool) -> "tuple[lis
 
 
 def open_retriever(config: Retrieval) -> "Retriever | None":
-    """Return the retriever of the program's index folder, or the user's own; None if it has none.
+    """Return the retriever of the program's index folder, of the web, or the user's own; None if it has none.
 
     Raises:
         UserError: A retriever or reranker is named, but no index; the index or reranker cannot be opened; or an own
@@ -139,6 +139,8 @@ def open_retriever(config: Retrieval) -> "Retriever | None":
     """
     if config.retriever is not None and is_own(config.retriever):
         return _own_retriever(config, config.retriever)
+    if searches_web(config):
+        return _web_retriever(config)
     if config.index is None:
         if config.retriever is not None:
             raise UserError(f"The retriever {config.retriever} needs an index: name its folder (index), too.")
@@ -177,6 +179,24 @@ def _own_retriever(config: Retrieval, name: str) -> "Retriever":
         if value not in (None, "none"):
             raise UserError(f"An own retriever has no {option} of ours: omit {value}.")
     return open_sentences(own_retriever(name, config.index), config.sentences)
+
+
+def searches_web(config: Retrieval) -> bool:
+    """Return whether the web is searched, or what was recorded of it."""
+    from corpora.web.recording import is_web
+
+    return is_web(config.index, config.retriever)
+
+
+def _web_retriever(config: Retrieval) -> "Retriever":
+    from corpora.retrievers.rerank import NONE, OWN, open_reranker
+    from corpora.retrievers.sentences import open_sentences
+    from corpora.web.retriever import open_web
+
+    if config.rerank == OWN:
+        raise UserError("The reranker own searches with whole passages, which no search engine takes: name own-light.")
+    retrieve = open_web(config.index, config.retriever, precision=config.precision or "f32")
+    return open_sentences(open_reranker(retrieve, config.rerank or NONE), config.sentences)
 
 
 def check_program(config: ProgramSpec) -> None:
@@ -590,7 +610,8 @@ def _with_small_defaults(program: ProgramSpec, lm: LMSpec) -> ChosenDefault:
 
 
 def _own_search(program: ProgramSpec) -> bool:
-    return program.retriever is not None and is_own(program.retriever)
+    """Return whether our own reranker, which searches with passages, is not chosen unasked."""
+    return (program.retriever is not None and is_own(program.retriever)) or searches_web(program)
 
 
 def with_artifact_defaults(
@@ -646,21 +667,29 @@ def _index_of(artifact: Path, stored: object, corpus: str | None) -> Path | None
 
     A stranger's artifact could name any folder, so only the index that it was compiled on is opened unasked.
     """
-    from corpora.index.open import fingerprints
     from corpora.retrievers.rerank import without_reranking
 
     named = isinstance(stored, str) and "\0" not in stored
     index = Path(os.path.normpath(artifact.resolve() / str(stored))) if named else None
     try:
-        if index is not None and not (index / "index.json").is_file():
+        if index is not None and not searches_web(Retrieval(index=index)) and not (index / "index.json").is_file():
             return None
     except OSError:  # a name that is too long
         index = None
     if index is None:
         raise UserError(f"{artifact} names no folder as its index: name the folder of an index (index).")
-    if corpus is None or without_reranking(corpus) not in fingerprints(index):
+    if corpus is None or without_reranking(corpus) not in fingerprints_of(index):
         raise UserError(
             f"{artifact} names the index {index}, which is not the one it was compiled on: name the index yourself, "
             "if that is intended (index)."
         )
     return index
+
+
+def fingerprints_of(index: Path) -> set[str]:
+    """Return the fingerprints that an index, or a recording of the web, can have."""
+    if searches_web(Retrieval(index=index)):
+        return {named_retriever(Retrieval(index=index)).fingerprint}
+    from corpora.index.open import fingerprints
+
+    return fingerprints(index)

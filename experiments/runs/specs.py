@@ -44,9 +44,13 @@ class Knobs:
 class Retrieval:
     """What passages are retrieved from, and how."""
 
-    index: Annotated[Path | None, Field("Index folder built by `verihop index`.")] = None
+    index: Annotated[Path | None, Field("Index folder built by `verihop index`, or a recording of the web.")] = None
     retriever: Annotated[
-        str | None, Field("A retriever of the index other than the one it was built for, or your own: module:name.")
+        str | None,
+        Field(
+            "A retriever of the index other than the one it was built for; your own: module:name; or the web: serper, "
+            "searxng or FILE.toml, recorded in --index, which replays it when it is named alone."
+        ),
     ] = None
     rerank: Annotated[
         str | None,

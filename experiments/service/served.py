@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from corpora.index.info import IndexInfo
 from corpora.index.manifest import read_info
 from corpora.index.replace import complete_index, state_of
+from experiments.pipeline.setup import searches_web
 from experiments.service.answering import Limits
 from programs.parts.threads import daemon
 from signatures.common.errors import UserError, one_line
@@ -70,9 +71,10 @@ def _about_index(folder: Path, index: Any, *, reload: bool, swaps: int) -> dict[
 
 
 def index_folder(opened: "OpenedProgram") -> Path | None:
-    """Return the folder of the index that a program retrieves from; None without one, or with an own retriever."""
+    """Return the folder of the index that a program retrieves from; None for an own retriever, the web, or nothing."""
     config = opened.config
-    return None if config.retriever is not None and is_own(config.retriever) else config.index
+    own = config.retriever is not None and is_own(config.retriever)
+    return None if own or searches_web(config) else config.index
 
 
 def _index_of(opened: "OpenedProgram") -> Any:

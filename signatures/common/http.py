@@ -42,14 +42,15 @@ def http_client(seconds: float, *, key: str | None = None, redirects: bool = Tru
         ) from error
 
 
-def content_of(reply: "httpx.Response") -> bytes:
+def content_of(reply: "httpx.Response", most: int = MOST_BYTES) -> bytes:
     """Return the content of a reply that is being streamed; compressed, 18 MB can become 4 GB.
 
     Args:
         reply: From `httpx.Client.stream`.
+        most: Bytes of the content.
 
     Raises:
-        ValueError: The content is larger than 64 MiB, or compressed in another way than by gzip or deflate.
+        ValueError: The content is larger, or compressed in another way than by gzip or deflate.
     """
     encoding = reply.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in ENCODINGS:
@@ -58,8 +59,8 @@ def content_of(reply: "httpx.Response") -> bytes:
     for piece in reply.iter_bytes():
         pieces.append(piece)
         size += len(piece)
-        if size > MOST_BYTES:
-            raise ValueError(f"the reply is larger than {MOST_BYTES:,} bytes")
+        if size > most:
+            raise ValueError(f"the reply is larger than {most:,} bytes")
     return b"".join(pieces)
 
 

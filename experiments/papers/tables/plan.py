@@ -39,7 +39,7 @@ class Request:
         data: Folder of official or converted files, or "world".
         work: Folder for converted files, indexes and runs.
         index: Searched in place of each set's own passages.
-        retrievers: Name in a table -> own retriever (`module:name`).
+        retrievers: Name in a table -> own retriever (`module:name`), or the folder of a recording of the web.
         limit: Questions of each column; None is as many as the paper asked.
         runs: Folder of runs that were made otherwise; their cells are found by what they are of.
         reviews, examples: Folders of human ratings, of training examples.
@@ -257,21 +257,30 @@ def _lm_missing(setting: Setting, lm: LMSpec | None) -> str | None:
 
 def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | None) -> tuple[ProgramSpec, str | None]:
     """Return the program as it is opened with an LM, and what it lacks to search."""
+    from corpora.web.recording import is_recording
     from experiments.pipeline.opened import AnswererSpec
+    from signatures.common.own_code import is_own
 
     retriever, own = setting.retriever, request.retrievers.get(setting.retriever or "")
+    recording = None if own is None or is_own(own) else Path(own)
     searches = "k" in _knobs(setting.program) and setting.references is None
     index = request.index or (source.index if source and source.passages else None)
     named = ProgramSpec(program=setting.program, preset=setting.preset, knobs=setting.knobs)
     if searches:  # the folder stands for any: what is chosen for it is the same before the questions are there
-        any_index = None if own else Path("index")
-        named = replace(named, index=any_index, retriever=own or retriever, rerank=setting.rerank)
+        any_index = recording if own else Path("index")
+        search = None if recording else own or retriever
+        named = replace(named, index=any_index, retriever=search, rerank=setting.rerank)
     spec, _ = AnswererSpec(named, lm).with_defaults()
-    chosen = replace(spec.program, index=request.index if searches and not own else None)
+    chosen = replace(spec.program, index=(recording if own else request.index) if searches else None)
+    if searches and recording is not None and not is_recording(recording):
+        return (
+            chosen,
+            f"a recording of the web in {recording}: record it with --retriever and --index",
+        )
     if setting.k is not None and kind_of(lm.id) != EMBEDDED and "k" in _knobs(setting.program):
         chosen = replace(chosen, knobs={"k": setting.k, **chosen.knobs})
     if searches and retriever not in (None, *PARTS) and own is None:
-        return chosen, f"a retriever {retriever}: name your own with --tool {retriever}=MODULE:NAME"
+        return chosen, f"a retriever {retriever}: name your own with --tool {retriever}=MODULE:NAME, or a recording"
     if searches and own is None and index is None and source is not None:
         return chosen, f"a corpus for {source.name}: name an index built by `verihop index` with --index"
     if setting.references is not None and source is not None and source.passages is None:

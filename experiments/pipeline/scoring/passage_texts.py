@@ -55,9 +55,9 @@ class Corpus:
 
     def fingerprints(self) -> set[str]:
         """Return the fingerprints that the index can have; empty without an index."""
-        from corpora.index.open import fingerprints
+        from experiments.pipeline.setup import fingerprints_of
 
-        return set() if self.index is None else fingerprints(self.index)
+        return set() if self.index is None else fingerprints_of(self.index)
 
 
 def _of_index(folder: Path, wanted: set[str]) -> "dict[str, Passage]":
@@ -66,7 +66,11 @@ def _of_index(folder: Path, wanted: set[str]) -> "dict[str, Passage]":
     from corpora.index.manifest import read_info
     from corpora.index.replace import complete_index
     from corpora.retrievers.store import KEYS_FILE, PassageStore
+    from corpora.web.recording import is_recording
+    from corpora.web.retriever import open_web
 
+    if is_recording(folder):
+        return {passage.id: passage for passage in open_web(folder, None).passages(wanted)}
     folder = complete_index(folder)
     store = PassageStore(folder, keys=KEYS_FILE in read_info(folder).files)
     rows = np.array(sorted(store.rows_of(wanted).values()), dtype=np.int64)

@@ -61,6 +61,7 @@ ELSEWHERE = {  # page -> the test that runs its commands
     "docs/mlflow.md": "tests/experiments/service/test_mlflow_model.py",
     "docs/langchain.md": "tests/experiments/cli/test_own_retriever.py",
     "docs/llamaindex.md": "tests/experiments/cli/test_own_retriever.py",
+    "docs/web.md": "tests/experiments/cli/test_web.py",
     "programs/own/README.md": "tests/experiments/cli/test_own_program.py",
     "experiments/pipeline/README.md": "tests/experiments/pipeline/tuning",
 }
