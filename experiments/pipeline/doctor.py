@@ -82,7 +82,11 @@ def check_packages(constraints: Path = CONSTRAINTS) -> Iterator[Check]:
         elif installed is None or not requirement.specifier.contains(installed, prereleases=True):
             wrong.append(f"{requirement.name} {installed or 'missing'} (needs {requirement.specifier or 'any'})")
     if wrong:
-        cure = f"pip install --upgrade {PACKAGE}" if __name__.startswith(PACKAGE) else "pip install -e . -c constraints.txt"
+        cure = (
+            f"pip install --upgrade {PACKAGE}"
+            if __name__.startswith(PACKAGE)
+            else "pip install -e . -c constraints.txt"
+        )
         yield Check("packages", "failed", _listed(wrong), f"Run: {cure}")
     else:
         yield Check("packages", "ok", f"{PACKAGE} {own} and the {len(wanted)} packages it requires")

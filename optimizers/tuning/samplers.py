@@ -10,28 +10,15 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from optimizers.tuning.optuna_private import hand_on_space
-from optimizers.tuning.signs import GRID_POINTS, PRUNE_BELOW
+from optimizers.tuning.signs import GRID_POINTS, PRUNE_BELOW, check_sampler
 from optimizers.tuning.space import Space
-from signatures.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
 
 
-SAMPLERS = {
-    "tpe": "tree-structured Parzen estimator, Optuna's default",
-    "nsga2": "genetic algorithm NSGA-II, for fronts of quality against cost",
-    "grid": "every combination of evenly spaced values",
-    "random": "independent random values",
-}
 _POPULATION = 16  # Optuna's default of 50 is more than most studies of LM programs have trials
-
-
-def check_sampler(name: str) -> None:
-    """Raise UserError unless `name` is a sampler."""
-    if name not in SAMPLERS:
-        raise unknown("sampler", name, SAMPLERS)
 
 
 def open_sampler(name: str, space: Space, *, seed: int, points: int = GRID_POINTS) -> "BaseSampler":
@@ -59,12 +46,6 @@ def open_sampler(name: str, space: Space, *, seed: int, points: int = GRID_POINT
         "random": lambda trial_seed: samplers.RandomSampler(seed=trial_seed),
     }
     return SeededSampler(makers[name], seed)
-
-
-def check_prune_below(p: float) -> None:
-    """Raise UserError unless `p` can be the p below which a trial is ended."""
-    if not 0 < p < 1:
-        raise UserError(f"The p below which a trial is ended early must be between 0 and 1, got {p}.")
 
 
 def open_pruner(*, prune: bool, below: float = PRUNE_BELOW) -> "BasePruner":
