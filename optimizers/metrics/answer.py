@@ -7,7 +7,7 @@ states: the score of a wrong yes/no, and of two empty sides. Quirks of the offic
 Every function takes one prediction and the list of all accepted answers ("golds"; a str raises TypeError). Each score
 is the maximum over the golds separately, so precision and recall may come from different golds.
 
-ROUGE compares reasoning trajectories of one question (GenGround's measure of stability), as Google's `rouge-score` does:
+ROUGE compares reasoning trajectories of one question (GenGround's measure of stability), as Google's `rouge-score`:
 F1 of ROUGE-1, ROUGE-2 and ROUGE-L (of the whole text, not `rougeLsum`), without a stemmer. Its tokens are Latin letters
 and digits only: texts in other scripts score 0. That package brings nltk and four others for a stemmer nobody asks for.
 """

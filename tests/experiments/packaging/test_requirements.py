@@ -22,6 +22,27 @@ BASE = frozenset(
 )
 ELSEWHERE = {"faiss-cpu": "faiss", "optuna": "tune", "sentence-transformers": "torch", "datasets": "hub"}  # in [all]
 ABSENT = ("litellm", "openai", "openvino-genai")  # of an installation of the server alone, with what these alone bring
+EXTRAS = (
+    "datasets", "faiss", "matplotlib", "nltk", "optuna", "pandas", "rouge_score", "scipy", "sentence_transformers",
+    "sklearn", "sqlalchemy", "torch", "transformers", "xllamacpp",
+)  # fmt: skip
+NEED_THEM = {  # modules that are imported late
+    "corpora.retrievers.llamaindex", "experiments.pipeline.tuning.tune", "experiments.service.mlflow_model",
+    "optimizers.tuning.checks", "optimizers.tuning.optuna_private", "optimizers.tuning.samplers",
+    "optimizers.tuning.storages", "optimizers.tuning.worker",
+}  # fmt: skip
+IMPORT = """
+import importlib, pkgutil, sys
+for name in {absent}:
+    sys.modules[name] = None  # as if it were not installed
+for top in ("signatures", "corpora", "programs", "optimizers", "experiments"):
+    for found in pkgutil.walk_packages(importlib.import_module(top).__path__, f"{{top}}."):
+        if not found.name.startswith(("experiments.papers", "experiments.benchmarks", "experiments.packaging")):
+            try:
+                importlib.import_module(found.name)
+            except (ImportError, ValueError):
+                print(found.name)
+"""
 ASK = """
 import sys
 for name in {absent}:
@@ -72,6 +93,13 @@ def test_a_server_alone_needs_all_but_what_runs_in_process():
     lines = (ROOT / "docs" / "server_only.txt").read_text().splitlines()
     stated = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["serve"]]
     assert [line for line in lines if not line.startswith("#")] == sorted(closure(stated, ABSENT))
+
+
+@pytest.mark.slow
+def test_modules_are_imported_without_the_packages_of_extras():
+    command = [sys.executable, "-c", IMPORT.format(absent=EXTRAS)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= NEED_THEM
 
 
 @pytest.mark.slow
