@@ -205,7 +205,7 @@ def test_a_key_that_is_not_set_is_named(server, monkeypatch) -> None:
 
 def test_a_provider_without_its_key_names_the_variable(monkeypatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(LMUnavailable, match=r"^LM openai/gpt-4o-mini needs a key: set OPENAI_API_KEY, then try again.$"):
+    with pytest.raises(LMUnavailable, match="^LM openai/gpt-4o-mini needs a key: set OPENAI_API_KEY, then"):
         connect("openai/gpt-4o-mini").lm("hello")
 
 
