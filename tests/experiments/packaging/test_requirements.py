@@ -11,6 +11,11 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from corpora.index.embedding import step_dense
+from optimizers.teleprompters.catalog import get_optimizer
+from programs.lms.connect import connect
+from programs.single_step.rag import RAG
+from signatures.common.errors import UserError
 from tests import loopback
 
 ROOT = Path(__file__).parents[3]
@@ -93,6 +98,25 @@ def test_a_server_alone_needs_all_but_what_runs_in_process():
     lines = (ROOT / "docs" / "server_only.txt").read_text().splitlines()
     stated = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["serve"]]
     assert [line for line in lines if not line.startswith("#")] == sorted(closure(stated, ABSENT))
+
+
+@pytest.mark.parametrize(
+    ("module", "call", "cure"),
+    [
+        ("faiss", lambda folder: step_dense(folder, None, None, "rabitq", shown=False), r"verihop\[faiss\]"),
+        ("openvino_genai", lambda folder: connect("embedded"), "pip install openvino-genai"),
+    ],
+)
+def test_what_is_missing_is_named_before_any_work(module, call, cure, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UserError, match=cure):
+        call(tmp_path)
+
+
+def test_mipro_does_not_fit_without_optuna(monkeypatch):
+    assert get_optimizer("mipro").fits(RAG(None), None) is None
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert "verihop[tune]" in get_optimizer("mipro").fits(RAG(None), None)
 
 
 @pytest.mark.slow
