@@ -1,4 +1,4 @@
-# verihop on a CPU, with the LM and the embedder that run in process; about 1.5 GB. An index lies in the volume /data.
+# verihop on a CPU, with the LM and the embedder that run in process; about 1.2 GB. An index lies in the volume /data.
 #   docker build -t verihop .
 #   docker run --rm verihop demo
 # compose.yaml serves an index and keeps it up to date with a folder of documents.

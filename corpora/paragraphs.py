@@ -1,5 +1,6 @@
 """Benchmark paragraphs as passages: stable ids, and sentences joined into the original text."""
 
+import functools
 import hashlib
 import re
 from collections.abc import Sequence
@@ -16,10 +17,16 @@ def passage_id(title: str, text: str) -> str:
     White space is ignored: benchmarks join the same sentences with or without spaces, and equal paragraphs must have
     one id in a pooled corpus.
     """
-    content = "\0".join("".join(part.split()) for part in (title, text))
+    single, slug = _of_title(title)
+    content = f"{single}\0{''.join(text.split())}"
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
-    slug = re.sub(r"[\W_]+", "-", title.lower())[:_SLUG_LENGTH].strip("-")
     return f"{slug or 'untitled'}-{digest}"
+
+
+@functools.lru_cache(maxsize=64)  # passages of a document have one title
+def _of_title(title: str) -> tuple[str, str]:
+    """Return a title without white space, and its slug."""
+    return "".join(title.split()), re.sub(r"[\W_]+", "-", title.lower())[:_SLUG_LENGTH].strip("-")
 
 
 def join_sentences(sentences: Sequence[str]) -> str:

@@ -31,6 +31,7 @@ _SINGLE_QUOTED = re.compile(r"(?<=\s)'(?:[^']|'[a-zA-Z])*'")
 _MARK = r"\s*\[\s?\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*\s?\]"
 _MARKS, _MARKS_BEFORE = re.compile(rf"(?:{_MARK})+"), re.compile(rf"(?:{_MARK})+$")
 _STOP = re.compile(r"[.!?]")
+_DASH = re.compile(r"""-["'“”]\s[A-Z]""")
 _STOP_OR_DASH = re.compile(r"""[.!?]|-(?=["'“”]\s[A-Z])""")
 _SPANS = {  # stops in these end no sentence
     '"': re.compile(r'"[^"]+"'),
@@ -131,7 +132,7 @@ def _of_line(shown: str, *, first: bool) -> Iterator[str]:
     start, unclear = _opened(line, 0)
     if start:
         yield shown[:start].strip()
-    for match in (_STOP_OR_DASH if "-" in line else _STOP).finditer(line, start):
+    for match in (_STOP_OR_DASH if "-" in line and _DASH.search(line) else _STOP).finditer(line, start):
         end = _end(line, match.start(), spans, first)
         if end is None:
             unclear = True

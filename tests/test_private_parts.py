@@ -143,7 +143,8 @@ def test_samplers_keep_the_space_that_they_have_inferred_where_it_is_handed_on(k
 
 def test_what_has_private_parts_in_use_has_an_upper_bound() -> None:
     wanted = {"optuna", "dspy", "typer", "uvicorn", "mcp"}
-    stated = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["serve"]]
+    extras = PROJECT["project"]["optional-dependencies"]
+    stated = [*PROJECT["project"]["dependencies"], *extras["serve"], *extras["tune"]]
     assert wanted <= {line.partition(">")[0] for line in stated if "<" in line}
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,10 @@ def load_model(name: str, folder: Path | None, device: str | None) -> "SentenceT
     offline = folder is None and not hub_answers()
     if offline and not _is_kept(name):  # said before torch is imported, which takes seconds
         raise OSError("the model hub does not answer, and no copy of the model is on this machine")
-    with needing("torch", "An embedder that OpenVINO does not serve"):
+    served = (
+        "that OpenVINO does not serve" if find_spec("openvino") else "without OpenVINO (pip install openvino-genai)"
+    )
+    with needing("torch", f"An embedder {served}"):
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
 

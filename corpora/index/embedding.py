@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from corpora.index.cluster import Cluster, embed_on_cluster
 from corpora.index.progress import progress_bar
 from corpora.retrievers.arrays import write_npy
-from corpora.retrievers.dense import CODES_FILE, VECTORS_FILE, ExactKind, build_codes, passage_text
+from corpora.retrievers.dense import CODES_FILE, VECTORS_FILE, ExactKind, build_codes, faiss_library, passage_text
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.engine import Rows
 from corpora.retrievers.store import PassageStore
@@ -56,8 +56,10 @@ def step_dense(
         kept: Vectors that are there; None embeds all.
 
     Raises:
-        UserError: The embedder returned no vectors, or others than those that are kept.
+        UserError: The embedder returned no vectors, or others than those that are kept; or FAISS is missing.
     """
+    if kind != "flat":
+        faiss_library()  # missed now, and not after hours of embedding
     dense = folder / "dense"
     dense.mkdir(exist_ok=True)
     shards = _shards(dense, np.arange(len(store)) if kept is None else np.flatnonzero(kept.rows < 0))

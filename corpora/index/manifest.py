@@ -84,7 +84,7 @@ def read_info(folder: Path) -> IndexInfo:
             raise UserError(f"{folder} contains no finished index of documents: run the same `verihop sync` again.")
         if (folder / STATE_FILE).is_file():
             raise UserError(f"{folder} contains an unfinished index: build it again with resume.")
-        raise UserError(f"{folder} contains no index: build one there.")
+        raise UserError(f"{folder} contains no index: build one there, with `verihop sync` or `index`.")
     try:
         content = read_strict_json(path)
         version = content.get("schema_version") if isinstance(content, dict) else None

@@ -14,7 +14,7 @@ from corpora.ingest.failures import told
 from corpora.ingest.html import read_html
 from corpora.ingest.mail import read_mail
 from corpora.ingest.markdown import read_markdown
-from corpora.ingest.office import read_docx, read_pptx, read_xlsx
+from corpora.ingest.office import read_csv, read_docx, read_pptx, read_xlsx
 from corpora.ingest.pdf import read_pdf
 from signatures.common.errors import UserError, needing, unknown
 
@@ -68,6 +68,7 @@ FORMATS = (
     Format("PDF", (".pdf",), read_pdf),
     Format("DOCX", (".docx",), read_docx),
     Format("XLSX", (".xlsx", ".xlsm"), read_xlsx),
+    Format("CSV", (".csv", ".tsv"), read_csv),
     Format("PPTX", (".pptx",), read_pptx),
     Format("EPUB", (".epub",), read_epub),
     Format("EML", (".eml",), read_eml),

@@ -1,5 +1,6 @@
-"""Office documents: Word by mammoth (as HTML), Excel by openpyxl, PowerPoint by python-pptx."""
+"""Office documents: Word by mammoth (as HTML), Excel by openpyxl, PowerPoint by python-pptx; values between commas."""
 
+import csv
 import datetime
 import io
 import itertools
@@ -10,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from corpora.ingest.archive import open_archive
+from corpora.ingest.decoding import decode
 from corpora.ingest.document import Document, Heading, Paragraph, Section, make_document
 from corpora.ingest.failures import told
 from corpora.ingest.html import read_html
@@ -77,9 +79,28 @@ def read_xlsx(data: bytes) -> Document:
     return Document(title, tuple(sections))
 
 
+def read_csv(data: bytes) -> Document:
+    """Return the rows in the bytes of a `.csv` or `.tsv` file, as those of a sheet.
+
+    Between values stands what the first line has most of: commas, semicolons, tabs or vertical bars.
+
+    Raises:
+        UserError: It is not text, or a value in it has more than 131,072 characters.
+    """
+    text, notes = decode(data)
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    with told("it cannot be read as a table"):
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t|", key=first.count))
+        paragraphs = tuple(_rows([_value(value) for value in row] for row in rows))
+    return Document("", (Section((), paragraphs),) if paragraphs else (), notes=notes)
+
+
 def _sheet(sheet: Any) -> Iterator[Paragraph]:
     sheet.reset_dimensions()  # what the file states may be wrong, and then rows are missing
-    rows = ([_value(value) for value in row] for row in sheet.iter_rows(values_only=True))
+    yield from _rows([_value(value) for value in row] for row in sheet.iter_rows(values_only=True))
+
+
+def _rows(rows: Iterable[list[str]]) -> Iterator[Paragraph]:
     for blank, block in itertools.groupby(rows, key=lambda row: not any(row)):
         if not blank:
             yield from _block(block)

@@ -29,7 +29,7 @@ from corpora.retrievers.embedder import Embedder, Vectors, default_threads
 from corpora.retrievers.engine import Ranking, Rows, Scores, best
 from corpora.retrievers.faiss_files import check_faiss_file
 from corpora.retrievers.settings import DenseKind
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, needing
 
 _BLOCK_BYTES = 32_000_000  # of products in memory
 # Fewer queries are multiplied one by one: the threads of a matrix product wait actively for one another, and beside
@@ -126,6 +126,13 @@ def passage_text(record: dict[str, str]) -> str:
     return f"{record['title']}\n{record['text']}" if record["title"] else record["text"]
 
 
+def faiss_library() -> Any:
+    """Return the module `faiss`, which compressed vectors need; UserError with the cure where it is not installed."""
+    with needing("faiss", "A search of compressed vectors"):
+        import faiss
+    return faiss
+
+
 def build_codes(folder: Path, kind: ExactKind) -> None:
     """Write the FAISS files that `kind` needs into the folder of the vectors; "flat" needs none.
 
@@ -134,8 +141,7 @@ def build_codes(folder: Path, kind: ExactKind) -> None:
     """
     if kind == "flat":
         return
-    import faiss
-
+    faiss = faiss_library()
     vectors = np.load(folder / VECTORS_FILE, mmap_mode="r", allow_pickle=False)
     count, width = vectors.shape
     codes: Any
@@ -160,19 +166,16 @@ def _fill(index: Any, vectors: NDArray[np.float32], sample: int = _BATCH) -> Non
 
 
 def _write(index: Any, path: Path) -> None:
-    import faiss
-
     part = path.with_name(f".{path.name}.tmp")
     with contextlib.ExitStack() as on_error:
         on_error.callback(part.unlink, missing_ok=True)
-        faiss.write_index(index, str(part))
+        faiss_library().write_index(index, str(part))
         part.replace(path)
 
 
 def _read_codes(path: Path, kind: bytes, count: int, width: int) -> Any:
     """Map a FAISS file after checking it, because a damaged one ends the process."""
-    import faiss
-
+    faiss = faiss_library()
     try:
         check_faiss_file(path, kind, count, width)
         return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
@@ -186,10 +189,8 @@ def _limit_threads(queries: int) -> None:
     The threads of OpenMP wait actively: with other work on the cores, a search took 16 times the CPU time with two. A
     forked process would wait for threads that only its parent has.
     """
-    import faiss
-
     alone = queries <= _ONE_THREAD or os.getpid() != _PID
-    faiss.omp_set_num_threads(1 if alone else default_threads())  # of the calling thread
+    faiss_library().omp_set_num_threads(1 if alone else default_threads())  # of the calling thread
 
 
 class DenseEngine:

@@ -145,7 +145,8 @@ def show_answer(prediction: "dspy.Prediction", lost: "Unreadable | None" = None,
         say(f"  [{passage.id}] {passage.title}")
         if source := source_line(passage.metadata):
             say(f"      {source}")
-        say(textwrap.indent(textwrap.fill(passage.text, 100), "      "))
+        for line in passage.text.splitlines():  # a row of a table each
+            say(textwrap.indent(textwrap.fill(line, 100), "      "))
 
 
 def show_hop(number: int, hop: "Hop") -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 State = Literal["ok", "warning", "failed"]
 PACKAGE = "verihop"
+IN_PROCESS = "openvino-genai"  # left out of an installation of the server alone, docs/server_only.txt
 CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
 _LITTLE = 2 << 30  # bytes free on the disk of the cache
 _LISTED = 5  # packages named in one line
@@ -75,10 +76,18 @@ def check_packages(constraints: Path = CONSTRAINTS) -> Iterator[Check]:
     wrong = []
     for requirement in wanted:
         installed = _version(requirement.name)
-        if installed is None or not requirement.specifier.contains(installed, prereleases=True):
+        if installed is None and requirement.name == IN_PROCESS:
+            cure = f"For LMs and embedders that run in process: pip install {IN_PROCESS}"
+            yield Check("OpenVINO", "warning", f"{IN_PROCESS} is not installed", cure)
+        elif installed is None or not requirement.specifier.contains(installed, prereleases=True):
             wrong.append(f"{requirement.name} {installed or 'missing'} (needs {requirement.specifier or 'any'})")
     if wrong:
-        yield Check("packages", "failed", _listed(wrong), "Run: pip install -e . -c constraints.txt")
+        cure = (
+            f"pip install --upgrade {PACKAGE}"
+            if __name__.startswith(PACKAGE)
+            else "pip install -e . -c constraints.txt"
+        )
+        yield Check("packages", "failed", _listed(wrong), f"Run: {cure}")
     else:
         yield Check("packages", "ok", f"{PACKAGE} {own} and the {len(wanted)} packages it requires")
     if not constraints.is_file():

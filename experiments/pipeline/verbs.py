@@ -295,6 +295,7 @@ def study(program: "Answerer | AnswererSpec", questions: Any, spec: StudySpec) -
     """
     with needing("tune", "Tuning"):  # early tests, importance, plots: each would be missed after the first trials
         import matplotlib  # noqa: F401
+        import optuna  # noqa: F401
         import scipy  # noqa: F401
         import sklearn  # noqa: F401
     named = with_origin(program)

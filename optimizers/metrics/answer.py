@@ -7,9 +7,9 @@ states: the score of a wrong yes/no, and of two empty sides. Quirks of the offic
 Every function takes one prediction and the list of all accepted answers ("golds"; a str raises TypeError). Each score
 is the maximum over the golds separately, so precision and recall may come from different golds.
 
-ROUGE compares reasoning trajectories of one question (GenGround's measure of stability), by Google's `rouge-score`:
+ROUGE compares reasoning trajectories of one question (GenGround's measure of stability), as Google's `rouge-score`:
 F1 of ROUGE-1, ROUGE-2 and ROUGE-L (of the whole text, not `rougeLsum`), without a stemmer. Its tokens are Latin letters
-and digits only: texts in other scripts score 0.
+and digits only: texts in other scripts score 0. That package brings nltk and four others for a stemmer nobody asks for.
 """
 
 import functools
@@ -19,7 +19,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, groupby
+from itertools import combinations, groupby, pairwise
 from typing import Any, Literal, NamedTuple
 
 from signatures.text import normalize_answer
@@ -30,6 +30,7 @@ _VERDICTS = frozenset({"yes", "no"})
 _BOOLEANS = frozenset({"true", "false"})  # verdicts only if yes or no is accepted as well
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ASCII_TOKEN = re.compile(r"[a-z0-9]+|[!-/:-@\[-`{-~]")
+_ROUGE_TOKEN = re.compile(r"[a-z0-9]+")
 _LONG_WORD = re.compile(r"[^\W_]{4}")
 _TRIGGER = re.compile(r"\banswer(?:\s*\([^()]*\))?\s*(?:is\b|:)|答案\s*(?:是|为|[:：])", re.IGNORECASE)
 
@@ -298,9 +299,6 @@ def accepted(answers: Iterable[Any]) -> list[str]:
     return [verdict, *golds] if verdict else golds
 
 
-_KINDS = ("rouge1", "rouge2", "rougeL")
-
-
 class Rouge(NamedTuple):
     """F1 in [0, 1] of unigrams, of bigrams and of the longest common subsequence."""
 
@@ -309,17 +307,32 @@ class Rouge(NamedTuple):
     rouge_l: float
 
 
-@functools.cache
-def _scorer() -> Any:
-    from rouge_score.rouge_scorer import RougeScorer  # imported late: it imports nltk
-
-    return RougeScorer(_KINDS, use_stemmer=False)
-
-
 def rouge(first: str, second: str) -> Rouge:
     """Return the ROUGE F1 of two texts (symmetric); a text without tokens scores 0."""
-    scores = _scorer().score(first, second)
-    return Rouge(*(float(scores[kind].fmeasure) for kind in _KINDS))
+    one, two = (_ROUGE_TOKEN.findall(text.lower()) for text in (first, second))
+    pairs = [Counter(pairwise(words)) for words in (one, two)]
+    return Rouge(
+        _f_score((Counter(one) & Counter(two)).total(), len(one), len(two)),
+        _f_score((pairs[0] & pairs[1]).total(), pairs[0].total(), pairs[1].total()),
+        _f_score(_longest_common(one, two), len(one), len(two)),
+    )
+
+
+def _f_score(common: int, one: int, two: int) -> float:
+    """Return the harmonic mean of `common / one` and `common / two`."""
+    return 2 * common / (one + two) if common else 0.0
+
+
+def _longest_common(one: Sequence[str], two: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence of two lists of words."""
+    lengths = [0] * (len(two) + 1)
+    for word in one:
+        before = 0  # of the row above, one to the left
+        for place, other in enumerate(two, start=1):
+            above = lengths[place]
+            lengths[place] = before + 1 if word == other else max(above, lengths[place - 1])
+            before = above
+    return lengths[-1]
 
 
 def trajectory(hops: Sequence[Mapping[str, Any]]) -> str:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -182,6 +183,8 @@ def local_connection(lm_id: str, engine: LocalEngine, settings: dict[str, Any], 
 
 def _embedded(exact: bool, source: str) -> EmbeddedEngine:
     """Return the engine of these weights: a folder may have been trained on since the last connection."""
+    if find_spec("openvino_genai") is None:  # an installation of the server alone
+        raise UserError("An LM in this process needs OpenVINO: pip install openvino-genai. Or name another LM (--lm).")
     key = (exact, choice.weights(source).hash)
     if key not in _embedded_engines:
         engine = EmbeddedEngine(exact=exact, source=source)
@@ -204,7 +207,8 @@ def _to_provider(lm_id: str, settings: dict[str, Any], auto: set[str], traits: M
     try:
         lm, reasons = remote(lm_id, auto, **settings)
         if not (select_backend(lm).native or lm_id.split("/")[0] in litellm_providers()):
-            raise UnknownLM(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.")
+            needs = "" if litellm_providers() else " Other providers need LiteLLM: pip install litellm."
+            raise UnknownLM(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.{needs}")
         supported = lm.supported_params
     except LMConfigurationError as error:
         raise UserError(f"LM {lm_id!r} refuses these settings: {one_line(error)}") from error

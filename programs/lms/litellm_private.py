@@ -11,9 +11,14 @@ from pathlib import Path
 
 @functools.cache
 def litellm_providers() -> frozenset[str]:
-    """Return the providers of LiteLLM. Its import takes seconds, so that they are read in its source where possible."""
+    """Return the providers of LiteLLM, none where it is not installed.
+
+    Its import takes seconds, so that they are read in its source where possible.
+    """
     spec = importlib.util.find_spec("litellm")
-    if spec is not None and spec.origin is not None and "litellm" not in sys.modules:
+    if spec is None:  # an installation of the server alone
+        return frozenset()
+    if spec.origin is not None and "litellm" not in sys.modules:
         with contextlib.suppress(OSError, SyntaxError):
             source = (Path(spec.origin).parent / "types" / "utils.py").read_text(encoding="utf-8")
             if names := enumerated(source, "LlmProviders"):

@@ -16,6 +16,7 @@ import io
 import math
 import random
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import dspy
@@ -78,6 +79,13 @@ def _full_evaluations(trials: int, steps: int) -> int:
         if number % (steps + 1) == 0 or number == last:
             count, number = count + 1, number + 1
     return count
+
+
+def _fits(student: dspy.Module, task: Task | None) -> str | None:
+    """Return why MIPROv2 cannot run: DSPy's asks Optuna, which the base installation lacks."""
+    if find_spec("optuna") is None:
+        return "it needs Optuna: pip install 'verihop[tune]'"
+    return always_fits(student, task)
 
 
 _DEMOS_SHOWN = 3  # to the proposer; DSPy's number
@@ -239,7 +247,7 @@ MIPRO = Optimizer(
     run=mipro,
     summary="Instructions and demonstrations chosen together by Bayesian search (MIPROv2).",
     source="https://arxiv.org/abs/2406.11695",
-    fits=always_fits,
+    fits=_fits,
     estimate=_estimate,
     options={
         "auto": Option("light", "Size of the search where no numbers are given.", choices=tuple(AUTO)),

@@ -29,6 +29,7 @@ from dspy.utils.exceptions import (
     ContextWindowExceededError,
     LMError,
     LMInvalidRequestError,
+    LMNotConfiguredError,
     LMRateLimitError,
     LMTimeoutError,
     LMUnexpectedError,
@@ -410,6 +411,8 @@ class MeteredLM(dspy.LM):
         """Return the error to raise: one line for what the user can fix, else the original error."""
         if isinstance(error.__cause__, UserError):
             return error.__cause__
+        if isinstance(error, LMNotConfiguredError) and (keys := getattr(error, "env_keys", ())):
+            return LMUnavailable(f"LM {self.model} needs a key: set {' or '.join(keys)}, then try again.", self.model)
         missing = isinstance(error, LMUnsupportedModelError) or getattr(error, "status", None) == 404
         refused = isinstance(error, LMInvalidRequestError) and not missing
         ours = not self.remote and isinstance(error, LMUnexpectedError)

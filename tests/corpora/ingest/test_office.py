@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from corpora.ingest.office import read_pptx, read_xlsx
+from corpora.ingest.office import read_csv, read_pptx, read_xlsx
 from signatures.common.errors import UserError
 from tests.corpora.ingest.make_office import make_pptx, make_xlsx
 
@@ -34,6 +34,21 @@ def test_sheets_are_headings_and_rows_have_their_header():
     ]
     people = [("Name: Ansa Oss; Role: keeper; There: TRUE", None, "Of Tolmen")]
     assert texts(document) == [(("Sales",), rows), (("People",), people)]
+
+
+@pytest.mark.parametrize("between", ",;\t|")
+def test_rows_of_values_are_those_of_a_sheet(between):
+    lines = [["Part", "Age", "Maker"], ["wick", "3", "Oss"], [f'"long{between} lamp"', "4", '"A\nB"']]
+    data = "\r\n".join(between.join(line) for line in lines).encode("utf-8-sig")
+    rows = [("Part: wick; Age: 3; Maker: Oss", None, ""), (f"Part: long{between} lamp; Age: 4; Maker: A B", None, "")]
+    rows = [(" ".join(text.split()), page, table) for text, page, table in rows]
+    assert texts(read_csv(data)) == [((), rows)]
+
+
+@pytest.mark.parametrize("data", [b"a,b\n" + b"x" * 200_000 + b",1", b"\0\1"])
+def test_what_is_no_table_of_values_is_refused(data):
+    with pytest.raises(UserError, match="it is not a text file|it cannot be read as a table"):
+        read_csv(data)
 
 
 def test_slides_are_pages_with_their_tables_and_notes():

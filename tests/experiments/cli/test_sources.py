@@ -15,7 +15,7 @@ def quillon(tmp_path, scripted_lm):
     """Return the folder with an index of two passages, one of which has other keys, and an LM that cites both."""
     lines = [
         {"id": "quillon", "title": "Quillon", "text": "The harbour master of Quillon is Ansa Merrow.", **KEYS},
-        {"id": "plain", "title": "Ansa", "text": "Ansa Merrow of Quillon was born in Marn."},
+        {"id": "plain", "title": "Ansa", "text": "Ansa Merrow of Quillon was born in Marn.\nName: Ansa; Age: 3"},
     ]
     (tmp_path / "passages.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (tmp_path / "questions.jsonl").write_text(
@@ -33,7 +33,9 @@ def test_ask_prints_a_short_source_and_all_keys_as_json(quillon, verihop):
     lines = out.splitlines()
     place = lines.index("  [quillon] Quillon")
     assert lines[place + 1] == "      harbours.pdf, page 12, https://example.org/quillon"
-    assert lines[lines.index("  [plain] Ansa") + 1].strip().startswith("Ansa Merrow of Quillon")
+    place = lines.index("  [plain] Ansa")
+    assert lines[place + 1].strip() == "Ansa Merrow of Quillon was born in Marn."
+    assert lines[place + 2] == "      Name: Ansa; Age: 3"  # a row of a table
     for option in ("--json", "--json-lines"):
         _, out, _ = verihop(*asked, option)
         found = {passage.pop("id"): passage for passage in json.loads(out.splitlines()[-1])["passages"]}

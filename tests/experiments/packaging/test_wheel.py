@@ -19,7 +19,7 @@ PROJECT = Path(__file__).parents[3]
 BUILD = "import sys; sys.path.insert(0, 'experiments/packaging'); import backend; backend.build_wheel(sys.argv[1])"
 EXTRAS = (
     "torch", "sentence_transformers", "transformers", "datasets", "pandas", "pyarrow", "sklearn", "scipy", "matplotlib",
-    "xllamacpp",
+    "xllamacpp", "faiss", "optuna", "sqlalchemy", "rouge_score", "nltk",
 )  # fmt: skip
 OWN = '''"""An own program and an own metric."""
 

@@ -203,6 +203,12 @@ def test_a_key_that_is_not_set_is_named(server, monkeypatch) -> None:
         connect("openai/m", api_base=server.base, api_key_env="LAB_KEY")
 
 
+def test_a_provider_without_its_key_names_the_variable(monkeypatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(LMUnavailable, match="^LM openai/gpt-4o-mini needs a key: set OPENAI_API_KEY, then"):
+        connect("openai/gpt-4o-mini").lm("hello")
+
+
 def test_a_server_that_is_not_there_is_one_line() -> None:
     with socket.socket() as probe:  # a port that was free a moment ago
         probe.bind(("127.0.0.1", 0))
