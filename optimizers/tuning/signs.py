@@ -1,7 +1,7 @@
 """Defaults and checks of a study: signs of life of running trials, samplers, pruning, grid.
 
-They stand apart since `--help` imports the defaults, and every command the checks: Optuna takes half a second, and comes
-with the extra `tune`.
+They stand apart since `--help` imports the defaults, and every command the checks: Optuna takes half a second, and
+comes with the extra `tune`.
 """
 
 from signatures.common.errors import UserError, unknown
