@@ -23,7 +23,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BASE = frozenset(
     "bm25s charset-normalizer dspy dspy-ai filelock gguf httpcore httpx ijson inscriptis jinja2 json-repair lxml "
     "mammoth markdown-it-py numpy openpyxl openvino-genai packaging platformdirs pydantic pypdfium2 pysbd "
-    "python-dateutil python-pptx pyyaml rich safetensors tantivy threadpoolctl tokenizers typer ujson urllib3 zstandard".split()
+    "python-dateutil python-pptx pyyaml rich safetensors tantivy threadpoolctl tokenizers typer ujson urllib3 "
+    "zstandard".split()
 )
 ELSEWHERE = {"faiss-cpu": "faiss", "optuna": "tune", "sentence-transformers": "torch", "datasets": "hub"}  # in [all]
 ABSENT = ("litellm", "openai", "openvino-genai")  # of an installation of the server alone, with what these alone bring
