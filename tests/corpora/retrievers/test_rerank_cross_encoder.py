@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from corpora.retrievers.rerank import CrossEncoderScorer, Reranker, open_reranker
+from corpora.retrievers.rerank import Reranker, open_reranker
 from corpora.retrievers.rerank_features import Pool
+from corpora.retrievers.rerank_models import ModelScorer
 from signatures.common.errors import UserError
 from signatures.types import Passage
 
@@ -61,14 +62,14 @@ def test_scores_are_those_of_the_model_for_question_and_passage(tiny):
     from sentence_transformers import CrossEncoder
 
     expected = CrossEncoder(tiny).predict([("blue sky", "sky: the sky is blue"), ("blue sky", "a blue")])
-    assert CrossEncoderScorer(tiny)("blue sky", Pool(PASSAGES[:2])) == pytest.approx(expected.tolist(), abs=1e-6)
-    assert CrossEncoderScorer(tiny)("blue sky", Pool([])) == []
+    assert ModelScorer(tiny)("blue sky", Pool(PASSAGES[:2])) == pytest.approx(expected.tolist(), abs=1e-6)
+    assert ModelScorer(tiny)("blue sky", Pool([])) == []
 
 
 def test_folder_reranks_in_the_order_of_the_scores(tiny):
     retrieve = open_reranker(All(), tiny)
     assert isinstance(retrieve, Reranker)
-    scores = CrossEncoderScorer(tiny)("is the sky blue", Pool(PASSAGES))
+    scores = ModelScorer(tiny)("is the sky blue", Pool(PASSAGES))
     expected = [PASSAGES[place].id for place in sorted(range(3), key=lambda place: -scores[place])]
     assert [each.id for each in retrieve("is the sky blue", 3)] == expected
 
@@ -76,17 +77,17 @@ def test_folder_reranks_in_the_order_of_the_scores(tiny):
 def test_fingerprint_changes_with_the_weights_alone(tiny, tmp_path):
     same = save_tiny(tmp_path / "same")
     other = save_tiny(tmp_path / "other", seed=2)
-    assert CrossEncoderScorer(same).fingerprint == CrossEncoderScorer(tiny).fingerprint
-    assert CrossEncoderScorer(other).fingerprint != CrossEncoderScorer(tiny).fingerprint
+    assert ModelScorer(same).fingerprint == ModelScorer(tiny).fingerprint
+    assert ModelScorer(other).fingerprint != ModelScorer(tiny).fingerprint
 
 
 def test_models_that_cannot_rerank_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="cannot be loaded"):
-        CrossEncoderScorer(str(tmp_path / "empty"))("q", Pool(PASSAGES))
+        ModelScorer(str(tmp_path / "empty"))("q", Pool(PASSAGES))
     two = save_tiny(tmp_path / "two", outputs=2)
     with pytest.raises(UserError, match="has 2 outputs: choose a cross-encoder with one"):
-        CrossEncoderScorer(two)("q", Pool(PASSAGES))
+        ModelScorer(two)("q", Pool(PASSAGES))
 
 
 def test_the_model_is_loaded_although_nothing_is_found(tiny):
