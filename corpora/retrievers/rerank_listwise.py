@@ -20,7 +20,7 @@ from signatures.types import Passage
 
 WINDOW, STEP = 20, 10
 WORDS = 300  # of a passage
-_LEAST = 4  # passages of a window before they are shortened further
+LEAST = 4  # passages of a window before they are shortened further
 _SHORTEST = 16  # words of a passage
 _LETTERS = 8  # characters a word at most: other scripts have no spaces
 _MARKED = re.compile(r"\[\s*(\d{1,4})\s*\]")
@@ -77,7 +77,7 @@ class ListwiseScorer:
         words = WORDS
         while True:
             shown = [_shortened(passage, words) for passage in passages]
-            while not (fits := self._lm.fits(query, shown)) and len(shown) > _LEAST:
+            while not (fits := self._lm.fits(query, shown)) and len(shown) > LEAST:
                 del shown[0]
             if fits or words <= _SHORTEST:
                 return shown

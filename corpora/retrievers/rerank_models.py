@@ -96,13 +96,20 @@ class ModelScorer:
         """Return the model's output for each candidate.
 
         Raises:
-            UserError: The model cannot be loaded, has more than one output, or gives a score that is no number.
+            UserError: The model cannot be loaded, has more than one output, fails, or gives a score that is no number.
         """
         texts = [_text_of(passage) for passage in pool.candidates]
         if not texts:
             return []
         score = self._late if self.kind == "late-interaction" else self._cross
-        scores = [float(each) for each in score(utf8(query), texts)]
+        try:
+            scores = [float(each) for each in score(utf8(query), texts)]
+        except UserError:
+            raise
+        except (RuntimeError, ValueError, LookupError) as error:  # memory, or a model that does not fit its tokenizer
+            raise UserError(
+                f"Reranker {self._source!r} cannot score ({one_line(error)}): choose another model."
+            ) from error
         if not all(map(math.isfinite, scores)):
             raise UserError(f"Reranker {self._source!r} gives scores that are no numbers: choose another model.")
         return scores
