@@ -107,9 +107,7 @@ class ModelScorer:
         except UserError:
             raise
         except (RuntimeError, ValueError, LookupError) as error:  # memory, or a model that does not fit its tokenizer
-            raise UserError(
-                f"Reranker {self._source!r} cannot score ({one_line(error)}): choose another model."
-            ) from error
+            raise self._failure(error, "score") from error
         if not all(map(math.isfinite, scores)):
             raise UserError(f"Reranker {self._source!r} gives scores that are no numbers: choose another model.")
         return scores
@@ -180,8 +178,8 @@ class ModelScorer:
         except (OSError, ValueError, RecursionError) as error:
             raise self._failure(error) from error
 
-    def _failure(self, error: Exception) -> UserError:
-        return UserError(f"Reranker {self._source!r} cannot be loaded ({one_line(error)}): {_CURE}.")
+    def _failure(self, error: Exception, do: str = "be loaded") -> UserError:
+        return UserError(f"Reranker {self._source!r} cannot {do} ({one_line(error)}): {_CURE}.")
 
 
 def _kind_of(source: str, modules: Any, settings: Any, config: Any) -> Kind:
