@@ -220,7 +220,8 @@ def open_reranker(retriever: Retriever, name: str = OWN, *, lm: RankingLM | None
     if named == LM:
         if lm is None:
             raise UserError("The reranker lm needs an LM: name it (lm), or another reranker.")
-        return Reranker(retriever, ListwiseScorer(lm), depth=depth, name=name)
+        scorer = ListwiseScorer(lm) if depth is None else ListwiseScorer(lm, depth=depth)
+        return Reranker(retriever, scorer, name=name)
     model = named_model(named)
     return Reranker(retriever, ModelScorer(model), depth=depth, name=model if depth is None else f"{model}:{depth}")
 

@@ -15,9 +15,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from corpora.retrievers.rerank_features import Pool
+from signatures.common.errors import UserError
 from signatures.common.files import utf8
 from signatures.types import Passage
 
+DEPTH = 20  # passages; the paper: 100
 WINDOW, STEP = 20, 10
 WORDS = 300  # of a passage
 LEAST = 4  # passages of a window before they are shortened further
@@ -46,11 +48,18 @@ class ListwiseScorer:
 
     Args:
         lm: Orders the passages of a window.
+        depth: First candidates that the LM sees; calls cost, so that further ones stay behind them as they are.
         window: Passages of a window, at least 2.
         step: Passages between the ends of two windows, 1 to `window`.
+
+    Raises:
+        UserError: `depth` is below 1.
     """
 
-    def __init__(self, lm: RankingLM, *, window: int = WINDOW, step: int = STEP):
+    def __init__(self, lm: RankingLM, *, depth: int = DEPTH, window: int = WINDOW, step: int = STEP):
+        if depth < 1:
+            raise UserError(f"depth={depth}: an LM must rank at least 1 passage.")
+        self.depth = depth
         self._lm, self._window, self._step = lm, window, step
 
     @property
@@ -62,7 +71,7 @@ class ListwiseScorer:
         """Return one score for each candidate, whose places are all different."""
         passages, clean = pool.candidates, utf8(query)
         order = list(range(len(passages)))
-        start, end = len(passages), len(passages)
+        start = end = min(len(passages), self.depth)
         while start > 0 and len(passages) > 1:
             shown = self._shown(clean, [passages[place] for place in order[max(0, end - self._window) : end]])
             start = end - len(shown)

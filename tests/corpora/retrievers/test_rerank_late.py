@@ -175,7 +175,9 @@ def test_a_checkpoint_of_pylate_is_known_by_its_prefixes(native, tmp_path):
     shutil.copytree(native, folder)
     settings = {"query_prefix": "query : ", "document_prefix": "doc : ", "query_length": 8, "document_length": 12}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
-    assert ModelScorer(str(folder)).kind == "late-interaction"
+    scorer = ModelScorer(str(folder))
+    assert scorer.kind == "late-interaction"
+    assert len(set(scorer("blue sky", Pool(PASSAGES)))) == 4
 
 
 def test_a_damaged_checkpoint_is_one_line(tmp_path):

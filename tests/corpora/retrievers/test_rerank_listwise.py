@@ -91,6 +91,12 @@ def test_without_a_number_twenty_passages_are_ranked_in_one_call():
     assert (len(lm.shown), ids(found)) == (1, ["p19", "p18", "p17"])
 
 
+def test_whoever_asks_for_more_passages_than_are_ranked_gets_them_behind_without_further_calls():
+    lm = Ranks()
+    assert ids(open_reranker(Found(90), "lm:3", lm=lm)("q", 80)) == ["p2", "p1", "p0", *(f"p{n}" for n in range(3, 80))]
+    assert [len(shown) for shown in lm.shown] == [3]
+
+
 def test_what_an_lm_does_not_say_leaves_the_order_as_it_was():
     found = open_reranker(Found(30), "lm:30", lm=Ranks(reply=""))("q", 30)
     assert ids(found) == ids(Found(30).passages)
@@ -116,8 +122,9 @@ def test_passages_are_shown_shortened_also_without_spaces_and_returned_whole():
 
     passages = [Passage(id="a", title="河" * 9000, text="河" * 9000), Passage(id="b", text="\ud800 word " * 9000)]
     lm = Sees()
-    found = Reranker(type("Two", (Found,), {})(0), ListwiseScorer(lm))
-    found.retriever.passages = passages
+    below = Found(0)
+    below.passages = passages
+    found = Reranker(below, ListwiseScorer(lm))
     assert [each.text for each in found("q \ud800", 2)] == [passages[1].text, passages[0].text]
     ((first, second),) = lm.shown
     assert max(len(first.title), len(first.text), len(second.text)) <= 8 * 300

@@ -1,4 +1,4 @@
-"""`--rerank lm`: the connected LM ranks in search, ask, eval, a service and Python, and its calls are calls like others."""
+"""`--rerank lm`: the connected LM ranks, in commands, services and Python, and its calls are calls like others."""
 
 import json
 import re
@@ -176,3 +176,28 @@ def test_commands_search_and_ask_with_the_lm_they_name(scripted_lm, world, verih
 def test_search_without_it_connects_no_lm(world, verihop, monkeypatch):
     monkeypatch.setattr("experiments.pipeline.setup.open_lm", lambda *_: pytest.fail("an LM was connected"))
     assert verihop("search", "river", "--index", world / "index")[0] == 0
+
+
+def test_processes_of_a_run_have_the_lm_as_well(scripted_lm, world, verihop, tmp_path):
+    words = ("--split", "dev", "--limit", 6, "--index", world / "index", "--rerank", "lm", "--lm", "any/one")
+    more = ("--program", "rag", "--processes", 2, "--threads", 2, "--out", tmp_path / "run")
+    code, _, err = verihop("eval", world / "questions.jsonl", *words, *more)
+    assert code == 0, err
+    assert [row["calls"] for row in read_rows(tmp_path / "run")] == [2] * 6
+
+
+def test_demonstrations_are_not_made_of_its_calls_and_the_artifact_is_loaded_with_it(world, tmp_path):
+    lm = connected(lambda system, _: {"ranking": "[1]"} if "- ranking" in system else {"answer": "Veld"})
+    rag = python.load(program="rag", index=world / "index", rerank="lm", lm=lm, knobs={"k": 10})
+    settings = {"split": "train", "metric": "passage_recall@10", "max_demos": 2, "progress": False}
+    python.compile(rag, world / "questions.jsonl", tmp_path / "made", **settings)
+    state = (tmp_path / "made" / "program.json").read_text()
+    assert ('"demos": []' not in state, "ranking" in state) == (True, False)
+    again = python.load(tmp_path / "made", lm=lm)
+    assert (again.config.rerank, again.retrieve.fingerprint) == ("lm", rag.retrieve.fingerprint)
+
+
+def test_sentences_are_chosen_behind_it(world):
+    retrieve = python.open_index(world / "index", rerank="lm", sentences=2, lm=connected())
+    assert retrieve.name == "lm"
+    assert len(retrieve("Where is the river?", 3)) <= 2
