@@ -111,6 +111,7 @@ def open_index(
     rerank: str | None = None,
     sentences: int | None = None,
     precision: str | None = None,
+    lm: AnyLM | None = None,
 ) -> Retriever:
     """Return the retriever of an index: `retrieve(query, k)` returns passages, the best first.
 
@@ -118,15 +119,17 @@ def open_index(
         folder: As `verihop index` writes it, or a recording of the web; None if your own retriever needs none.
         retriever: Another one of the index than it was built for, e.g. bm25 of a hybrid index; your own as
             `module:name`, which is imported; or the web (serper, searxng, FILE.toml), recorded in `folder`.
-        rerank: own, own-light, or a cross-encoder by folder or name; None does not rerank.
+        rerank: own, own-light, lm, or a cross-encoder or ColBERT model by folder or name, the last three with or
+            without the number of passages, as in lm:100; None does not rerank.
         sentences: How many sentences of the first ten passages are read for a query, as a trained scorer chooses them,
             1 to 100; None reads whole passages.
         precision: Of the embedder: f32 (default), bf16 or int8.
+        lm: What the reranker lm asks: a connection, or an id that `connect` takes; by default embedded.
 
     Raises:
         UserError: There is no complete index, it cannot be opened so, or the folder is no path.
     """
-    from experiments.pipeline.setup import named_retriever, refused
+    from experiments.pipeline.setup import given_lm, named_retriever, refused
     from experiments.runs.specs import Retrieval
     from signatures.common.files import expanded
 
@@ -134,7 +137,7 @@ def open_index(
         raise refused("folder", folder, "the folder of an index")
     index = None if folder is None else expanded(folder).absolute()
     named = Retrieval(index=index, retriever=retriever, rerank=rerank, sentences=sentences, precision=precision)
-    return named_retriever(named)
+    return named_retriever(named, lambda: given_lm(lm))
 
 
 def sync(

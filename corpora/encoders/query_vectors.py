@@ -3,6 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,16 +42,17 @@ class QueryVectors:
 
     def __call__(self, queries: Sequence[str]) -> Vectors:
         """Return the vectors of `queries`, shape (len(queries), d); only those that are not kept are encoded."""
-        found = self._look_up(queries)
-        missing = list(dict.fromkeys(query for query in queries if query not in found))
-        if missing or not found:
+        return np.stack(self.each(queries)) if queries else self._encode(queries)
+
+    def each(self, texts: Sequence[str]) -> list[NDArray[Any]]:
+        """Return the same one by one: what is kept of a text may also be the vectors of its tokens."""
+        found = self._look_up(texts)
+        missing = list(dict.fromkeys(text for text in texts if text not in found))
+        if missing:
             vectors = self._encode(missing)
-            if len(missing) == len(queries):
-                self._keep(missing, vectors)
-                return vectors
             found.update(zip(missing, vectors, strict=True))
             self._keep(missing, vectors)
-        return np.stack([found[query] for query in queries])
+        return [found[text] for text in texts]
 
     def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
         """Encode `queries` ahead, in their order up to windows of 256, and keep their vectors.

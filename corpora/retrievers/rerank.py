@@ -1,32 +1,31 @@
 """Reranking: a retriever's first passages in a better order, also with passages that these lead to.
 
 `own` scores words and titles (`rerank_features`) with weights fitted to the gold passages of multi-hop questions; it
-needs no encoder and takes milliseconds. Any cross-encoder of sentence-transformers can rerank instead.
+needs no encoder and takes milliseconds. Models (`rerank_models`) and LMs (`rerank_listwise`) can rerank instead.
 """
 
-import functools
 import re
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from corpora.encoders.torch_encoder import hash_weights
 from corpora.retrievers.engine import Leading
 from corpora.retrievers.explain import BEFORE, Explained, explain, places_in
 from corpora.retrievers.network import Network, read_rounds
 from corpora.retrievers.over import Over, check_k
 from corpora.retrievers.rerank_features import CONTEXTS, NAMES, VERSION, Pool, pool_features
-from signatures.common.errors import UserError, needing
-from signatures.common.http import hub_answers
+from corpora.retrievers.rerank_listwise import ListwiseScorer, RankingLM
+from corpora.retrievers.rerank_models import ModelScorer, named_model
+from signatures.common.errors import UserError
 from signatures.types import Passage, Retriever
 
 WEIGHTS = Path(__file__).with_name("rerank_weights.json")
 MULTIHOP_WEIGHTS = Path(__file__).with_name("rerank_multihop_weights.json")
 _OF = "the reranker"
-OWN, LIGHT, NONE = "own", "own-light", "none"
-DEPTH = 20  # passages that are reranked
+OWN, LIGHT, LM, NONE = "own", "own-light", "lm", "none"
+DEPTH = 20  # passages that are reranked, if neither name nor scorer says how many
 FOUND = 10  # passages that the text of another retrieves
+_DEPTH = re.compile(r"(.+):(\d{1,9})", re.ASCII | re.DOTALL)
 _FINGERPRINT = re.compile(r"(?:rerank\d+|sentences\d+/\d+)\[[^\]]*\]\((.*)\)", re.DOTALL)
 
 
@@ -71,7 +70,7 @@ class Reranker(Over):
         retriever: Retrieves the candidates.
         first: Scores them.
         second: If set, the texts of the best passages retrieve further candidates, and it scores all of them.
-        depth: Passages that are reranked, or `k` if that is more; at least 1.
+        depth: Passages that are reranked, or `k` if that is more; at least 1. None takes the scorer's own depth.
         found: Passages that each of these texts retrieves.
         name: By which `open_reranker` opens it again; None if it cannot.
 
@@ -85,22 +84,27 @@ class Reranker(Over):
         first: Scorer,
         second: Scorer | None = None,
         *,
-        depth: int = DEPTH,
+        depth: int | None = None,
         found: int = FOUND,
         name: str | None = None,
     ):
-        if depth < 1 or found < 1:
+        if (depth is not None and depth < 1) or found < 1:
             raise UserError(f"depth={depth}, found={found}: both must be at least 1.")
         super().__init__(retriever)
         self._first, self._second = first, second
         self.name = name
-        self._depth, self._found = depth, found
+        self._given, self._found = depth, found
+
+    @property
+    def depth(self) -> int:
+        """Passages that are reranked, if no more are asked for; what a model on the hub is, it is asked now."""
+        return self._given or getattr(self._first, "depth", None) or DEPTH
 
     @property
     def fingerprint(self) -> str:
         """Identifies the retriever, the scorers and the numbers of candidates."""
         second = "" if self._second is None else f"+{self._second.fingerprint}/{CONTEXTS}x{self._found}"
-        return f"rerank{self._depth}[{self._first.fingerprint}{second}]({self.retriever.fingerprint})"
+        return f"rerank{self.depth}[{self._first.fingerprint}{second}]({self.retriever.fingerprint})"
 
     def load(self) -> None:
         """Load the models, which the first query would do.
@@ -114,7 +118,7 @@ class Reranker(Over):
     def many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         """Return the same as one call per query, in the order of `queries`."""
         check_k(k)
-        retrieved = self.retriever.many(queries, max(k, self._depth))
+        retrieved = self.retriever.many(queries, max(k, self.depth))
         _, rankings = self._reranked(queries, retrieved)
         return [ranking[:k] for ranking in rankings]
 
@@ -127,7 +131,7 @@ class Reranker(Over):
             UserError: `k` is below 1.
         """
         check_k(k)
-        before = explain(self.retriever, query, max(k, self._depth))
+        before = explain(self.retriever, query, max(k, self.depth))
         retrieved = [each.passage for each in before]
         (pool,), (ranking,) = self._reranked([query], [retrieved])
         first, known = places_in(BEFORE, retrieved), {each.passage.id: each.places for each in before}
@@ -193,25 +197,46 @@ def own_scorers(path: Path = WEIGHTS) -> tuple[LinkScorer, LinkScorer]:
     return LinkScorer(rounds[0]), LinkScorer(rounds[1])
 
 
-def open_reranker(retriever: Retriever, name: str = OWN) -> Retriever:
+def open_reranker(retriever: Retriever, name: str = OWN, *, lm: RankingLM | None = None) -> Retriever:
     """Return the retriever with a reranker in front, or the retriever itself.
 
     Args:
         retriever: Retrieves the candidates.
         name: `own` (reranks the first passages and what their texts retrieve), `own-light` (the first passages alone),
-            `none`, or a cross-encoder of sentence-transformers, by folder or name.
+            `none`, `lm` (an LM orders lists of passages), or a cross-encoder or late-interaction model, by folder or
+            name. After the last two kinds `:N` says how many passages are reranked, as in `lm:100`.
+        lm: For `lm`: the LM that is asked.
 
     Raises:
-        UserError: The weights of `own` are missing or damaged, or the name is neither a folder nor one on the hub.
+        UserError: The weights of `own` are missing or damaged, the name is neither a folder nor one on the hub, or
+            there is no LM for `lm`.
     """
     if name == NONE:
         return retriever
     if name in (OWN, LIGHT):
         scorers = own_scorers(MULTIHOP_WEIGHTS if _leads(retriever) else WEIGHTS)
         return Reranker(retriever, *scorers[: 2 if name == OWN else 1], name=name)
+    named, depth = _with_depth(name)
+    if named == LM:
+        if lm is None:
+            raise UserError("The reranker lm needs an LM: name it (lm), or another reranker.")
+        scorer = ListwiseScorer(lm) if depth is None else ListwiseScorer(lm, depth=depth)
+        return Reranker(retriever, scorer, name=name)
+    model = named_model(named)
+    return Reranker(retriever, ModelScorer(model), depth=depth, name=model if depth is None else f"{model}:{depth}")
 
-    model = named_model(name)
-    return Reranker(retriever, CrossEncoderScorer(model), name=model)
+
+def _with_depth(name: str) -> tuple[str, int | None]:
+    """Return a name and the depth after it; None without one, as in the name of a folder that ends like that."""
+    found = _DEPTH.fullmatch(name)
+    if found is None or Path(name).expanduser().is_dir():
+        return name, None
+    return found[1], int(found[2])
+
+
+def asks_lm(name: str | None) -> bool:
+    """Return whether a reranker with this name asks the LM."""
+    return name is not None and _with_depth(name)[0] == LM
 
 
 def _leads(retriever: Retriever) -> bool:
@@ -224,87 +249,3 @@ def without_reranking(fingerprint: str) -> str:
     while match := _FINGERPRINT.fullmatch(fingerprint):
         fingerprint = match[1]
     return fingerprint
-
-
-_ON_HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
-_CURE = "give own, own-light, none, a model folder, or the name of a cross-encoder of sentence-transformers"
-
-
-def named_model(name: str) -> str:
-    """Return the absolute path of a model folder, or a name on the hub as it is; nothing is loaded or downloaded.
-
-    Raises:
-        UserError: It is neither: no such folder, and no organization and model separated by a slash.
-    """
-    folder = Path(name).expanduser()
-    if name and folder.is_dir():
-        return str(folder.absolute())
-    if _ON_HUB.fullmatch(name):
-        return name
-    raise UserError(f"Reranker {name!r} cannot be loaded (there is no such folder): {_CURE} (organization/model).")
-
-
-class CrossEncoderScorer:
-    """Scores each candidate by the question and its title and text together. Thread-safe; texts are cut by the model.
-
-    Args:
-        model: A local folder or the name of a model on the hub, with one output; loaded at the first use.
-        device: "cpu", "cuda" or another of torch's; None lets torch choose.
-        batch_size: Pairs per forward pass.
-    """
-
-    def __init__(self, model: str, *, device: str | None = None, batch_size: int = 32):
-        self._source, self._device, self._batch_size = model, device, batch_size
-        self._model: Any = None
-        self._lock = threading.RLock()
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """Return a hash of the weights; loads the model."""
-        return f"cross-encoder:{hash_weights(self.load())[:16]}"
-
-    def __call__(self, query: str, pool: Pool) -> Sequence[float]:
-        """Return the model's output for each candidate.
-
-        Raises:
-            UserError: The model cannot be loaded, or has more than one output.
-        """
-        pairs = [(query, f"{passage.title}: {passage.text}".removeprefix(": ")) for passage in pool.candidates]
-        if not pairs:
-            return []
-        with self._lock:  # fast tokenizers change their padding in place and are not thread-safe
-            scores = self.load().predict(pairs, batch_size=self._batch_size, show_progress_bar=False)
-        return [float(score) for score in scores]
-
-    def load(self) -> Any:
-        """Return the model, which the first use loads.
-
-        Raises:
-            UserError: It cannot be loaded, or has more than one output.
-        """
-        with self._lock:
-            if self._model is None:
-                self._model = self._open()
-            return self._model
-
-    def _open(self) -> Any:
-        with needing("torch", "A cross-encoder"):
-            from sentence_transformers import CrossEncoder
-            from transformers.utils import logging
-
-        logging.disable_progress_bar()
-        local = Path(self._source).is_dir() or not hub_answers()
-        try:
-            model = CrossEncoder(self._source, device=self._device, local_files_only=local)
-        except UserError:
-            raise
-        except (OSError, ValueError) as error:
-            raise UserError(
-                f"Reranker {self._source!r} cannot be loaded ({str(error).splitlines()[0]}): {_CURE}."
-            ) from error
-        if model.config.num_labels != 1:
-            raise UserError(
-                f"Reranker {self._source!r} has {model.config.num_labels} outputs: choose a cross-encoder with one, "
-                "the relevance."
-            )
-        return model

@@ -140,6 +140,8 @@ def evaluate(
             reached.
         KeyboardInterrupt: After Ctrl-C, with all finished rows kept and summarised.
     """
+    from corpora.retrievers.rerank import asks_lm
+
     folder = Path(folder)
     _check(questions)
     config.check_sampling(connection)
@@ -153,6 +155,8 @@ def evaluate(
         event("run_started", run=str(folder), questions=total, answered=total - len(waiting))
         if waiting:
             bar.say(str(estimate(len(waiting), program.max_calls(), rows=done, threads=config.threads)))
+            if asks_lm(getattr(getattr(program, "retrieve", None), "name", None)):  # else it would be no upper bound
+                bar.say("The calls of the reranker lm, at least one for each search, come on top.")
         try:
             with _recorder(folder, description, program, config, connection) as recorder:
                 stopped, interrupted = _ask_all(_session(program, config, connection, recorder), waiting, folder, bar)

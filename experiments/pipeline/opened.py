@@ -1,5 +1,6 @@
 """A program opened with all it needs, which remembers where it came from: what `verihop.load` returns."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -160,8 +161,9 @@ class AnswererSpec:
         from corpora.retrievers.own import OwnRetriever
 
         config, retrieve = self.program, self.retrieve
+        connect = functools.cache(lambda: self.connection or setup.open_lm(self.lm, self.budget))
         if retrieve is None:
-            retrieve = setup.open_retriever(config)
+            retrieve = setup.open_retriever(config, connect)
         else:  # if it knows where it was opened, artifacts can say so
             config = replace(
                 config,
@@ -169,7 +171,7 @@ class AnswererSpec:
                 rerank=None if isinstance(retrieve, OwnRetriever) else getattr(retrieve, "name", None),
                 sentences=_whole(getattr(retrieve, "sentences", None)),
             )
-        connection = setup.open_lm(self.lm, self.budget) if self.connection is None else self.connection
+        connection = connect()
         program = setup.open_program(config, retrieve, connection, contexts=contexts)
         return OpenedProgram(program, connection, config, _origin(config.artifact, program), retrieve)
 

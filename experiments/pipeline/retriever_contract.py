@@ -5,7 +5,7 @@ import re
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.pipeline.setup import named_retriever
 from experiments.runs.specs import Retrieval
@@ -13,6 +13,9 @@ from programs.own.contract import QUESTION, PointResult, check_points, demand
 from programs.parts.threads import run_all
 from signatures.common.errors import UserNotice
 from signatures.types import Passage, Retriever
+
+if TYPE_CHECKING:
+    from programs.lms.connect import Connection
 
 _QUERIES = (QUESTION, "tolmen", "伊尔泽·瓦罗出生的城镇旁边是哪条河？", "?", "a name, a place and a year " * 60)
 _K = 5
@@ -122,17 +125,20 @@ _POINTS: tuple[tuple[str, Callable[[_Subject], None]], ...] = (
 TOTAL = len(_POINTS)
 
 
-def check_retriever(config: Retrieval, queries: tuple[str, ...] = ()) -> list[PointResult]:
+def check_retriever(
+    config: Retrieval, queries: tuple[str, ...] = (), connect: "Callable[[], Connection] | None" = None
+) -> list[PointResult]:
     """Open a retriever and check it, all points of it unless it does not even answer.
 
     Args:
         config: Which one.
         queries: Asked beside those that all retrievers are asked.
+        connect: See `open_retriever`.
 
     Raises:
         UserError: It cannot be opened.
     """
-    again = partial(named_retriever, config)
+    again = partial(named_retriever, config, connect)
     subject = _Subject(again(), again, (*queries, *_QUERIES))
     with warnings.catch_warnings(action="ignore", category=UserNotice):  # each is a point of its own
         first = check_points(_POINTS[:1], subject)

@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
+    from corpora.retrievers.rerank_listwise import RankingLM
     from optimizers.metrics.metric import Metric
     from programs.artifact import Artifact
     from programs.lms.calls.budget import Budget
@@ -130,8 +131,12 @@ def _named_metrics(names: str, oracle_id: str | None, cache: bool) -> "tuple[lis
     return open_typed(metric_names, oracle), f"{', '.join(decided)} by {describe(oracle)}"
 
 
-def open_retriever(config: Retrieval) -> "Retriever | None":
+def open_retriever(config: Retrieval, connect: "Callable[[], Connection] | None" = None) -> "Retriever | None":
     """Return the retriever of the program's index folder, of the web, or the user's own; None if it has none.
+
+    Args:
+        config: What is searched, and how.
+        connect: Connects the LM that the reranker lm asks; called for that alone.
 
     Raises:
         UserError: A retriever or reranker is named, but no index; the index or reranker cannot be opened; or an own
@@ -140,7 +145,7 @@ def open_retriever(config: Retrieval) -> "Retriever | None":
     if config.retriever is not None and is_own(config.retriever):
         return _own_retriever(config, config.retriever)
     if searches_web(config):
-        return _web_retriever(config)
+        return _reranked(_web_retriever(config), config, connect)
     if config.index is None:
         if config.retriever is not None:
             raise UserError(f"The retriever {config.retriever} needs an index: name its folder (index), too.")
@@ -152,20 +157,33 @@ def open_retriever(config: Retrieval) -> "Retriever | None":
             raise UserError(f"The precision {config.precision} needs an index: name its folder (index), too.")
         return None
     from corpora.index.open import open_index
-    from corpora.retrievers.rerank import NONE, open_reranker
-    from corpora.retrievers.sentences import open_sentences
 
     retrieve = open_index(config.index, retriever=config.retriever, precision=config.precision or "f32")
-    return open_sentences(open_reranker(retrieve, config.rerank or NONE), config.sentences)
+    return _reranked(retrieve, config, connect)
 
 
-def named_retriever(config: Retrieval) -> "Retriever":
+def _reranked(retrieve: "Retriever", config: Retrieval, connect: "Callable[[], Connection] | None") -> "Retriever":
+    from corpora.retrievers.rerank import NONE, asks_lm, open_reranker
+    from corpora.retrievers.sentences import open_sentences
+
+    lm = _ranking(connect()) if connect is not None and asks_lm(config.rerank) else None
+    return open_sentences(open_reranker(retrieve, config.rerank or NONE, lm=lm), config.sentences)
+
+
+def _ranking(connection: "Connection") -> "RankingLM":
+    from experiments.pipeline.lm_ranking import ConnectedRanking
+
+    refuse_simulated(connection, "rank passages")
+    return ConnectedRanking(connection)
+
+
+def named_retriever(config: Retrieval, connect: "Callable[[], Connection] | None" = None) -> "Retriever":
     """Return what `open_retriever` does.
 
     Raises:
         UserError: See `open_retriever`; or nothing is named.
     """
-    found = open_retriever(config)
+    found = open_retriever(config, connect)
     if found is None:
         raise UserError("Name what to search: the folder of an index (index), or your own retriever (retriever).")
     return found
@@ -189,14 +207,12 @@ def searches_web(config: Retrieval) -> bool:
 
 
 def _web_retriever(config: Retrieval) -> "Retriever":
-    from corpora.retrievers.rerank import NONE, OWN, open_reranker
-    from corpora.retrievers.sentences import open_sentences
+    from corpora.retrievers.rerank import OWN
     from corpora.web.retriever import open_web
 
     if config.rerank == OWN:
         raise UserError("The reranker own searches with whole passages, which no search engine takes: name own-light.")
-    retrieve = open_web(config.index, config.retriever, precision=config.precision or "f32")
-    return open_sentences(open_reranker(retrieve, config.rerank or NONE), config.sentences)
+    return open_web(config.index, config.retriever, precision=config.precision or "f32")
 
 
 def check_program(config: ProgramSpec) -> None:
@@ -526,6 +542,17 @@ def connection_of(role: str, lm: Any) -> "Connection | None":
     return connected
 
 
+def given_lm(lm: Any) -> "Connection":
+    """Return an LM that is connected, or that an id names; by default the embedded one.
+
+    Raises:
+        UserError: It is neither, or cannot be connected.
+    """
+    named = "embedded" if lm is None else lm
+    connected = None if isinstance(named, str) else connection_of("lm", named)
+    return open_lm(lm_config(named)) if connected is None else connected
+
+
 def shard_of(shard: Shard | str | None) -> Shard | None:
     """Return a shard, also of a text such as 1/4.
 
@@ -639,11 +666,11 @@ def with_artifact_defaults(
         return program, lm
     if program.index is None and (stored := artifact.data.get("index")):
         program = replace(program, index=_index_of(folder, stored, artifact.corpus))
-    # A stranger's artifact could name any model, so that only our own rerankers are opened unasked.
+    # A stranger's artifact could name any model, so that only those without one of their own are opened unasked.
     if (
         program.rerank is None
         and not _own_search(program)
-        and (stored := artifact.data.get("rerank")) in ("own", "own-light")
+        and (stored := artifact.data.get("rerank")) in ("own", "own-light", "lm")
     ):
         program = replace(program, rerank=stored)
     if program.sentences is None and type(stored := artifact.data.get("sentences")) is int:

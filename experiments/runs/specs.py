@@ -55,7 +55,8 @@ class Retrieval:
     rerank: Annotated[
         str | None,
         Field(
-            "Rerank the retrieved passages: own, own-light (faster), none, or a cross-encoder by folder or name. "
+            "Rerank the retrieved passages: own, own-light (faster), none, lm (the LM orders them), or a cross-encoder "
+            "or ColBERT model by folder or name; lm:N and MODEL:N rerank N passages. "
             "By default none; own with preset small chosen by default; for an artifact, what it was compiled with."
         ),
     ] = None

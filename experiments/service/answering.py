@@ -394,7 +394,7 @@ class Searching:
         """Return the rankings of queries, at most `k` passages each, with `shape` applied to each passage.
 
         Raises:
-            Refused: The queue is full.
+            Refused: The queue is full, or a budget is used up.
         """
 
         def search(part: Sequence[str]) -> list[list[Found]]:
@@ -408,7 +408,7 @@ class Searching:
         """Return what one search returns.
 
         Raises:
-            Refused: The queue is full.
+            Refused: The queue is full, or a budget is used up.
         """
         return (await self._in_turn([search]))[0]
 
@@ -422,10 +422,15 @@ class Searching:
             self._accepted -= 1
 
     async def _one(self, search: Callable[[], Found]) -> Found:
+        from programs.lms.calls.budget import BudgetExceeded
+
         await self._places.acquire()
         work = in_thread(search)
         work.add_done_callback(self._ended)
-        return await asyncio.shield(work)
+        try:
+            return await asyncio.shield(work)
+        except BudgetExceeded as error:  # of the reranker lm; no Exception, which the application would answer
+            raise Refused(failure_of(error)) from error
 
     def _ended(self, work: "asyncio.Future[Found]") -> None:
         """Free the place of a search when it ends; if its client's leaving freed it, more would run at a time."""

@@ -206,6 +206,10 @@ class _Form:
             messages = self._messages(signature, demos, inputs)
         return messages
 
+    def fits(self, signature: Any, inputs: Inputs) -> bool:
+        """Return whether the whole prompt without demos, and the reply, fit the context."""
+        return self._fits(self._messages(signature, [], inputs))
+
     def _messages(self, signature: Any, demos: list[Inputs], inputs: Inputs) -> Messages:
         """Return the messages, each with one text as its content.
 

@@ -21,13 +21,17 @@ from experiments.cli.shared.next_commands import QUESTION, command, used
 from experiments.cli.shared.options import with_option_groups
 from experiments.runs.sources import source_line
 from experiments.runs.specs import Retrieval
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 from signatures.common.specs import Field, Range
 from signatures.common.words import QUERY_STOPWORDS
 from signatures.text import CJK
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from corpora.retrievers.explain import Explained, Place
+    from programs.lms.connect import Connection
 
 
 # Written without spaces between words: Han, kana, Thai, Lao, Tibetan, Burmese and Khmer; and Hangul, whose words are
@@ -162,7 +166,10 @@ class Searching(Retrieval):
     PANEL: ClassVar[str] = "Search"
     rerank: Annotated[
         str | None,
-        Field("Rerank the passages: own, own-light (faster), none (default), or a cross-encoder by folder or name."),
+        Field(
+            "Rerank the passages: own, own-light (faster), none (default), lm (the LM orders them), or a cross-encoder "
+            "or ColBERT model by folder or name. lm:N or MODEL:N reranks N passages."
+        ),
     ] = None
     k: Annotated[int, Range(1), Field("Passages per query.", "-k")] = 5
     queries: Annotated[Path | None, Field("Search with each line of this text file instead; - for standard input.")] = (
@@ -181,17 +188,22 @@ def search(
     query: Annotated[str | None, typer.Argument(help="What to search for; omitted with --queries.")] = None,
     *,
     searching: Searching,
+    lm: LMSpec,
+    limits: options.Limits,
     as_json: options.Json = False,
 ) -> None:
     """Rank the passages of an index for a query, and say which ranking found each."""
     from corpora.retrievers.explain import explain
-    from experiments.pipeline.setup import named_retriever
+    from experiments.pipeline import setup
+
+    def connect() -> "Connection":
+        return setup.open_lm(lm, limits.budget())
 
     if searching.check:
-        _check(searching, query, as_json=as_json)
+        _check(searching, query, connect, as_json=as_json)
         return
     queries = _checked(query, searching.queries)
-    retrieve = named_retriever(searching)
+    retrieve = setup.named_retriever(searching, connect)
     found = [(each, explain(retrieve, each, searching.k)) for each in queries]
     if as_json:
         results = [{"query": each, "hits": [_as_dict(hit) for hit in hits]} for each, hits in found]
@@ -204,16 +216,16 @@ def search(
             _show(rank, each, hit)
         if not hits:
             say("No passage was found: use other words.")
-    next_step(command("verihop", "ask", "--program", "rag", *_used(searching), queries[0]))
+    next_step(command("verihop", "ask", "--program", "rag", *_used(searching), *used(lm), queries[0]))
 
 
-def _check(searching: Searching, query: str | None, *, as_json: bool) -> None:
+def _check(searching: Searching, query: str | None, connect: "Callable[[], Connection]", *, as_json: bool) -> None:
     from experiments.pipeline.retriever_contract import TOTAL, check_retriever
 
     given = query is not None or searching.queries is not None
     queries = _checked(query, searching.queries) if given else []
     with contextlib.redirect_stdout(sys.stderr):  # what a retriever prints is no result
-        results = check_retriever(searching, tuple(queries))
+        results = check_retriever(searching, tuple(queries), connect)
     named = searching.retriever or str(searching.index)
     show_points("retriever", named, results, TOTAL, as_json=as_json)
     next_step(command("verihop", "ask", "--program", "rag", *_used(searching), *(queries or [QUESTION])[:1]))

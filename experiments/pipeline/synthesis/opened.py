@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -203,9 +203,10 @@ def open_synthesis(request: SynthesisRequest, budget: "Budget | None" = None) ->
         limit=request.limit,
         seed=request.seed,
     )
-    retrieve = setup.open_retriever(request.opened_program)
+    connect = None if request.gold else cache(lambda: setup.open_lm(request.teacher, budget))
+    retrieve = setup.open_retriever(request.opened_program, connect)
     adapter, form = _student(request.student)
-    teacher: Any = Annotations(adapter) if request.gold else setup.open_lm(request.teacher, budget)
+    teacher: Any = Annotations(adapter) if connect is None else connect()
     answers = setup.open_lm(request.answers, budget) if request.answers else None
     program = setup.open_program(request.opened_program, retrieve, teacher)
     student = StudentPrompts(adapter, prompts_of(program, prompts), program_name(program))

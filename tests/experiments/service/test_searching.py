@@ -127,3 +127,14 @@ def test_a_race_of_searches_is_refused_beyond_the_queue(held):
 def test_searches_need_a_place():
     with pytest.raises(UserError, match="searches of the service must be at least 1, got 0"):
         Limits(searches=0)
+
+
+def test_a_spent_budget_of_a_reranker_is_told(serving):
+    from programs.lms.calls.budget import Budget, BudgetExceeded
+
+    class Spent(Held):
+        def many(self, queries, k):
+            raise BudgetExceeded("calls", Budget(calls=1))
+
+    answer = serving(retrieve=Spent()).client.post("/retrieve", json={"queries": ["Ossa"]})
+    assert (answer.status_code, answer.json()["error"]["type"]) == (503, "budget_exceeded")

@@ -1,0 +1,50 @@
+"""The connected LM as the one that ranks passages (`corpora.retrievers.rerank_listwise`)."""
+
+import functools
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError
+
+from experiments.runs.config import describe_lm
+from signatures.common.files import sha256_text
+from signatures.ranking import RankPassages
+from signatures.types import Passage
+
+if TYPE_CHECKING:
+    from programs.lms.connect import Connection
+
+
+class ConnectedRanking:
+    """Ranks passages by an LM; its calls are counted, limited, cached and traced as those of the program that searches.
+
+    They are no steps of the program: optimizers do not see them.
+
+    Args:
+        connection: The LM.
+    """
+
+    def __init__(self, connection: "Connection"):
+        self._connection = connection
+        self._predict = dspy.Predict(RankPassages)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Return a hash of the LM, its settings, its context size and the prompt."""
+        prompt = [self._connection.adapter.format_system_message(RankPassages), self._connection.context_size]
+        return f"lm:{sha256_text(json.dumps([describe_lm(self._connection), prompt], sort_keys=True))[:16]}"
+
+    def __call__(self, query: str, passages: Sequence[Passage]) -> str:
+        """Return the reply; empty if it cannot be parsed, which is counted."""
+        with self._connection.use(), dspy.context(trace=None):
+            try:
+                return str(self._predict(question=query, passages=list(passages)).ranking)
+            except AdapterParseError:
+                return ""
+
+    def fits(self, query: str, passages: Sequence[Passage]) -> bool:
+        """Return whether prompt and reply fit the context of the LM."""
+        inputs = {"question": query, "passages": list(passages)}
+        return bool(self._connection.adapter.fits(RankPassages, inputs))
