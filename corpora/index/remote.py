@@ -5,6 +5,7 @@ What is pushed into a folder can be pulled from wherever that folder is served a
 
 import contextlib
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +15,7 @@ from corpora.index.manifest import FILES_FILE, INFO_FILE, OWN, read_info
 from corpora.index.replace import complete_index, state_of
 from corpora.index.transfer import Lost, Received, SharedIndex, Source, read_shared, receive, shared_index
 from signatures.common import secrets
-from signatures.common.errors import UserError, needing, one_line
+from signatures.common.errors import UserError, UserNotice, needing, one_line
 from signatures.common.files import atomic_write, expanded
 from signatures.common.http import http_client, hub_answers
 
@@ -60,6 +61,14 @@ def push_index(folder: Path | str, target: str, *, overwrite: bool = False, prog
     before = state_of(folder)
     chosen = complete_index(folder)
     info = read_info(chosen)
+    if info.embedder and Path(info.embedder.id).is_dir():
+        warnings.warn(
+            UserNotice(
+                f"The embedder of {folder} is a folder of this machine, {info.embedder.id}: others can open the index "
+                "only with the same model in a folder of that name, or with retriever bm25 if it is hybrid."
+            ),
+            stacklevel=2,
+        )
     shared = shared_index(chosen, info, progress=progress)
     if target.startswith(HUB):
         repository = _repository(target)
@@ -88,6 +97,8 @@ def _opened(place: str) -> Iterator[Source]:
         secrets.register_address(place)
         try:
             parts = urlsplit(place)
+            if not parts.hostname:
+                raise ValueError("it names no server")
         except ValueError as error:
             raise UserError(f"{secrets.without_secrets(place)} is no address ({error}).") from None
         path = parts.path.rstrip("/")
