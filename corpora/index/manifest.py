@@ -85,6 +85,8 @@ def read_info(folder: Path) -> IndexInfo:
             raise UserError(f"{folder} contains no finished index of documents: run the same `verihop sync` again.")
         if (folder / STATE_FILE).is_file():
             raise UserError(f"{folder} contains an unfinished index: build it again with resume.")
+        if (folder / REBUILD).is_dir():
+            raise UserError(f"{folder} contains an unfinished index: run the command that was interrupted again.")
         raise UserError(f"{folder} contains no index: build one there.")
     try:
         content = read_limited(path)

@@ -23,6 +23,8 @@ class Hub(JsonHandler):
     repositories: dict[str, list[dict[str, bytes]]]
     private: dict[str, bool]
     tokens: list[str | None]
+    elsewhere = ""  # where files are redirected to
+    elsewhere_holds: dict[str, bytes] = {}
 
     def _parts(self) -> tuple[str, str, str]:
         path = self.path.partition("?")[0].removeprefix("/api").lstrip("/").removeprefix("models/")
@@ -47,6 +49,13 @@ class Hub(JsonHandler):
         elif what == "resolve":
             revision, _, file = rest.partition("/")
             found = commits[int(revision) - 1].get(file)
+            if self.elsewhere and found is not None:
+                type(self).elsewhere_holds[file] = found
+                self.send_response(302)
+                self.send_header("Location", f"{self.elsewhere}/{file}")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
             self.reply(404, b"") if found is None else self.reply(200, found)
 
     def post(self) -> None:
@@ -137,6 +146,23 @@ def test_a_repository_that_is_not_there_or_not_mine_is_one_line_without_the_toke
     with pytest.raises(UserError, match="hf auth login"):
         pull_index("hf://ann/ponds", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_token_is_not_sent_to_where_the_hub_redirects(hub, index: Path, tmp_path: Path):
+    push_index(index, "hf://ann/ponds")
+    seen: list[str | None] = []
+
+    class Store(JsonHandler):
+        def get(self) -> None:
+            seen.append(self.headers.get("Authorization"))
+            self.reply(200, hub.elsewhere_holds[self.path.removeprefix("/")])
+
+    with contextlib.closing(Loopback(Store, "")) as store:
+        hub.elsewhere = store.base
+        pull_index("hf://ann/ponds", tmp_path / "out")
+    assert len(seen) == len(files(index)) + 1
+    assert set(seen) == {None}
+    assert files(tmp_path / "out") == files(index)
 
 
 def test_a_repository_without_an_index_says_so(hub, tmp_path: Path):

@@ -158,6 +158,8 @@ def test_a_pull_that_broke_off_goes_on_where_it_was(server, tmp_path: Path, rang
     part = tmp_path / "out/.rebuild/dense/vectors.npy.part"
     assert part.stat().st_size == (1000 if ranges else 0)
     assert not (tmp_path / "out/index.json").exists()
+    with pytest.raises(UserError, match="run the command that was interrupted again"):
+        open_index(tmp_path / "out")
     handler.asked.clear()
     pull_index(url, tmp_path / "out")
     again = dict(handler.asked)
@@ -353,6 +355,25 @@ def test_ctrl_c_stops_at_once_and_the_next_call_goes_on(server, tmp_path: Path, 
     released.set()
     pull_index(url, tmp_path / "out")
     assert content(tmp_path / "out") == content(handler.folder)
+
+
+def test_an_index_that_is_complete_opens_whenever_the_call_is_killed(
+    server, tmp_path: Path, monkeypatch, fake_embedder
+):
+    _, url = server
+    calls: list[Path] = []
+
+    def killed(folder: Path) -> None:
+        calls.append(folder)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(transfer, "finish_replacing", killed)
+        pull_index(url, tmp_path / "out")
+    assert open_index(tmp_path / "out", embedder=fake_embedder)("amber", 1)
+    assert pull_index(url, tmp_path / "out").changed is False
+    assert not (tmp_path / "out/.rebuild").exists()
 
 
 def test_links_among_what_an_interrupted_pull_left_are_refused(server, tmp_path: Path):
