@@ -233,7 +233,7 @@ class _Repository(NamedTuple):
             yield
         except UserError:
             raise
-        except (httpx.HTTPError, OSError, ValueError) as error:
+        except (httpx.HTTPError, OSError, ValueError, RuntimeError) as error:  # the last of an upload
             raise UserError(
                 f"{self.name}: {one_line(error)}. Check the name, and that you may: `hf auth login`, or HF_TOKEN."
             ) from error

@@ -47,7 +47,7 @@ _PART = ".part"  # ends the name of a file that is not complete
 # What builds write and nothing else: no pickles, no other hidden files, no names that differ in case alone.
 _KNOWN = re.compile(
     r"(?:(?:bm25s|dense)/)?[a-z][a-z0-9_.]*\.(?:npy|json|jsonl|txt|faiss)"
-    r"|bm25/(?:\.managed\.json|meta\.json|[0-9a-f]{32}(?:\.[a-z0-9]+)+)"
+    r"|bm25/(?:\.managed\.json|meta\.json|[0-9a-f]{32}(?:\.[a-z0-9]+)+(?<!\.part))"
 )
 
 
@@ -196,7 +196,11 @@ def receive(source: Source, shared: SharedIndex, folder: Path, *, overwrite: boo
         _begin(new, shared, listed)
         what = f"{info.passages:,} passages ({info.retriever}) from {source.name}"
         _receive_all(source, shared, new, sorted(listed, key=lambda name: -listed[name]), what, progress=progress)
-        check_files(new, info)
+        try:
+            check_files(new, info)
+        except UserError:
+            (new / STATE_FILE).unlink()  # the next call begins anew
+            raise
         with atomic_write(new / INFO_FILE, "wb") as file:
             file.write(raw)
         finish_replacing(folder)
@@ -342,8 +346,8 @@ class _Part:
 
     def add(self, piece: bytes) -> None:
         """Append bytes."""
+        self._count(piece)  # first: after Ctrl-C nothing more is written
         self._file.write(piece)
-        self._count(piece)
 
     def restart(self) -> None:
         """Begin again."""

@@ -167,14 +167,13 @@ def test_a_pull_that_broke_off_goes_on_where_it_was(server, tmp_path: Path, rang
     assert content(tmp_path / "out") == content(handler.folder)
 
 
-def test_files_that_were_complete_are_not_asked_for_again(server, tmp_path: Path):
+def test_files_that_were_complete_are_not_asked_for_again(server, tmp_path: Path, monkeypatch):
     handler, url = server
-    gone = handler.folder / "passages.keys.npy"
+    monkeypatch.setattr(transfer, "_AT_A_TIME", 1)
     last = min(
         (name for name in content(handler.folder) if name != "index.json"),
         key=lambda name: (handler.folder / name).stat().st_size,
     )
-    assert not gone.exists()
     kept = (handler.folder / last).read_bytes()
     (handler.folder / last).unlink()
     with pytest.raises(UserError, match="404"):
@@ -203,6 +202,21 @@ def test_a_half_file_that_is_wrong_is_begun_again(server, tmp_path: Path):
     with pytest.raises(UserError):
         pull_index(url, tmp_path / "out")
     (tmp_path / "out/.rebuild/dense/vectors.npy.part").write_bytes(b"x" * 700)
+    pull_index(url, tmp_path / "out")
+    assert content(tmp_path / "out") == content(handler.folder)
+
+
+def test_a_complete_file_that_was_damaged_since_does_not_stop_the_next_pull(server, tmp_path: Path, monkeypatch):
+    handler, url = server
+    monkeypatch.setattr(transfer, "_AT_A_TIME", 1)
+    (handler.folder / "passages.txt").rename(handler.folder / "away")
+    with pytest.raises(UserError, match="404"):
+        pull_index(url, tmp_path / "out")
+    path = tmp_path / "out/.rebuild/dense/vectors.npy"
+    path.write_bytes(bytes(path.stat().st_size))
+    (handler.folder / "away").rename(handler.folder / "passages.txt")
+    with pytest.raises(UserError, match="is missing or not the file that was indexed"):
+        pull_index(url, tmp_path / "out")
     pull_index(url, tmp_path / "out")
     assert content(tmp_path / "out") == content(handler.folder)
 
@@ -247,7 +261,7 @@ def test_a_file_of_another_size_is_refused(server, tmp_path: Path, change):
     "name",
     ["../evil.json", "/etc/evil.json", "dense/../../evil.npy", "dense\\..\\evil.npy", "dense/x.pkl", "bm25/run.py",
      ".documents/held.json", ".rebuild/index.json", "build.json", "files.json", "dense/a/b.npy", "bm25s/..npy/x.npy",
-     "dense/Vectors.npy", "C:evil.npy", "dense/x.npy\n", "dense/x.npy\0.npy", "", "."],
+     "dense/Vectors.npy", "C:evil.npy", "dense/x.npy\n", "dense/x.npy\0.npy", "", ".", f"bm25/{'0' * 32}.store.part"],
 )  # fmt: skip
 def test_names_that_are_no_files_of_an_index_are_refused(server, tmp_path: Path, name: str):
     handler, url = server
