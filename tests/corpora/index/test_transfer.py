@@ -221,14 +221,16 @@ def test_a_complete_file_that_was_damaged_since_does_not_stop_the_next_pull(serv
     assert content(tmp_path / "out") == content(handler.folder)
 
 
-def test_what_was_received_of_an_earlier_state_is_dropped(server, tmp_path: Path, corpus: Path):
+def test_what_was_received_of_an_earlier_state_is_dropped(server, tmp_path: Path, make_corpus):
     handler, url = server
-    handler.cuts[VECTORS] = [1000, 0]
+    handler.cuts["passages.txt"] = [500, 0]
     with pytest.raises(UserError):
         pull_index(url, tmp_path / "out")
-    build_index(corpus, tmp_path / "other", retriever="bm25")
+    build_index(make_corpus(tmp_path / "other.jsonl", seed=1), tmp_path / "other", retriever="bm25")
     push_index(tmp_path / "other", str(handler.folder), overwrite=True)
+    handler.asked.clear()
     pull_index(url, tmp_path / "out")
+    assert {wanted for _, wanted in handler.asked} == {None}
     assert content(tmp_path / "out") == content(tmp_path / "other")
 
 
@@ -470,19 +472,20 @@ def test_keys_of_an_address_are_sent_and_never_shown(server, tmp_path: Path):
     assert "s3cr3t" not in str(raised.value)
 
 
-def test_a_change_while_it_is_pushed_is_said(tmp_path: Path, corpus: Path, monkeypatch):
+@pytest.mark.parametrize("step", ["shared_index", "receive"])
+def test_a_change_while_it_is_pushed_is_said(tmp_path: Path, corpus: Path, monkeypatch, step: str):
     build_index(corpus, tmp_path / "index", retriever="bm25")
-    shared_index = transfer.shared_index
+    done = getattr(transfer, step)
 
     def changing(*arguments, **keywords):
-        found = shared_index(*arguments, **keywords)
+        found = done(*arguments, **keywords)
         update_index(tmp_path / "index", remove=["p1"])
         return found
 
-    monkeypatch.setattr("corpora.index.remote.shared_index", changing)
-    with pytest.raises(UserError, match="is not the file that was pushed|missing|was changed while it was pushed"):
+    monkeypatch.setattr(f"corpora.index.remote.{step}", changing)
+    message = "was changed while it was pushed" if step == "receive" else "is not the file that was pushed"
+    with pytest.raises(UserError, match=message):
         push_index(tmp_path / "index", str(tmp_path / "public"))
-    assert not (tmp_path / "public/files.json").exists()
 
 
 def test_an_index_of_another_embedder_is_pulled_and_opened_with_words_alone(server, tmp_path: Path):
