@@ -259,6 +259,16 @@ def test_a_file_of_another_size_is_refused(server, tmp_path: Path, change):
     assert not (tmp_path / "out/index.json").exists()
 
 
+def test_no_more_is_kept_than_was_stated(server, tmp_path: Path, monkeypatch):
+    handler, url = server
+    path, kept, add = handler.folder / VECTORS, list[int](), transfer._Part.add
+    path.write_bytes(path.read_bytes() + bytes(5_000_000))
+    monkeypatch.setattr(transfer._Part, "add", lambda part, piece: (kept.append(len(piece)), add(part, piece)))
+    with pytest.raises(UserError, match="is not the file that was pushed"):
+        pull_index(url, tmp_path / "out")
+    assert sum(kept) < 1_000_000
+
+
 @pytest.mark.parametrize(
     "name",
     ["../evil.json", "/etc/evil.json", "dense/../../evil.npy", "dense\\..\\evil.npy", "dense/x.pkl", "bm25/run.py",
