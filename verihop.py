@@ -22,6 +22,7 @@ from optimizers.metrics.names import COMPILED, DEFAULT, TUNED
 if TYPE_CHECKING:
     import dspy
 
+    from corpora.index.transfer import Received
     from corpora.questions import Question
     from corpora.sync.sync import Synced
     from experiments.analysis.boards import Board
@@ -63,6 +64,8 @@ __all__ = [
     "load",
     "load_module",
     "open_index",
+    "pull_index",
+    "push_index",
     "report",
     "sync",
     "tune",
@@ -138,6 +141,49 @@ def open_index(
     index = None if folder is None else expanded(folder).absolute()
     named = Retrieval(index=index, retriever=retriever, rerank=rerank, sentences=sentences, precision=precision)
     return named_retriever(named, lambda: given_lm(lm))
+
+
+def push_index(folder: Path | str, target: Path | str, *, overwrite: bool = False, progress: bool = True) -> Received:
+    """Copy an index to where `pull_index` finds it; an interrupted call is finished by the same one.
+
+    Args:
+        folder: A complete index.
+        target: A folder, which a server may serve, or `hf://owner/name[@branch]`; a new repository is private.
+        overwrite: Replace another index.
+        progress: Show progress on stderr.
+
+    Returns:
+        The content of `index.json`, and whether anything was changed.
+
+    Raises:
+        UserError: There is no complete index, the target has another one or other files, or the hub refuses it.
+    """
+    from corpora.index.remote import push_index as push
+    from signatures.common.files import expanded
+
+    return push(expanded(folder), str(target), overwrite=overwrite, progress=progress)
+
+
+def pull_index(source: Path | str, out: Path | str, *, overwrite: bool = False, progress: bool = True) -> Received:
+    """Copy an index that was pushed, checking the hash of each file; an interrupted call is finished by the same one.
+
+    Args:
+        source: `hf://owner/name[@revision]`, the `https://` address of a folder, or a folder.
+        out: Folder for the index.
+        overwrite: Replace another index, which opens until the new one is complete.
+        progress: Show size and progress on stderr.
+
+    Returns:
+        The content of `index.json`, and whether anything was changed.
+
+    Raises:
+        UserError: No index was pushed there, a file is damaged or none of an index, `out` has another index or other
+            files, the disk would be full, or the connection breaks off.
+    """
+    from corpora.index.remote import pull_index as pull
+    from signatures.common.files import expanded
+
+    return pull(str(source), expanded(out), overwrite=overwrite, progress=progress)
 
 
 def sync(

@@ -17,7 +17,7 @@ from corpora.index.cluster import Cluster
 from corpora.index.embedding import Kept, step_dense
 from corpora.index.info import PARTS, EmbedderInfo, IndexInfo, Request, UpdateInfo, has_vectors
 from corpora.index.manifest import clear, exclusive, list_files, prepare, read_info, remove_leftovers, write_info
-from corpora.index.progress import progress_bar
+from corpora.index.progress import progress_bar, size
 from corpora.index.replace import finish_replacing, rebuild_folder
 from corpora.passages import corpus_hash, read_passages
 from corpora.retrievers.bm25 import build_bm25
@@ -142,15 +142,11 @@ def note_long_passages(store: PassageStore, first: int = 0) -> None:
     warnings.warn(
         UserNotice(
             f"{count:,} of {len(sizes):,} passages are longer than {LONG:,} bytes (about 1,600 words); the longest, "
-            f"{name!r}, has {_size(int(sizes[row]))}. An embedder reads only the first few hundred words of a passage, "
+            f"{name!r}, has {size(int(sizes[row]))}. An embedder reads only the first few hundred words of a passage, "
             "and a few such passages overflow the context of an LM: cut documents into passages of about 100 words."
         ),
         stacklevel=2,
     )
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.0f} kB"
 
 
 def _build(

@@ -1,4 +1,4 @@
-"""The files of an index folder: `index.json`, those listed in it, and those of a build in progress."""
+"""The files of an index folder: `index.json`, those listed in it, those of a build in progress, and `files.json`."""
 
 import contextlib
 import hashlib
@@ -14,14 +14,15 @@ from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE
 from corpora.retrievers.store import KEYS_FILE, KEYS_OFFSETS_FILE, OFFSETS_FILE, TEXT_FILE
 from signatures.common.errors import UserError, first_problem
 from signatures.common.files import atomic_write, sha256_text
-from signatures.common.strict_json import read_strict_json
+from signatures.common.strict_json import parse_strict_json, read_limited
 from signatures.common.work import difference, locked_folder
 
 INFO_FILE, STATE_FILE, LOCK_FILE = "index.json", "build.json", "build.lock"
+FILES_FILE = "files.json"  # of an index that was pushed: size and SHA-256 of each file (`corpora.index.transfer`)
 REBUILD = ".rebuild"  # subfolder of an index that is being replaced
 DOCUMENTS = ".documents"  # subfolder of an index of documents: what was read of them (`corpora.sync`)
 _KEYS = frozenset({KEYS_FILE, KEYS_OFFSETS_FILE})  # both, or none if no passage has other keys
-OWN = (INFO_FILE, STATE_FILE, LOCK_FILE, TEXT_FILE, OFFSETS_FILE, *sorted(_KEYS), "bm25", "bm25s", "dense")
+OWN = (FILES_FILE, INFO_FILE, STATE_FILE, LOCK_FILE, TEXT_FILE, OFFSETS_FILE, *sorted(_KEYS), "bm25", "bm25s", "dense")
 _LARGE, _BLOCK, _BLOCKS = 4 << 20, 4096, 64  # bytes; of larger files, the size and number of the blocks hashed
 
 
@@ -44,7 +45,7 @@ def file_digest(path: Path) -> str:
 
 def list_files(folder: Path) -> dict[str, FileInfo]:
     """Return size and digest of all index files under `folder`."""
-    skipped = {INFO_FILE, STATE_FILE, LOCK_FILE}
+    skipped = {FILES_FILE, INFO_FILE, STATE_FILE, LOCK_FILE}
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.endswith((".tmp", ".lock")))
     return {
         path.relative_to(folder).as_posix(): FileInfo(bytes=path.stat().st_size, digest=file_digest(path))
@@ -84,27 +85,52 @@ def read_info(folder: Path) -> IndexInfo:
             raise UserError(f"{folder} contains no finished index of documents: run the same `verihop sync` again.")
         if (folder / STATE_FILE).is_file():
             raise UserError(f"{folder} contains an unfinished index: build it again with resume.")
+        if (folder / REBUILD).is_dir():
+            raise UserError(f"{folder} contains an unfinished index: run the command that was interrupted again.")
         raise UserError(f"{folder} contains no index: build one there, with `verihop sync` or `index`.")
     try:
-        content = read_strict_json(path)
+        content = read_limited(path)
+    except ValueError as error:
+        raise UserError(f"{path} cannot be parsed ({error}): rebuild the index.") from error
+    info = parse_info(content, path)
+    check_files(folder, info)
+    return info
+
+
+def parse_info(raw: bytes, name: Path | str) -> IndexInfo:
+    """Return the content of an `index.json`, whose files are not checked.
+
+    Args:
+        raw: The bytes of the file.
+        name: Of the file, for messages.
+
+    Raises:
+        UserError: It has another schema, was changed, or lists what no index has.
+    """
+    try:
+        content = parse_strict_json(raw)
         version = content.get("schema_version") if isinstance(content, dict) else None
         if version != SCHEMA:
-            raise UserError(f"{path} has schema version {version!r:.20}, not {SCHEMA}: rebuild the index.")
+            raise UserError(f"{name} has schema version {version!r:.20}, not {SCHEMA}: rebuild the index.")
         digest = content.pop("digest", None)
         if digest != sha256_text(canonical(content)):
-            raise UserError(f"{path} has changed since it was written: rebuild the index with overwrite.")
+            raise UserError(f"{name} has changed since it was written: rebuild the index with overwrite.")
         info = IndexInfo.model_validate(content)
         _check_parts(info)
     except (ValidationError, ValueError) as error:
         if isinstance(error, UserError):
             raise
         reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
-        raise UserError(f"{path} cannot be parsed ({reason}): rebuild the index.") from error
+        raise UserError(f"{name} cannot be parsed ({reason}): rebuild the index.") from error
+    return info
+
+
+def check_files(folder: Path, info: IndexInfo) -> None:
+    """Raise UserError if a file of the index is missing or changed."""
     for name, expected in info.files.items():
         file = folder / name
         if not file.is_file() or file.stat().st_size != expected.bytes or file_digest(file) != expected.digest:
             raise UserError(f"{file} is missing or not the file that was indexed: rebuild the index with overwrite.")
-    return info
 
 
 def write_info(folder: Path, info: IndexInfo) -> None:

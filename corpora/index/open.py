@@ -146,7 +146,10 @@ def _fingerprint(info: IndexInfo, precision: str = "f32") -> str:
 def _embedder_of(info: EmbedderInfo, embedder: Embedder | None, precision: str) -> Embedder:
     model = embedder or Embedder(info.id, precision=precision)
     if model.weights_hash != info.weights_hash:
-        raise UserError(f"The embedder {model.id!r} is not the one the index was built with ({info.id!r}): rebuild it.")
+        raise UserError(
+            f"The embedder {model.id!r} is not the one the index was built with ({info.id!r} of other weights): "
+            "install that one, open a hybrid index with retriever bm25, or rebuild it."
+        )
     return model
 
 

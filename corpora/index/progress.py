@@ -82,6 +82,12 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
+def size(count: int) -> str:
+    """Return a number of bytes in kB, MB or GB."""
+    unit, name = next((each for each in ((1e9, "GB"), (1e6, "MB")) if count >= each[0]), (1e3, "kB"))
+    return f"{count / unit:,.{0 if name == 'kB' else 1}f} {name}"
+
+
 @contextlib.contextmanager
 def progress_bar(what: str, total: int | None, shown: bool, *, work: float | None = None) -> Iterator[Advance]:
     """Show a bar on stderr with passages per second and the time left; yield the function that advances it.

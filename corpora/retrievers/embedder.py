@@ -46,7 +46,11 @@ def default_folder() -> Path:
 
 @functools.cache
 def _hash_folder(folder: Path) -> str:
-    files = sorted(path for path in folder.rglob("*") if path.suffix in _RELEVANT and path.is_file())
+    # Looked at first: the index of a stranger may name any folder, also one that takes hours to read.
+    described = any((folder / name).is_file() for name in ("modules.json", "config.json"))
+    files = (
+        sorted(path for path in folder.rglob("*") if path.suffix in _RELEVANT and path.is_file()) if described else ()
+    )
     if not files:
         raise UserError(f"{folder} contains no sentence-transformers model: give a model folder or a model name.")
     return sha256_text("\n".join(f"{path.relative_to(folder).as_posix()} {sha256_file(path)}" for path in files))

@@ -115,7 +115,7 @@ def _options(
 app.command("demo")(demo)
 app.command("ask")(ask)
 app.command("ingest")(ingest)
-app.command("index", uses_cache=True)(index)
+app.add_typer(index, name="index")
 app.command("sync", uses_cache=True)(sync)
 app.command("search", uses_cache=True)(search)
 app.add_typer(data, name="data")

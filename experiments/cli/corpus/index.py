@@ -1,4 +1,4 @@
-"""`verihop index`: build an index of a corpus, add passages to one, or remove some."""
+"""`verihop index`: build an index of a corpus, add passages to one, or remove some; push and pull one."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from experiments.cli.corpus.transfer import pull, push
 from experiments.cli.shared import options
+from experiments.cli.shared.app import App, OrBuild
 from experiments.cli.shared.console import emit, lines_of, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import QUESTION, command
 from experiments.cli.shared.options import with_option_groups
@@ -63,8 +65,14 @@ class Changes:
     ] = None
 
 
+index = App(cls=OrBuild, help="Build an index of a corpus, change one, push and pull one.")
+index.command("push")(push)
+index.command("pull")(pull)
+
+
+@index.command("build", uses_cache=True)
 @with_option_groups
-def index(
+def build(
     corpus: Annotated[
         Path | None, typer.Argument(help="passages.jsonl, also .gz or .zst; omitted to change an index.")
     ] = None,
@@ -73,7 +81,10 @@ def index(
     changes: Changes,
     output: options.Replacing,
 ) -> None:
-    """Build an index of a corpus, or change one with --add and --remove; the same command resumes a change."""
+    """Build an index of a corpus, or change one with --add and --remove; the same command resumes a change.
+
+    `verihop index push` and `verihop index pull` copy one to and from others; each has its own --help.
+    """
     asked = None if building.questions is None else _questions(building.questions)
     if changes.add or changes.remove:
         folder = _checked_folder(corpus, building, output)

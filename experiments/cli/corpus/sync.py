@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from experiments.cli.corpus.ingest import tell_of_files
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, next_step, note, say
+from experiments.cli.shared.console import GOES_ON, emit, interruptible, next_step, note, say
 from experiments.cli.shared.next_commands import QUESTION, command
 from experiments.cli.shared.options import with_option_groups
 from experiments.runs.specs import SyncSpec
@@ -52,7 +51,7 @@ def sync(
             _tell(report, out, dry_run=dry_run, names=names)
         return report
 
-    with _interruptible(watch):
+    with interruptible("Stopped watching." if watch else GOES_ON):
         if watch:
             _watch(run, partial(changes, documents))
             return
@@ -91,18 +90,6 @@ def _watch(run: Callable[[], object], changes: Callable[..., Iterator[None]]) ->
     note("Watching; Ctrl-C stops.")
     for _ in seen:
         attempt(UserError)  # a folder is not mounted, say, or another sync is at work: that may pass
-
-
-@contextmanager
-def _interruptible(watch: bool) -> Iterator[None]:
-    """Say what to do after Ctrl-C, once."""
-    try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        text = "Stopped watching." if watch else "Interrupted. The same command goes on."
-        note(text)
-        interrupt.add_note(text)
-        raise
 
 
 _WHAT = ("added", "changed", "removed", "unchanged")

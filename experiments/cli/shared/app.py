@@ -237,11 +237,19 @@ class Group(TyperGroup):
 class ByName(Group):
     """Commands, and a list of things: any other word is the name of one, which the command `show` takes."""
 
+    other, has_help = "show", True
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words; those that name no command are words of `show`."""
-        if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
-            args = ["show", *args]
+        """Parse the words; those that name no command are words of `other`."""
+        if not args or args[0] not in {*self.commands, *(ctx.help_option_names if self.has_help else ())}:
+            args = [self.other, *args]
         return super().parse_args(ctx, args)
+
+
+class OrBuild(ByName):
+    """Commands, of which `build` needs no name, not for its help either."""
+
+    other, has_help = "build", False
 
 
 def _value_of(option: str, words: Sequence[str]) -> str | None:

@@ -80,6 +80,20 @@ def next_step(*commands: str) -> None:
     note("Next: " + "\n      ".join(commands))
 
 
+GOES_ON = "Interrupted. The same command goes on."
+
+
+@contextlib.contextmanager
+def interruptible(text: str = GOES_ON) -> Iterator[None]:
+    """Print a message, once, when Ctrl-C ends the block."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        note(text)
+        interrupt.add_note(text)  # said already
+        raise
+
+
 @contextlib.contextmanager
 def resumable() -> Iterator[None]:
     """Print how to resume when Ctrl-C or a spent budget ends the block, and notices of its LM calls."""
@@ -87,13 +101,8 @@ def resumable() -> Iterator[None]:
     from programs.lms.calls.control import controlled
 
     try:
-        with controlled(note):
+        with controlled(note), interruptible("Interrupted. Resume with the same command and --resume."):
             yield
-    except KeyboardInterrupt as interrupt:
-        text = "Interrupted. Resume with the same command and --resume."
-        note(text)
-        interrupt.add_note(text)  # said already
-        raise
     except BudgetExceeded:
         note("Stopped. Resume with the same command, --resume and a larger budget.")
         raise

@@ -49,6 +49,7 @@ NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
     "verihop distill plan": "trains for hours on a CPU: tests/experiments/pipeline/training/test_plan.py",
     "verihop distill export": "exports what was trained: tests/experiments/cli/test_distill_train.py",
     "verihop keyfacts": "the simulated LM writes no key facts: tests/experiments/annotation",
+    "verihop index pu": "needs a server: tests/experiments/cli/corpus/test_index_transfer.py",
     "verihop judge": "the simulated LM cannot compare answers: tests/experiments/cli/test_judge.py",
     "verihop reproduce": "asks for hours: tests/experiments/papers/tables",
     "verihop review": "waits for a person: tests/experiments/annotation/review",
