@@ -58,6 +58,7 @@ class Process:
         server.stdin.write(json.dumps(order) + "\n")
         server.stdin.flush()
         self.pid = int(self._ends.readline())
+        self.ended = False
 
     def wait(self, timeout: float) -> "subprocess.CompletedProcess[str]":
         """Return how it ended; kill it after so many seconds, and raise what `subprocess.run` raises."""
@@ -70,6 +71,7 @@ class Process:
         timer = threading.Timer(timeout, kill)
         timer.start()
         code = int(self._ends.readline())
+        self.ended = True
         timer.cancel()
         out, err = (Path(self._order[name]).read_text(encoding="utf-8") for name in ("out", "err"))
         if late.is_set():
@@ -94,11 +96,14 @@ class Forked:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         self._count = 0
+        self._last: Process | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *ended: object) -> None:
+        if self._last is not None and not self._last.ended:  # nobody waited: it may never end
+            os.kill(self._last.pid, signal.SIGKILL)
         assert self._server.stdin is not None
         self._server.stdin.close()
         self._server.wait()
@@ -117,7 +122,9 @@ class Forked:
             "cwd": str(_ROOT),
             **{name: str(file) for name, file in files.items()},
         }
-        return Process(self._server, order)
+        assert self._last is None or self._last.ended, "One process at a time: wait for the one before."
+        self._last = Process(self._server, order)
+        return self._last
 
     def run(
         self, code: str, *words: object, environment: dict[str, str] | None = None, timeout: float = 300

@@ -23,6 +23,7 @@ WEIGHTS = Path(__file__).with_name("rerank_weights.json")
 MULTIHOP_WEIGHTS = Path(__file__).with_name("rerank_multihop_weights.json")
 _OF = "the reranker"
 OWN, LIGHT, LM, NONE = "own", "own-light", "lm", "none"
+MOST_OF_LM = 100  # passages that an LM ranks unasked: nine calls, as in the paper
 DEPTH = 20  # passages that are reranked, if neither name nor scorer says how many
 FOUND = 10  # passages that the text of another retrieves
 _DEPTH = re.compile(r"(.+):(\d{1,9})", re.ASCII | re.DOTALL)
@@ -237,6 +238,11 @@ def _with_depth(name: str) -> tuple[str, int | None]:
 def asks_lm(name: str | None) -> bool:
     """Return whether a reranker with this name asks the LM."""
     return name is not None and _with_depth(name)[0] == LM
+
+
+def depth_of(name: str) -> int | None:
+    """Return how many passages a reranker with this name ranks, where the name says it."""
+    return _with_depth(name)[1]
 
 
 def _leads(retriever: Retriever) -> bool:

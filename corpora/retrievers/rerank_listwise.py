@@ -58,7 +58,7 @@ class ListwiseScorer:
 
     def __init__(self, lm: RankingLM, *, depth: int = DEPTH, window: int = WINDOW, step: int = STEP):
         if depth < 1:
-            raise UserError(f"depth={depth}: an LM must rank at least 1 passage.")
+            raise UserError(f"An LM must rank at least 1 passage, got lm:{depth}: write lm:N, or lm for {DEPTH}.")
         self.depth = depth
         self._lm, self._window, self._step = lm, window, step
 

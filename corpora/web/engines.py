@@ -10,7 +10,7 @@ import re
 import time
 import tomllib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -41,7 +41,8 @@ KNOWN: dict[str, dict[str, Any]] = {
     },
 }
 _MARK = re.compile(r"\{query\}|\{count\}|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_OF_KEYS = re.compile("key|token|secret|passw|authorization", re.IGNORECASE)  # in names of headers and parameters
+# In names of headers and parameters.
+_OF_KEYS = re.compile("key|token|secret|passw|auth|cookie|credential|session", re.IGNORECASE)
 _PAUSES = (1.0, 4.0, None)  # seconds before a search is repeated that the engine refused for now
 _SECONDS = 30.0
 _ERRORS = {"error", "errors", "message", "detail"}  # keys of replies that are none
@@ -106,8 +107,8 @@ class WebSettings(BaseModel):
         if "{query}" not in f"{self.url} {json.dumps(self.body)}":
             raise ValueError("neither 'url' nor 'body' has {query}")
         stated = f"{self.url} {json.dumps(self.body)} {json.dumps(self.headers)}"
-        named = {**self.headers, **(self.body or {}), **dict(parse_qsl(urlsplit(self.url).query))}
-        literal = [name for name, value in named.items() if _OF_KEYS.search(name) and not _MARK.search(str(value))]
+        given = [*_named(self.headers), *_named(self.body), *parse_qsl(urlsplit(self.url).query)]
+        literal = [name for name, value in given if _OF_KEYS.search(name) and "${" not in str(value)]
         if literal or without_keys(stated) != stated or "@" in urlsplit(_MARK.sub("", self.url)).netloc:
             raise ValueError("a key stands in it: put it into a variable of the environment, and write ${NAME}")
         return self
@@ -121,6 +122,18 @@ class WebSettings(BaseModel):
         """Return the names of the variables of the environment that a search needs."""
         text = f"{self.url} {json.dumps(self.body)} {json.dumps(self.headers)}"
         return list(dict.fromkeys(found[1] for found in _MARK.finditer(text) if found[1]))
+
+
+def _named(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each value in lists and tables, with all the names that lead to it."""
+    if isinstance(value, Mapping):
+        for inner, each in value.items():
+            yield from _named(each, f"{name} {inner}")
+    elif isinstance(value, list):
+        for each in value:
+            yield from _named(each, name)
+    else:
+        yield name, value
 
 
 def read_settings(name: str) -> WebSettings:

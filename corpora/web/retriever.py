@@ -8,6 +8,8 @@ that cannot be read is represented by its snippet, and of a long page the first 
 """
 
 import threading
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +29,7 @@ from corpora.web.engines import Hit, WebSettings, check_variables, host_of, read
 from corpora.web.fetching import Fetcher, Page, Unreached, Unreadable
 from corpora.web.reading import Task, read_page
 from corpora.web.recording import PAGES, SEARCHES, WEB, Recording
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError, UserNotice, one_line
 from signatures.common.files import sha256_bytes, utf8
 from signatures.types import Passage, make_passage
 
@@ -109,6 +111,8 @@ class WebRetriever:
 
     def _rankings(self, queries: Sequence[str], k: int) -> list[list[_Found]]:
         check_k(k)
+        if self._live is not None:
+            self.load()  # what ranks is missed now, and not after a search is paid
         asked = [utf8(query).strip() for query in queries]
         found = {query: self._hits(query) for query in dict.fromkeys(asked) if query}
         titles = {hit.url: hit.title for hits in reversed(found.values()) for hit in reversed(hits)}
@@ -125,6 +129,7 @@ class WebRetriever:
                 if stored is None:
                     hits = [hit._asdict() for hit in search(self._live, query)]
                     stored = self._recording.put(SEARCHES, query, {"results": hits})
+            self._locks.pop(query, None)  # what is recorded needs none
         if stored is None:
             raise self._missing(f"search for {one_line(query, _LONGEST_SHOWN)!r}")
         return self._recorded_hits(stored)
@@ -144,11 +149,23 @@ class WebRetriever:
                 raise UserError(
                     f"None of {len(fetched)} pages can be reached: check the network; behind a proxy set fetch = false."
                 )
+            self._tell(fetched)
             with self._reading:
                 for url, page, passages in self._read(fetched, titles):
                     self._recording.put(PAGES, url, _described(page, passages))
             found.update((url, self._recorded(url)) for url in new)
         return found
+
+    def _tell(self, fetched: Mapping[str, Page | Unreadable]) -> None:
+        """Say so where most pages cannot be had: their snippets are recorded in place of them, and stay."""
+        why = Counter(str(page) for page in fetched.values() if isinstance(page, Unreadable))
+        if 2 * why.total() > len(fetched):
+            reason = one_line(why.most_common(1)[0][0], _LONGEST_SHOWN)
+            notice = (
+                f"{why.total()} of {len(fetched)} pages could not be fetched ({reason}): their snippets are in "
+                f"{self._recording.folder}, and stay; with other limits record into a new folder."
+            )
+            warnings.warn(UserNotice(notice), stacklevel=2)
 
     def _recorded(self, url: str) -> list[Passage] | None:
         """Return the passages of a page, none if it could not be read; None if it is not recorded."""

@@ -231,7 +231,4 @@ def check_comparable(boards: Sequence[Board]) -> None:
         if len(asked) > 1:
             problems.append(f"{title}: Different questions: {'; '.join(f'{one} ({of})' for one, of in asked.items())}.")
     if problems:
-        raise UserError(
-            f"These rows are not comparable. {' '.join(problems)} Evaluate them alike, leave some out, or do without "
-            "--check: the page then says in what they differ."
-        )
+        raise UserError(f"These rows are not comparable. {' '.join(problems)} Evaluate them alike, or leave some out.")

@@ -37,12 +37,12 @@ class ConnectedRanking:
         return f"lm:{sha256_text(json.dumps([describe_lm(self._connection), prompt], sort_keys=True))[:16]}"
 
     def __call__(self, query: str, passages: Sequence[Passage]) -> str:
-        """Return the reply; empty if it cannot be parsed, which is counted."""
+        """Return the reply; all of it where it has no field of that name, since a bare order can be read, too."""
         with self._connection.use(), dspy.context(trace=None):
             try:
                 return str(self._predict(question=query, passages=list(passages)).ranking)
-            except AdapterParseError:
-                return ""
+            except AdapterParseError as error:
+                return error.lm_response or ""
 
     def fits(self, query: str, passages: Sequence[Passage]) -> bool:
         """Return whether prompt and reply fit the context of the LM."""

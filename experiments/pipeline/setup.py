@@ -667,15 +667,20 @@ def with_artifact_defaults(
     if program.index is None and (stored := artifact.data.get("index")):
         program = replace(program, index=_index_of(folder, stored, artifact.corpus))
     # A stranger's artifact could name any model, so that only those without one of their own are opened unasked.
-    if (
-        program.rerank is None
-        and not _own_search(program)
-        and (stored := artifact.data.get("rerank")) in ("own", "own-light", "lm")
-    ):
+    if program.rerank is None and not _own_search(program) and _opened_unasked(stored := artifact.data.get("rerank")):
         program = replace(program, rerank=stored)
     if program.sentences is None and type(stored := artifact.data.get("sentences")) is int:
         program = replace(program, sentences=stored)
     return program, lm
+
+
+def _opened_unasked(rerank: object) -> bool:
+    """Return whether a reranker that an artifact names has no model of its own, and costs no more than a paper's."""
+    from corpora.retrievers.rerank import LIGHT, MOST_OF_LM, OWN, asks_lm, depth_of
+
+    if not isinstance(rerank, str) or rerank in (OWN, LIGHT):
+        return rerank in (OWN, LIGHT)
+    return asks_lm(rerank) and 1 <= (depth_of(rerank) or 1) <= MOST_OF_LM
 
 
 def _with_recorded_lm(folder: Path, artifact: "Artifact", lm: LMSpec) -> LMSpec:
@@ -716,7 +721,9 @@ def _index_of(artifact: Path, stored: object, corpus: str | None) -> Path | None
 def fingerprints_of(index: Path) -> set[str]:
     """Return the fingerprints that an index, or a recording of the web, can have."""
     if searches_web(Retrieval(index=index)):
-        return {named_retriever(Retrieval(index=index)).fingerprint}
+        from corpora.encoders.openvino_encoder import PRECISIONS
+
+        return {named_retriever(Retrieval(index=index, precision=name)).fingerprint for name in PRECISIONS}
     from corpora.index.open import fingerprints
 
     return fingerprints(index)

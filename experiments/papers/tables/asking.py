@@ -313,7 +313,7 @@ def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:
         cell.recipe is not None
         or program.get("artifact_sha256") is not None
         or (cell.setting.retriever or "") not in searched
-        or (cell.setting.rerank is not None and reranked != (cell.setting.rerank != NONE))
+        or (searched and cell.setting.rerank is not None and reranked != (cell.setting.rerank != NONE))
     ):
         return False
     knobs = knob_values(build(program["name"], preset=cell.program.preset or "paper", **cell.program.knobs))

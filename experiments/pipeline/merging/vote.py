@@ -26,7 +26,8 @@ _SUMMED = (
     "retries", "replies", "parse_failures", "truncated", "thinking_only", "usd",
 )  # fmt: skip
 _LONGEST = ("rounds", "seconds", "wait_seconds")
-_OF_RUN = ("schema", "lm", "seed", "questions", "corpus", "index", "paths")  # what all runs have in common
+# What all runs have in common.
+_OF_RUN = ("schema", "lm", "judge", "seed", "given", "questions", "corpus", "index", "paths")
 
 
 def vote(folders: Sequence[Path], out: Path) -> RunSummary:
@@ -84,6 +85,7 @@ def _voted(rows: Sequence[Row], runs: Sequence[Run], metrics: Sequence[str]) -> 
         **{name: _sum(rows, name) for name in _SUMMED},
         **{name: max(row.get(name) or 0 for row in rows) for name in _LONGEST},
         "details": details,
+        "unreadable": next((row["unreadable"] for row in rows if row.get("unreadable")), None),
     }
 
 

@@ -161,7 +161,7 @@ def test_a_name_says_whether_the_lm_is_asked_and_how_deep(tmp_path, monkeypatch)
     assert open_reranker(Found(3), "lm:50", lm=Ranks()).name == "lm:50"
     with pytest.raises(UserError, match="The reranker lm needs an LM"):
         open_reranker(Found(3), "lm")
-    with pytest.raises(UserError, match="depth=0"):
+    with pytest.raises(UserError, match="lm:0"):
         open_reranker(Found(3), "lm:0", lm=Ranks())
     (tmp_path / "lm:5").mkdir()
     monkeypatch.chdir(tmp_path)

@@ -145,6 +145,8 @@ def test_replies_of_another_form_are_one_line(site, own):
         ('headers = {"X-API-KEY" = "short"}', "a key stands in it"),
         ('body = {q = "{query}", api_key = "tvly-short"}', "a key stands in it"),
         ('url = "https://a.example/?q={query}&token=abc"', "a key stands in it"),
+        ('body = {q = "{query}", auth = {api_key = "abcd1234"}}', "a key stands in it"),
+        ('headers = {Cookie = "session=abcd {count}"}', "a key stands in it"),
         ('colour = "red"', "colour"),
         ("count = 0", "count"),
         ("url = [", "cannot be read"),

@@ -84,7 +84,9 @@ REQUIRED = {
     "compile": {"questions", "program", "out"},
     "eval": {"questions", "out"},
     "ask": {"question"},
-    "index": set(),  # --add and --remove need none
+    "index build": set(),  # --add and --remove need none
+    "index push": {"folder", "target"},
+    "index pull": {"source", "out"},
     "demo": set(),
     "judge": {"runs", "out"},
     "keyfacts build": {"questions", "passages", "out"},

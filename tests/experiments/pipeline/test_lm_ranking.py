@@ -87,6 +87,10 @@ def test_a_reply_that_cannot_be_used_leaves_the_order_as_it_was(reply, failures,
     assert meter.parse_failures == failures
 
 
+def test_a_bare_order_is_read(world):
+    assert ranked(connected(lambda *_: "[3] > [2] > [1]"), world, "lm:3") == plain(world, 3)[::-1]
+
+
 def test_nothing_is_cut_from_a_prompt_for_a_small_context_until_it_has_shorter_passages(world):
     sizes = []
     for size in (None, 900, 700):
@@ -186,15 +190,16 @@ def test_processes_of_a_run_have_the_lm_as_well(scripted_lm, world, verihop, tmp
     assert [row["calls"] for row in read_rows(tmp_path / "run")] == [2] * 6
 
 
-def test_demonstrations_are_not_made_of_its_calls_and_the_artifact_is_loaded_with_it(world, tmp_path):
+@pytest.mark.parametrize("name", ["lm", "lm:5"])
+def test_demonstrations_are_not_made_of_its_calls_and_the_artifact_is_loaded_with_it(name, world, tmp_path):
     lm = connected(lambda system, _: {"ranking": "[1]"} if "- ranking" in system else {"answer": "Veld"})
-    rag = python.load(program="rag", index=world / "index", rerank="lm", lm=lm, knobs={"k": 10})
+    rag = python.load(program="rag", index=world / "index", rerank=name, lm=lm, knobs={"k": 10})
     settings = {"split": "train", "metric": "passage_recall@10", "max_demos": 2, "progress": False}
     python.compile(rag, world / "questions.jsonl", tmp_path / "made", **settings)
     state = (tmp_path / "made" / "program.json").read_text()
     assert ('"demos": []' not in state, "ranking" in state) == (True, False)
     again = python.load(tmp_path / "made", lm=lm)
-    assert (again.config.rerank, again.retrieve.fingerprint) == ("lm", rag.retrieve.fingerprint)
+    assert (again.config.rerank, again.retrieve.fingerprint) == (name, rag.retrieve.fingerprint)
 
 
 def test_sentences_are_chosen_behind_it(world):

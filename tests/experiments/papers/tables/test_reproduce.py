@@ -167,17 +167,18 @@ def test_a_table_is_assembled_from_runs_alone(verihop, few, work, tmp_path, smal
     assert "Standard, HotpotQA has several runs" in err
 
 
-def test_a_run_with_a_reranker_is_none_of_a_row_without(verihop, work, tmp_path, small_world):
+@pytest.mark.parametrize("rerank", ["own-light", "none"])
+def test_a_run_with_a_reranker_is_none_of_a_row_without(rerank, verihop, work, tmp_path, small_world):
     world = small_world(60)
     asked = ("eval", world / "questions.jsonl", "--limit", 2, "--program", "rag", "--index", world / "index")
     out = tmp_path / "runs" / "hotpotqa" / "rag"
-    assert verihop(*asked, "--rerank", "own-light", "--lm", "simulated", "--out", out, "-q")[0] == 0
+    assert verihop(*asked, "--rerank", rerank, "--lm", "simulated", "--out", out, "-q")[0] == 0
     found = ("--runs", tmp_path / "runs", "--only-table", "--data", tmp_path, "--work", work)
     lms = ("--lm", "simulated:1", "--student-lm", "simulated")
     assert verihop("reproduce", "embedded", "--table", 1, *lms, *found)[0] == 0
     scores = {row["row"]: row["ours"] for row in numbers(work, "embedded-table1") if row["column"] == "HotpotQA"}
-    assert scores["rag, trained"]
-    assert not scores["rag, trained, no reranker"]
+    assert bool(scores["rag, trained"]) == (rerank != "none")
+    assert bool(scores["rag, trained, no reranker"]) == (rerank == "none")
     assert not scores["rag, untrained"]
 
 

@@ -81,6 +81,20 @@ def test_of_equal_votes_the_earliest_run_is_taken(runs, tmp_path):
             assert row["details"]["member"] == kept
 
 
+def test_fixed_contexts_and_unreadable_replies_are_those_of_the_runs(runs, tmp_path):
+    given = {"knowledge": "complete", "n": 2, "seed": 0, "sha256": "0" * 64}
+    for name in ("cot", "rag"):
+        (tmp_path / name).mkdir()
+        run = json.loads((runs / name / "run.json").read_text()) | {"given": given}
+        (tmp_path / name / "run.json").write_text(json.dumps(run))
+        rows = read_rows(runs / name)
+        rows[0]["unreadable"] = "what cannot be read" if name == "rag" else None
+        (tmp_path / name / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    vote([tmp_path / "cot", tmp_path / "rag"], tmp_path / "voted")
+    assert read_run(tmp_path / "voted")["given"] == given
+    assert rows_of(tmp_path / "voted")[rows[0]["id"]]["unreadable"] == "what cannot be read"
+
+
 def test_an_error_of_one_run_is_an_error_of_the_vote(runs, tmp_path):
     folder = tmp_path / "broken"
     folder.mkdir()
