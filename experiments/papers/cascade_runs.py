@@ -19,6 +19,7 @@ from optimizers.cascade.fitting import CascadeSample
 from optimizers.metrics.scoring import tokens_of
 from programs.catalog import PROGRAMS, build
 from programs.parts.run_features import question_features, run_features
+from programs.parts.steps.voting import majority
 from signatures.text import normalize_answer
 from signatures.types import Passage, Retriever
 
@@ -198,6 +199,4 @@ def vote(members: Sequence[Recorded], ids: Sequence[str]) -> tuple[list[float], 
 
 
 def _winner(members: Sequence[Recorded], id: str) -> Recorded:
-    answers = [member.answer(id) for member in members]
-    votes = [answer for answer in answers if answer] or answers
-    return members[answers.index(max(votes, key=votes.count))]
+    return members[majority([member.answer(id) for member in members]).place]

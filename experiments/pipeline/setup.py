@@ -680,7 +680,8 @@ def _opened_unasked(rerank: object) -> bool:
 
     if not isinstance(rerank, str) or rerank in (OWN, LIGHT):
         return rerank in (OWN, LIGHT)
-    return asks_lm(rerank) and 1 <= (depth_of(rerank) or 1) <= MOST_OF_LM
+    depth = depth_of(rerank)
+    return asks_lm(rerank) and (depth is None or 1 <= depth <= MOST_OF_LM)
 
 
 def _with_recorded_lm(folder: Path, artifact: "Artifact", lm: LMSpec) -> LMSpec:

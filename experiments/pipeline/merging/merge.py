@@ -447,8 +447,13 @@ def _check_folders(folders: Sequence[Path], out: Path) -> None:
         if folder.resolve() in seen:
             raise UserError(f"{folder} is named twice. Name each part once.")
         seen.add(folder.resolve())
+    check_unused(out, "the merged run")
+
+
+def check_unused(out: Path, what: str) -> None:
+    """Raise UserError unless a folder is new or empty."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} exists already. Choose a new or empty folder for the merged run.")
+        raise UserError(f"{out} exists already. Choose a new or empty folder for {what}.")
 
 
 def _check_complete(parts: Sequence[Part], joined: Joined, *, incomplete: bool) -> bool:

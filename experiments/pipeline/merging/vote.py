@@ -13,6 +13,7 @@ from pathlib import Path
 from experiments.analysis.boards import check_comparable, read_boards
 from experiments.analysis.compare import Run
 from experiments.analysis.summary import RunSummary, summarise
+from experiments.pipeline.merging.merge import check_unused
 from experiments.runs.config import describe_session
 from experiments.runs.files import RUN, SUMMARY, Json, Row, write_json, write_rows
 from programs.ensemble import MOST_PROGRAMS, vote_of
@@ -44,8 +45,7 @@ def vote(folders: Sequence[Path], out: Path) -> RunSummary:
     """
     if not 2 <= len(folders) <= MOST_PROGRAMS:
         raise UserError(f"A vote takes 2 to {MOST_PROGRAMS} runs, got {len(folders)}.")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} exists already. Choose a new or empty folder for the run of the majority.")
+    check_unused(out, "the run of the majority")
     boards = read_boards(folders)
     if len(boards) > 1:
         raise UserError(f"{folders[0]} and another run have other questions: a vote takes runs on the same ones.")
