@@ -9,12 +9,11 @@ from functools import partial
 
 import dspy
 
-from programs.parts.prediction import completed, hops_heard_by, is_answer, make_prediction, settled
-from programs.parts.steps.voting import majority
+from programs.parts.prediction import completed, hops_heard_by, make_prediction, settled
 from programs.parts.threads import fanout, sequential_calls
 from signatures.common.errors import UserError
-from signatures.text import normalize_answer
 from signatures.types import Passage, Retriever
+from signatures.voting import majority, normalized_key
 
 MOST_PROGRAMS = 16
 
@@ -55,7 +54,7 @@ class Ensemble(dspy.Module):
         with hops_heard_by(None):  # which of them are those of the ensemble is known at the end
             asked = [partial(program, question=question, passages=passages) for program in self.programs]
             predictions = [completed(prediction) for prediction in fanout(asked)]
-        votes = ["" if prediction.abstained else vote_of(prediction.answer) for prediction in predictions]
+        votes = ["" if prediction.abstained else normalized_key(prediction.answer) for prediction in predictions]
         member, agreement = majority(votes)
         chosen = predictions[member]
         return make_prediction(
@@ -81,10 +80,3 @@ class Ensemble(dspy.Module):
     def max_sequential_calls(self) -> int:
         """Return the most LM calls in sequence for one question: the programs are asked in parallel."""
         return max(map(sequential_calls, self.programs))
-
-
-def vote_of(answer: str) -> str:
-    """Return an answer as the vote of an ensemble compares it; empty for what is no answer."""
-    if not is_answer(answer):
-        return ""
-    return normalize_answer(answer) or answer.casefold()  # "A" is an article, and a blood group

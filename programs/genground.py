@@ -32,7 +32,6 @@ from programs.parts.prediction import (
     REPEATED,
     UNPARSEABLE,
     drop_from_trace,
-    is_answer,
     make_prediction,
     retrieve_passages,
     settled,
@@ -43,6 +42,7 @@ from signatures.genground import CiteEvidence, ConcludeAnswer, ConcludeTruth, De
 from signatures.reading import AnswerFromMemory, ReadAnswer
 from signatures.text_words import count_words, same_words
 from signatures.types import Hop, Passage, Retriever
+from signatures.voting import is_answer
 from signatures.yes_no import leading_verdict
 
 

@@ -43,7 +43,6 @@ from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import deduplicate, is_no_item, new_items, passages_supporting, titled_text, top
 from programs.parts.prediction import (
     drop_from_trace,
-    is_answer,
     make_prediction,
     retrieve_passages,
     settled,
@@ -55,6 +54,7 @@ from signatures import retro_rag as prompts
 from signatures.reading import AnswerFromMemory
 from signatures.text_words import same_words
 from signatures.types import Candidate, Hop, Passage, Retriever
+from signatures.voting import is_answer
 
 TESTED = 2  # times K: the new inferences tested in a round at most, however many the reply has
 

@@ -117,6 +117,16 @@ def fingerprints(folder: Path) -> set[str]:
     }
 
 
+def serves_multihop(folder: Path) -> bool:
+    """Return whether the index in `folder` opens as "multihop", too; False if there is none that can be opened."""
+    try:
+        info = read_info(complete_index(folder))
+    except (UserError, OSError):  # told when it is opened
+        return False
+    hops = PARTS[MultihopEngine.name] <= PARTS[info.retriever]
+    return hops and info.embedder is not None and info.embedder.weights_hash == adapter().base
+
+
 def ids_among(folder: Path, names: Iterable[str]) -> set[str]:
     """Return those of the names that are ids of passages of the index in `folder`; none if there is no index.
 

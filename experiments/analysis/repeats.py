@@ -1,14 +1,13 @@
 """Questions asked several times: one value per question, and the variation between repeats."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import stdev
 
 from experiments.analysis.statistics import Mean, mean_of, means_of
 from experiments.runs.files import Json, Row, repeat_of
-from signatures.text import normalize_answer
+from signatures.voting import majority, normalized_key
 
 Value = Callable[[Row], float | None]
 
@@ -81,15 +80,11 @@ def pass_at_k(correct: int, n: int, k: int) -> float:
 
 
 def majority_row(rows: Sequence[Row]) -> Row:
-    """Return the first row with the answer that most repeats gave; empty answers only count if all are empty.
+    """Return the first row with the answer that most repeats gave, as an ensemble of them would vote.
 
-    Answers are equal if they are after normalising; among equally frequent ones the earliest wins (self-consistency,
-    Wang et al., ICLR 2023, https://arxiv.org/abs/2203.11171).
+    Wang et al., "Self-Consistency", ICLR 2023, https://arxiv.org/abs/2203.11171.
     """
-    voting = [row for row in rows if normalize_answer(str(row.get("answer") or ""))] or list(rows)
-    votes = Counter(normalize_answer(str(row.get("answer") or "")) for row in voting)
-    winner, _ = votes.most_common(1)[0]  # of equals the first one counted
-    return next(row for row in voting if normalize_answer(str(row.get("answer") or "")) == winner)
+    return rows[majority([normalized_key(str(row.get("answer") or "")) for row in rows]).place]
 
 
 def repeated(questions: Iterable[Sequence[Row]], metrics: Iterable[str], repeats: int) -> dict[str, Mean]:

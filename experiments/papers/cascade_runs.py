@@ -19,9 +19,9 @@ from optimizers.cascade.fitting import CascadeSample
 from optimizers.metrics.scoring import tokens_of
 from programs.catalog import PROGRAMS, build
 from programs.parts.run_features import question_features, run_features
-from programs.parts.steps.voting import majority
 from signatures.text import normalize_answer
 from signatures.types import Passage, Retriever
+from signatures.voting import majority
 
 if TYPE_CHECKING:
     from experiments.runs.files import Row

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.setup import SMALL, SMALL_PROGRAM, SMALL_RERANK
+from experiments.pipeline.setup import SMALL, SMALL_PROGRAM, SMALL_RERANK, SMALL_RETRIEVER
 from experiments.runs.config import RunConfig
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
@@ -86,7 +86,7 @@ def run_demo(
     _clear(out)
     on_step("Index the demo corpus (BM25 and MiniLM vectors, fused)")
     build_index(DEMO_CORPUS / "passages.jsonl", out / "index", retriever="hybrid", progress=progress)
-    retrieve = open_reranker(open_index(out / "index"), SMALL_RERANK)
+    retrieve = open_reranker(open_index(out / "index", retriever=SMALL_RETRIEVER), SMALL_RERANK)
     questions = read_questions(DEMO_CORPUS / "questions.jsonl")
     # Demonstrations in the LM's own words: on these questions labelled ones lower the scores of the trained LM.
     compilation = CompileConfig(
@@ -96,7 +96,7 @@ def run_demo(
         max_demos=4,
         threads=threads,
         index=out / "index",
-        provenance={"rerank": SMALL_RERANK},
+        provenance={"retriever": SMALL_RETRIEVER, "rerank": SMALL_RERANK},
     )
     result = before_after(
         build(SMALL_PROGRAM, retrieve, preset=SMALL),

@@ -11,6 +11,7 @@ from experiments.pipeline.setup import OnServer, connection_of, lm_config, refus
 from experiments.runs.config import prompts_hash
 from experiments.runs.specs import ProgramSpec
 from programs.artifacts.loading import notify
+from programs.artifacts.record import RETRIEVAL
 from programs.inference import Answerer
 from programs.lms.calls.transport import most_connections
 from programs.lms.spec import LMSpec
@@ -93,8 +94,12 @@ class OpenedProgram(Answerer):
         return OpenedProgram(changed, self.connection, self.config, self.origin, self.retrieve)
 
     def provenance(self) -> dict[str, str | int]:
-        """Return reranker and sentences, if named, so that who loads an artifact need not name them."""
-        stated = {"rerank": self.config.rerank, "sentences": self.config.sentences}
+        """Return retriever, reranker and sentences, if named, so that who loads an artifact need not name them."""
+        from corpora.index.info import PARTS
+
+        stated = {name: getattr(self.config, name) for name in RETRIEVAL}
+        if stated["retriever"] not in PARTS:  # the user's own, or the web, which nobody opens unasked
+            del stated["retriever"]
         return {name: value for name, value in stated.items() if value is not None}
 
     def compiled_into(self, artifact: Path) -> "OpenedProgram":

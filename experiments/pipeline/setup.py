@@ -571,7 +571,7 @@ SMALL = "small"  # preset of the programs that read passages
 # against 37.2 on HotpotQA, and 62.6 against 56.0 on 2WikiMultihopQA, +6.7 [0.2, 13.3]
 # (`experiments/results/leaderboard.json`).
 SMALL_PROGRAM = "rag"
-SMALL_RERANK = "own"
+SMALL_RETRIEVER, SMALL_RERANK = "multihop", "own"
 
 
 class OnServer(UserError):
@@ -597,8 +597,9 @@ class ChosenDefault(NamedTuple):
 def with_defaults(program: ProgramSpec, lm: LMSpec, *, retriever_is_open: bool = False) -> ChosenDefault:
     """Return both configurations with defaults in place of None.
 
-    An artifact gives its index, reranker and LM. An uncompiled program on the embedded LM, which reads few passages
-    well, gets the preset `small` where it has one and our own reranker; without a program, it is `rag`.
+    An artifact gives its index, retriever, reranker and LM. An uncompiled program on the embedded LM, which reads few
+    passages well, gets the preset `small` where it has one, and with it multi-hop retrieval where the index serves it
+    and our own reranker; without a program, it is `rag`.
 
     Args:
         retriever_is_open: There is a retriever already, so that none is chosen.
@@ -626,14 +627,24 @@ def _with_small_defaults(program: ProgramSpec, lm: LMSpec) -> ChosenDefault:
     chosen = replace(program, program=named)
     if program.preset is None and SMALL in presets_of(typed_program(named)):
         chosen = replace(chosen, preset=SMALL)
-        if program.rerank is None and program.index is not None and not _own_search(program):
-            chosen = replace(chosen, rerank=SMALL_RERANK)
+        chosen = _with_small_retrieval(chosen)
     if chosen == program:
         return ChosenDefault(program, lm)
     _, knobs = chosen_knobs(named, chosen.preset or PAPER, program.knobs)
     shown = [f"{name}={value}" for name, value in knobs.items()]
+    shown += [f"retriever {chosen.retriever}"] if chosen.retriever != program.retriever else []
     shown += [f"reranker {chosen.rerank}"] if chosen.rerank != program.rerank else []
     return ChosenDefault(chosen, lm, f"{named} with preset {chosen.preset or PAPER}: {', '.join(shown) or 'no knobs'}")
+
+
+def _with_small_retrieval(program: ProgramSpec) -> ProgramSpec:
+    from corpora.index.open import serves_multihop
+
+    if program.index is None or _own_search(program):
+        return program
+    if program.retriever is None and serves_multihop(program.index):
+        program = replace(program, retriever=SMALL_RETRIEVER)
+    return replace(program, rerank=program.rerank or SMALL_RERANK)
 
 
 def _own_search(program: ProgramSpec) -> bool:
@@ -644,7 +655,7 @@ def _own_search(program: ProgramSpec) -> bool:
 def with_artifact_defaults(
     program: ProgramSpec, lm: LMSpec, *, retriever_is_open: bool = False
 ) -> tuple[ProgramSpec, LMSpec]:
-    """Return both configurations with the artifact's index, reranker, sentences and LM in place of None.
+    """Return both configurations with the artifact's index, retriever, reranker, sentences and LM in place of None.
 
     Without an artifact they are unchanged.
 
@@ -657,6 +668,7 @@ def with_artifact_defaults(
     """
     if program.artifact is None:
         return program, lm
+    from corpora.index.info import PARTS
     from programs.artifact import read_artifact
 
     folder = program.artifact
@@ -666,6 +678,8 @@ def with_artifact_defaults(
         return program, lm
     if program.index is None and (stored := artifact.data.get("index")):
         program = replace(program, index=_index_of(folder, stored, artifact.corpus))
+    if program.retriever is None and not _own_search(program) and (stored := artifact.data.get("retriever")) in PARTS:
+        program = replace(program, retriever=stored)
     # A stranger's artifact could name any model, so that only those without one of their own are opened unasked.
     if program.rerank is None and not _own_search(program) and _opened_unasked(stored := artifact.data.get("rerank")):
         program = replace(program, rerank=stored)

@@ -49,7 +49,9 @@ class Retrieval:
         str | None,
         Field(
             "A retriever of the index other than the one it was built for; your own: module:name; or the web: serper, "
-            "searxng or FILE.toml, recorded in --index, which replays it when it is named alone."
+            "searxng or FILE.toml, recorded in --index, which replays it when it is named alone. By default multihop "
+            "where the index serves it, with preset small chosen by default; of an artifact, that which it was "
+            "compiled with."
         ),
     ] = None
     rerank: Annotated[

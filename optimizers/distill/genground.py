@@ -31,11 +31,11 @@ from optimizers.distill.specs import GroundingSettings
 from optimizers.distill.student import Made, QuestionSource, StudentPrompts
 from optimizers.distill.trajectories import Trajectory, TrajectoryStep
 from programs.parts.passages import find_quote
-from programs.parts.prediction import is_answer
 from signatures.common.specs import deciding
 from signatures.reading import AnswerFromMemory
 from signatures.text_words import same_words
 from signatures.types import Passage, Retriever
+from signatures.voting import is_answer
 
 if TYPE_CHECKING:
     from corpora.questions import Question

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from programs.artifacts.folder import complete_artifact, replacing
 from programs.artifacts.freezing import CHILDREN, dump, sealed
 from programs.artifacts.loading import load_unbound
-from programs.artifacts.record import Artifact, read_with_digest
+from programs.artifacts.record import RETRIEVAL, Artifact, read_with_digest
 from programs.artifacts.state import KINDS, Parts, child_names
 from programs.parts.knobs import check_knobs, knob_values
 from signatures.common.errors import UserError, unknown
@@ -43,7 +43,7 @@ def combine(
         overwrite: Replace an existing artifact.
         revision: Revision of the source code.
         made: How the knobs were found, if they were fitted: the fields `lm`, `corpus`, `data`, `optimizer` and `metric`
-            of the record; `data` is added to index, reranker and sentences.
+            of the record; `data` is added to index, retriever, reranker and sentences.
 
     Raises:
         UserError: A part is missing or damaged, there are too few or too many, a knob is unknown, or `out` exists.
@@ -96,11 +96,11 @@ def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _data(parts: Mapping[str, Path], records: Sequence[Artifact], out: Path) -> dict[str, Any]:
-    """Return where the index is, relative to `out`, reranker and sentences, if the parts that name one agree."""
+    """Return where the index is, relative to `out`, and how it is searched, if the parts that name one agree."""
     named = [
         (
             os.path.normpath(folder.resolve() / str(record.data["index"])),
-            {name: record.data[name] for name in ("rerank", "sentences") if record.data.get(name) is not None},
+            {name: record.data[name] for name in RETRIEVAL if record.data.get(name) is not None},
         )
         for folder, record in zip(parts.values(), records, strict=True)
         if record.data.get("index")

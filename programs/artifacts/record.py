@@ -15,6 +15,7 @@ from signatures.common.files import sha256_text
 from signatures.common.strict_json import read_strict_json
 
 SCHEMA_VERSION = 3
+RETRIEVAL = ("retriever", "rerank", "sentences")  # entries of `data`: how the index is searched
 _WITHOUT_DIGEST = 1  # the version before `artifact.json` had a digest of itself; still read
 _WITHOUT_KIND = 2  # the version before there was anything but single programs; still read
 _OF_VERSION_3 = ("kind", "children", "pool_sha256", "similarity")
@@ -72,7 +73,8 @@ class Artifact(BaseModel):
         similarity: Fingerprint of the similarity by which they, or texts, are chosen; None for programs without.
         lm: The task LM.
         corpus: Fingerprint of the retriever; None for programs that were compiled without one.
-        data: Hashes, sizes and paths of the question sets; `index` is the index folder, relative to the artifact's.
+        data: Hashes, sizes and paths of the question sets; `index` is the index folder, relative to the artifact's;
+            `RETRIEVAL` says how it is searched.
         optimizer: Name, arguments (including the seed), budget (None if unlimited), cost, accepted demonstrations, and
             a hash of all settings.
         metric: Name, definition, per-question scores, mean, 95 % interval.

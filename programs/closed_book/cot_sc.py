@@ -17,10 +17,10 @@ import dspy
 
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.prediction import DONE, UNPARSEABLE, drop_from_trace, make_prediction, try_predict
-from programs.parts.steps.voting import answer_key, majority
 from programs.parts.threads import fanout
 from signatures.reading import REASONING, AnswerFromMemory
 from signatures.types import Passage, Retriever
+from signatures.voting import answer_key, majority
 
 
 class CoTSC(dspy.Module):

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import dspy
 
-from programs.parts.prediction import is_answer, try_predict
+from programs.parts.prediction import try_predict
 from signatures.citation_marks import citation_numbers, renumber_citations, strip_citations
 from signatures.refusals import refuses
 from signatures.types import Passage
+from signatures.voting import is_answer
 
 
 def cited_passages(response: str, passages: Sequence[Passage]) -> list[str]:

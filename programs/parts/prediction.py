@@ -7,7 +7,6 @@ each occurs: a strategy that mostly ends at its cap is another one than its pape
 import contextlib
 import contextvars
 import copy
-import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -29,9 +28,6 @@ UNPARSEABLE = "unparseable"  # a reply that could not be read ended it
 
 STOP_REASONS = (DONE, FINISHED, CAP, REPEATED, NOTHING_FOUND, UNPARSEABLE)
 
-
-_NON_ANSWERS = {"", "unknown", "未知", "不知道", "不详"}
-_MARKS = string.punctuation + string.whitespace + "。，、；：！？…—·“”‘’「」『』《》【】（）"
 
 Listener: TypeAlias = Callable[[Hop], None]
 _listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("verihop_hop_listener", default=None)
@@ -156,15 +152,6 @@ def with_matches(hops: Sequence[Hop], passages: Sequence[Passage]) -> list[Hop]:
 
 def _read_by(hop: Hop, passages: Sequence[Passage]) -> list[Passage]:
     return [passage for passage in passages if passage.id in hop.passage_ids] or list(passages)
-
-
-def is_answer(answer: str) -> bool:
-    """Return whether a short answer is neither empty nor "unknown", the word that prompts ask for instead of one.
-
-    Chinese words for it (未知) are no answer either.
-    Articles count as words: "A" is a blood group, and normalisation would leave an empty text.
-    """
-    return answer.strip(_MARKS).casefold() not in _NON_ANSWERS
 
 
 def retrieve_passages(

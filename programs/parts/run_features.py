@@ -8,10 +8,10 @@ from typing import Any
 import dspy
 
 from programs.parts.passages import passages_stating
-from programs.parts.prediction import is_answer
 from signatures.common.words import FUNCTION_WORDS, strip_suffix
 from signatures.text_words import contains_words, same_words, text_words
 from signatures.types import Passage, Retriever
+from signatures.voting import is_answer
 from signatures.yes_no import parse_yes_no
 
 # Name -> what it is; all but the retriever's scores are from 0 to 1, and a feature that a run does not have is 0.

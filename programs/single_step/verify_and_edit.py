@@ -32,7 +32,6 @@ from programs.parts.prediction import (
     settled,
     try_predict,
 )
-from programs.parts.steps.voting import answer_key, majority
 from programs.parts.threads import fanout
 from signatures.citation_marks import strip_citations
 from signatures.reading import REASONING, AnswerFromMemory
@@ -40,6 +39,7 @@ from signatures.single_step import verify_and_edit as prompts
 from signatures.text import is_chinese, split_sentences
 from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever, Similarity
+from signatures.voting import answer_key, majority
 
 KEPT, EDITED = "kept", "edited"
 

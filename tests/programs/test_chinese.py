@@ -7,10 +7,10 @@ from programs.cov_rag import CoVRAG
 from programs.genground import GenGround
 from programs.lms.tolerant import coerce
 from programs.parts.passages import find_quote, new_items, passages_stating
-from programs.parts.prediction import is_answer
 from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
 from signatures.types import Passage
+from signatures.voting import is_answer
 from tests.conftest import ListRetriever
 
 QUESTION = "奎隆港的港务长出生在哪个岛上？"

@@ -7,7 +7,7 @@ import pytest
 from programs.catalog import PROGRAMS, build
 from programs.own.contract import check_program, points
 from programs.parts.knobs import knobs_of
-from programs.parts.prediction import is_answer
+from signatures.voting import is_answer
 from tests.programs.obliging import obliging
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.pipeline.compiling.checkpoint import candidate_rows
 from experiments.runs.config import corpus_of, prompts_hash
 from experiments.runs.files import git_revision
+from programs.artifacts.record import RETRIEVAL
 
 if TYPE_CHECKING:
     from experiments.pipeline.opened import OpenedProgram
@@ -90,7 +91,7 @@ def freeze_opened(opened: "OpenedProgram", out: Path, *, overwrite: bool) -> "Ar
     metric: dict[str, Any] = {}
     if opened.origin is not None:
         record = opened.origin.record
-        data = {name: value for name, value in record.data.items() if name not in ("index", "rerank", "sentences")}
+        data = {name: value for name, value in record.data.items() if name not in ("index", *RETRIEVAL)}
         # The request belongs to the folder into which it was compiled, where that compilation can be resumed.
         optimizer = {name: value for name, value in record.optimizer.items() if name != "request_sha256"}
         metric = dict(record.metric)

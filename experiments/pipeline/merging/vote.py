@@ -16,11 +16,11 @@ from experiments.analysis.summary import RunSummary, summarise
 from experiments.pipeline.merging.merge import check_unused
 from experiments.runs.config import describe_session
 from experiments.runs.files import RUN, SUMMARY, Json, Row, write_json, write_rows
-from programs.ensemble import MOST_PROGRAMS, vote_of
-from programs.parts.steps.voting import majority
+from programs.ensemble import MOST_PROGRAMS
 from signatures.common.errors import UserError
 from signatures.common.files import writing
 from signatures.common.work import new_folder
+from signatures.voting import majority, normalized_key
 
 _SUMMED = (
     "calls", "cached_calls", "prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens", "cached_usd",
@@ -70,7 +70,7 @@ def vote(folders: Sequence[Path], out: Path) -> RunSummary:
 def _voted(rows: Sequence[Row], runs: Sequence[Run], metrics: Sequence[str]) -> Row:
     """Return the row of the winner with the costs of all; as in an ensemble, an error of one is an error of all."""
     failed = next((place for place, row in enumerate(rows) if row["error"] is not None), None)
-    keys = ["" if row["abstained"] else vote_of(row["answer"]) for row in rows]
+    keys = ["" if row["abstained"] else normalized_key(row["answer"]) for row in rows]
     place, agreement = majority(keys) if failed is None else (failed, 0.0)
     chosen = rows[place]
     details = {

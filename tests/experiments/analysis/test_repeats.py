@@ -204,6 +204,7 @@ def test_the_majority_is_of_normalised_answers_and_the_earliest_of_equals_wins()
     assert majority_row(answers("Rome", "Oslo"))["number"] == 0
     assert majority_row(answers("", "", "Oslo"))["number"] == 2
     assert majority_row(answers("", ""))["number"] == 0
+    assert majority_row(answers("unknown", "unknown", "A"))["number"] == 2  # a blood group, which is an answer
 
 
 def test_a_run_with_repeats_has_pass_at_k_and_the_majoritys_score(toy: ModuleType, tmp_path: Path) -> None:

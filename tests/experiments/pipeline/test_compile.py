@@ -265,6 +265,18 @@ def test_a_model_that_an_artifact_names_as_reranker_is_not_opened_unasked(make, 
     assert defaults(tmp_path / "a")[0].rerank is None
 
 
+@pytest.mark.parametrize(("stored", "found"), [("bm25", "bm25"), ("stranger:search", None), ("serper", None)])
+def test_the_retriever_of_an_artifact_is_opened_again_unless_it_is_code_or_the_web(make, tmp_path, stored, found):
+    index_of(tmp_path / "index", "fog")
+    make(
+        out=tmp_path / "a",
+        index=tmp_path / "index",
+        retrieve=open_index(tmp_path / "index"),
+        provenance={"retriever": stored},
+    )
+    assert defaults(tmp_path / "a")[0].retriever == found
+
+
 @pytest.mark.parametrize(("stored", "found"), [(6, 6), ("6", None), (True, None)])
 def test_the_sentences_of_an_artifact_are_chosen_again_unless_another_number_is_named(make, tmp_path, stored, found):
     index_of(tmp_path / "index", "fog")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from corpora.index.build import build_index
 from experiments.pipeline.setup import SMALL, SMALL_PROGRAM, with_defaults
 from experiments.runs.specs import ProgramSpec
 from programs.catalog import PROGRAMS, build
@@ -14,6 +15,31 @@ def test_the_embedded_lm_gets_the_small_preset_and_our_reranker(lm, tmp_path):
     program, same, note = with_defaults(ProgramSpec(program="genground", index=tmp_path), LMSpec(id=lm))
     assert (program.preset, program.rerank, same) == (SMALL, "own", LMSpec(id=lm))
     assert note == "genground with preset small: k=3, batch_size=1, max_hops=4, reranker own"
+
+
+@pytest.fixture(scope="module")
+def indexes(tmp_path_factory):
+    """Return a folder with indexes of two passages, `hybrid` by the default embedder and `bm25`."""
+    folder = tmp_path_factory.mktemp("indexes")
+    corpus = folder / "passages.jsonl"
+    corpus.write_text(
+        '{"id": "a", "title": "Ossa", "text": "A river."}\n{"id": "b", "title": "Marn", "text": "A lake."}\n'
+    )
+    for retriever in ("hybrid", "bm25"):
+        build_index(corpus, folder / retriever, retriever=retriever)
+    return folder
+
+
+def test_the_embedded_lm_gets_multihop_retrieval_where_the_index_serves_it(indexes, tmp_path):
+    def chosen(index, **named):
+        program, _, note = with_defaults(ProgramSpec(program="rag", index=index, **named), LMSpec())
+        assert (f"retriever {program.retriever}" in note) == (program.retriever is not None and not named)
+        return program.retriever
+
+    assert chosen(indexes / "hybrid") == "multihop"
+    assert chosen(indexes / "hybrid", retriever="hybrid") == "hybrid"
+    assert chosen(indexes / "bm25") is None
+    assert chosen(tmp_path / "nowhere") is None
 
 
 def test_a_named_preset_reranker_or_knob_stays(tmp_path):

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from programs.closed_book import cot_sc, genread
-from programs.parts.steps.voting import Majority
 from programs.single_step.grg import GRG
+from signatures.voting import Majority
 from tests.conftest import load_module
 
 pytestmark = pytest.mark.slow

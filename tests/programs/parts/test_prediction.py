@@ -1,9 +1,10 @@
 import dspy
 import pytest
 
-from programs.parts.prediction import Answer, completed, is_answer, make_prediction
+from programs.parts.prediction import Answer, completed, make_prediction
 from signatures.common.errors import UserError
 from signatures.types import Hop, Passage
+from signatures.voting import is_answer
 
 
 @pytest.mark.parametrize(

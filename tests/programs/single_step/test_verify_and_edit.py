@@ -8,9 +8,9 @@ import re
 import pytest
 
 from programs.catalog import build
-from programs.parts.steps.voting import answer_key
 from programs.single_step.verify_and_edit import VerifyAndEdit
 from signatures.types import Passage
+from signatures.voting import answer_key
 from tests.programs.fakes import Fake, traced
 
 QUESTION = "In which sea was the harbour master born?"

@@ -1,6 +1,6 @@
 import pytest
 
-from programs.parts.steps.voting import answer_key, majority
+from signatures.voting import answer_key, majority
 
 
 @pytest.mark.parametrize(

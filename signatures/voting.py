@@ -1,11 +1,24 @@
-"""Votes on short answers: which of them are the same, and which one wins. Pure functions."""
+"""Votes on short answers: what is one, which of them are the same, and which one wins. Pure functions."""
 
+import string
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from programs.parts.prediction import is_answer
 from signatures.refusals import refuses
+from signatures.text import normalize_answer
 from signatures.text_words import same_words
+
+_NON_ANSWERS = {"", "unknown", "未知", "不知道", "不详"}
+_MARKS = string.punctuation + string.whitespace + "。，、；：！？…—·“”‘’「」『』《》【】（）"
+
+
+def is_answer(answer: str) -> bool:
+    """Return whether a short answer is neither empty nor "unknown", the word that prompts ask for instead of one.
+
+    Chinese words for it (未知) are no answer either.
+    Articles count as words: "A" is a blood group, and normalisation would leave an empty text.
+    """
+    return answer.strip(_MARKS).casefold() not in _NON_ANSWERS
 
 
 class Majority(NamedTuple):
@@ -39,3 +52,10 @@ def answer_key(answer: str) -> str:
     if not is_answer(answer) or refuses(answer):
         return ""
     return same_words(answer) or answer.strip().casefold()  # "A" is an article, and a blood group
+
+
+def normalized_key(answer: str) -> str:
+    """Return an answer as it is compared in the vote of an ensemble, normalised; empty for what is no answer."""
+    if not is_answer(answer):
+        return ""
+    return normalize_answer(answer) or answer.casefold()  # "A" is an article, and a blood group
