@@ -301,6 +301,7 @@ def _made_before(runs: Path | None) -> list[tuple[Path, Json]]:
 def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:
     """Return whether a run is of a cell; knobs that are newer than the run have the value that it had without them."""
     from corpora.retrievers.rerank import NONE
+    from experiments.pipeline.setup import SMALL_RETRIEVER
     from programs.catalog import build
     from programs.parts.knobs import knob_values
 
@@ -313,7 +314,8 @@ def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:
         cell.recipe is not None
         or program.get("artifact_sha256") is not None
         or (cell.setting.retriever or "") not in searched
-        or (searched and cell.setting.rerank is not None and reranked != (cell.setting.rerank != NONE))
+        or (SMALL_RETRIEVER in searched) != (cell.program.retriever == SMALL_RETRIEVER)  # chosen elsewhere by default
+        or (searched and reranked != (cell.program.rerank not in (None, NONE)))
     ):
         return False
     knobs = knob_values(build(program["name"], preset=cell.program.preset or "paper", **cell.program.knobs))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -266,8 +267,8 @@ def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | No
     searches = "k" in _knobs(setting.program) and setting.references is None
     index = request.index or (source.index if source and source.passages else None)
     named = ProgramSpec(program=setting.program, preset=setting.preset, knobs=setting.knobs)
-    if searches:  # the folder stands for any: what is chosen for it is the same before the questions are there
-        any_index = recording if own else Path("index")
+    if searches:  # the folder, which cannot exist, stands for any: the same is chosen before the questions are there
+        any_index = recording if own else Path(os.devnull, "index")
         search = None if recording else own or retriever
         named = replace(named, index=any_index, retriever=search, rerank=setting.rerank)
     spec, _ = AnswererSpec(named, lm).with_defaults()

@@ -182,6 +182,17 @@ def test_a_run_with_a_reranker_is_none_of_a_row_without(rerank, verihop, work, t
     assert not scores["rag, untrained"]
 
 
+@pytest.mark.parametrize("rerank", ["own-light", "none"])
+def test_a_row_that_names_no_reranker_takes_runs_with_that_of_its_lm(rerank, verihop, few, work, tmp_path, small_world):
+    world = small_world(60)
+    asked = ("eval", world / "questions.jsonl", "--limit", 2, "--program", "rag", "--index", world / "index")
+    out = tmp_path / "runs" / "hotpotqa" / "rag"
+    assert verihop(*asked, "--rerank", rerank, "--lm", "simulated", "--out", out, "-q")[0] == 0
+    found = ("--runs", tmp_path / "runs", "--only-table", "--data", tmp_path, "--work", work)
+    assert verihop(*ONE, "--lm", "simulated", *found)[0] == 0
+    assert any(row["ours"] for row in numbers(work) if row["row"] == "RAG | one") == (rerank == "none")
+
+
 def test_a_second_lm_adds_rows_of_its_own(verihop, few, work):
     assert verihop(*ONE, *TOY, "--work", work)[0] == 0
     other = ("--lm", "simulated:1", *TOY[2:])
