@@ -1,18 +1,13 @@
 """Cascades of two programs against the single programs, quality against cost, with the trained embedded LM.
 
-    python -m experiments.papers.cascade --data ../shared/data \\
-        --work ../cascade --resume --sets hotpotqa-whole
-    python -m experiments.papers.cascade --data ../shared/data \\
-        --work ../cascade --resume --sets 2wikimultihopqa-whole \\
-        --programs "standard,rag k=1,rag k=2,rag k=3,rag k=5,genground,cov_rag"
+    python -m experiments.papers.cascade --data ../shared/data --work ../cascade --resume
 
 Every program answers every question once; runs are resumed with `--resume`, and replies are cached. What cascades do
 follows from these rows (`cascade_runs.py`), cross-fitted: the questions are split into five parts, and for each part
 everything that is chosen (which two programs, the rule and its weights, the threshold) is chosen on the other four, so
 that every question counts as a test question once. Cost is tokens, prompt and completion, those that the cache saved
-included. Nobody trained on the questions. These two commands, of the whole files, gave
-`experiments/results/cascade_embedded.json`; each replaces its own set there. By default the development sets with the
-official mix are run, all with the same five programs.
+included. Nobody trained on the questions, those of the development sets with the official mix unless `--sets` names the
+whole files; a set replaces its own record in `experiments/results/cascade_embedded.json`.
 """
 
 import random

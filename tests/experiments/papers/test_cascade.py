@@ -182,8 +182,8 @@ def test_the_hull_is_what_mixtures_of_programs_reach():
 
 def test_the_documented_commands_are_those_of_the_results():
     def selected(words):
-        """Return a command without its interpreter and its folders, with the names that whole files had before."""
-        return re.sub(r"^.*?experiments|--(data|work) \S+ ?|-whole\b", "", words)
+        """Return a command without its interpreter and its folders."""
+        return re.sub(r"^.*?experiments|--(data|work) \S+ ?", "", words)
 
     room = ROOT / "experiments"
     text = (room / "papers" / "README.md").read_text().replace("\\\n", " ")
