@@ -107,7 +107,7 @@ def _replaced(text: str, replacement: Callable[[Mark], str]) -> str:
 
 
 def strip_citations(text: str) -> str:
-    """Return `text` without its marks, what joins them ("[1],[2]"), and the spaces left before punctuation and brackets around."""
+    """Return `text` without its marks, what joins and surrounds them ("[1],[2]", "([1])"), and spaces left by them."""
     parts: list[str] = []
     end = 0
     for mark in find_marks(text):
@@ -116,8 +116,7 @@ def strip_citations(text: str) -> str:
         parts += [" " * (between[:1].isspace()) if joined else between, "\0"]
         end = mark.end
     plain = _IN_BRACKETS.sub("", "".join([*parts, text[end:]])).replace("\0", "")
-    return _IN_BRACKETS = re.compile(r"[(（]\s*(?:\0\s*)+[)）]")  # nothing but marks
-_SPACE_BEFORE_PUNCTUATION.sub(r"\1", re.sub(r"\s{2,}", " ", plain)).strip()
+    return _SPACE_BEFORE_PUNCTUATION.sub(r"\1", re.sub(r"\s{2,}", " ", plain)).strip()
 
 
 def renumber_citations(text: str, number_of: Callable[[int], int]) -> str:

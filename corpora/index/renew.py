@@ -62,7 +62,8 @@ def renew_index(
         progress: Show progress on stderr.
 
     Raises:
-        UserError: The index has another retriever, embedder or language, the folder contains other files, or the disk is full.
+        UserError: The index has another retriever, embedder or language, the folder contains other files, or the disk
+            is full.
     """
     folder = Path(folder)
     with explained(folder, "then run the same command again"), exclusive(folder):

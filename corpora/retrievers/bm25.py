@@ -93,7 +93,9 @@ def query_stems(query: str, language: str = DEFAULT_LANGUAGE) -> list[str]:
     words = stems(query, language)
     if language == DEFAULT_LANGUAGE:
         return [word for word in words if word not in _stopword_stems()] or words
-    return (list(_analyzer(language, of_query=True).analyze(_spaced(query))) if language in FUNCTION_WORDS else []) or words
+    if language not in FUNCTION_WORDS:
+        return words
+    return list(_analyzer(language, of_query=True).analyze(_spaced(query))) or words
 
 
 def build_bm25(
@@ -214,9 +216,8 @@ class Bm25Engine:
 
     def query(self, text: str) -> "Query | None":
         """Return the tantivy query for `text`, built from its words and never parsed; None if it has no words."""
-        clauses = [
-            clause for stem, count in Counter(query_stems(text, self._language)).items() for clause in self._clauses(stem, count)
-        ]
+        words = Counter(query_stems(text, self._language))
+        clauses = [clause for stem, count in words.items() for clause in self._clauses(stem, count)]
         return Query.boolean_query(clauses) if clauses else None
 
     def _build_clauses(self, stem: str, count: int) -> "list[tuple[Occur, Query]]":

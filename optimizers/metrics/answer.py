@@ -8,9 +8,9 @@ Every function takes one prediction and the list of all accepted answers ("golds
 is the maximum over the golds separately, so precision and recall may come from different golds.
 
 ROUGE compares reasoning trajectories of one question (GenGround's measure of stability), as Google's `rouge-score`:
-F1 of ROUGE-1, ROUGE-2 and ROUGE-L (of the whole text, not `rougeLsum`), without a stemmer. Its tokens are words of Latin
-letters and digits; here every Han character and kana is one, too, which that package leaves out: texts in other scripts
-score 0. It brings nltk and four others for a stemmer nobody asks for.
+F1 of ROUGE-1, ROUGE-2 and ROUGE-L (of the whole text, not `rougeLsum`), without a stemmer. Its tokens are words of
+Latin letters and digits; here every Han character and kana is one, too, which that package leaves out. Texts in other
+scripts score 0. It brings nltk and four others for a stemmer nobody asks for.
 """
 
 import functools
