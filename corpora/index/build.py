@@ -159,14 +159,15 @@ def note_language(store: PassageStore, request: Request) -> None:
         return
     parts, cures = PARTS[request.retriever], []
     if parts != {"dense"} and code in STEMMERS and code != request.settings.language:
-        cures.append(f"--language {code} lets BM25 stem its words")
+        cures.append(f"set the language to {code}, so that BM25 stems their words")
     if request.embedder and request.embedder.id == DEFAULT_EMBEDDER and code != DEFAULT_LANGUAGE:
         cures.append(
-            f"{DEFAULT_EMBEDDER} was trained on English: name a multilingual embedder (--embedder "
-            f"{MULTILINGUAL_EMBEDDER}) or --retriever bm25"
+            f"{DEFAULT_EMBEDDER} was trained on English, so name a multilingual embedder ({MULTILINGUAL_EMBEDDER}), or "
+            "the retriever bm25"
         )
     if cures:
-        warnings.warn(UserNotice(f"Most passages seem to be {NAMES[code]}. {'; '.join(cures)}."), stacklevel=2)
+        text = f"Most passages seem to be in {NAMES[code]}: {'; '.join(cures)}."
+        warnings.warn(UserNotice(text), stacklevel=2)
 
 
 def _build(
