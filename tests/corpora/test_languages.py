@@ -62,7 +62,7 @@ def test_the_language_of_an_index_stays(german):
     folder = build(german)
     with pytest.raises(UserError, match="language is fixed when an index is built"):
         open_index(folder, language="fr")
-    passages = [Stored(b"p9", b"", "Das Dorf ist klein.".encode(), b"{}")]
+    passages = [Stored(b"p9", b"", b"Das Dorf ist klein.", b"{}")]
     with pytest.raises(UserError, match="in the language 'de', not 'fr'"):
         renew_index(folder, lambda: passages, language="fr")
     renew_index(folder, lambda: passages)

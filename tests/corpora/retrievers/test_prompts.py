@@ -72,7 +72,7 @@ def test_an_index_embeds_passages_and_queries_with_their_prompts(tmp_path, monke
 def test_a_model_like_multilingual_e5_gives_the_vectors_of_torch(tmp_path, monkeypatch):
     """A random XLM-R with a Unigram tokenizer, as E5's, from a folder: converted, or in torch where that fails."""
     sentence_transformers = pytest.importorskip("sentence_transformers")
-    from sentence_transformers.models import Normalize, Pooling, Transformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast, XLMRobertaConfig, XLMRobertaModel
 
