@@ -110,7 +110,7 @@ def _end_of_words(text: str, end: int, blanks: str = string.whitespace) -> int:
 
 
 @functools.lru_cache(maxsize=256)  # several metrics split the same response, at 0.5 ms a sentence
-def _sentences(text: str, language: str) -> tuple[str, ...]:
+def _sentences(text: str, language: str = "en") -> tuple[str, ...]:
     plain, offsets, runs = _without_marks(text)
     places = [run.place for run in runs]
     cuts = [0]
