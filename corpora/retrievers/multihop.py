@@ -53,7 +53,7 @@ class MultihopEngine:
 
     def __init__(self, hybrid: HybridEngine, store: PassageStore, embedder: Embedder, *, beams: Sequence[int] = BEAMS):
         self._hybrid, self._store, self._beams = hybrid, store, tuple(beams)
-        self._encode = QueryVectors(embedder.queries)
+        self._encode = QueryVectors(embedder)
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking per query; scores are sums of probabilities of paths, at least 0."""
