@@ -13,7 +13,8 @@ _WORD = re.compile(rf"\S{{1,{_LONGEST_WORD}}}")
 _CHINESE_WORD = re.compile(rf"[{CJK}][^\w\s]{{,100}}|[^\s{CJK}]{{1,{_LONGEST_WORD}}}")
 _LONGEST = 4000  # characters of a paragraph that are split into sentences at a time
 _END = re.compile(r"[.!?][\"'”’)]*\s+(?=[A-Z\"'“‘(])|[。！？]")
-_WIDE_END = re.compile(rf"[{CJK}\u3000-\u303f\uff00-\uffef][”’…]*$")
+# A line without a full stop, such as a heading, is not the beginning of the sentence that follows.
+_WIDE_END = re.compile(r"[\u3000-\u303f\uff00-\uffef][”’…]*$")
 
 
 def cut_text(text: str, words: int = 100) -> Iterator[tuple[list[str], str]]:
@@ -41,9 +42,9 @@ def split_paragraphs(text: str) -> list[str]:
     return re.split(r"\n\s*\n|\r\n\s*\r\n", text)
 
 
-def pieces(paragraph: str, words: int) -> Iterator[tuple[str, int]]:
+def pieces(paragraph: str, words: int, language: str = "en") -> Iterator[tuple[str, int]]:
     """Yield sentences, or parts of them, of at most `words` words, with their number of words."""
-    for sentence in chain.from_iterable(map(_sentences, _bounded(paragraph))):
+    for sentence in chain.from_iterable(_sentences(part, language) for part in _bounded(paragraph)):
         single, count = counted(sentence)
         if count > words:
             matches = list(_word(single).finditer(single))
@@ -94,10 +95,10 @@ def _last_blank(text: str, start: int, end: int) -> int:
     return next((place for place in range(end - 1, start - 1, -1) if text[place].isspace()), end)
 
 
-def _sentences(part: str) -> list[str]:
+def _sentences(part: str, language: str) -> list[str]:
     if len(part) == _LONGEST and len(part.split()) == 1:  # no language, which pysbd takes seconds for
         return [part]
-    return document_sentences(part)
+    return document_sentences(part, language)
 
 
 def fill(units: Iterator[tuple[str, int]], words: int) -> Iterator[list[str]]:

@@ -77,16 +77,17 @@ def _rules() -> _Rules:
     )
 
 
-def document_sentences(paragraph: str) -> list[str]:
+def document_sentences(paragraph: str, language: str = "en") -> list[str]:
     """Return the sentences of a paragraph, stripped, none empty; no character is lost but white space.
 
     Where they differ from those of `split_sentences`, which is rare, a sentence has two of the other's, or is half.
+    The rules of a language other than English are pysbd's alone, at its speed.
     """
     if not _MAY_END.search(paragraph):
         return [paragraph.strip()]
     chinese = not paragraph.isascii() and _CJK.search(paragraph) and is_chinese(paragraph)
-    if chinese or _SPECIAL.search(paragraph) or _is_list(paragraph):
-        return _by_pysbd(paragraph)
+    if chinese or _SPECIAL.search(paragraph) or _is_list(paragraph) or language != "en":
+        return _by_pysbd(paragraph, language)
     found: list[str] = []
     for line in paragraph.splitlines():
         if line and not line.isspace():
@@ -94,9 +95,9 @@ def document_sentences(paragraph: str) -> list[str]:
     return found
 
 
-def _by_pysbd(text: str) -> list[str]:
+def _by_pysbd(text: str, language: str = "en") -> list[str]:
     """Split into sentences; if the splitter would lose a character, keep the text in one piece."""
-    sentences = split_sentences(text)
+    sentences = split_sentences(text, language)
     if len(sentences) == 1:
         return sentences
     # The order of characters does not count, because citation marks move in front of the full stop.

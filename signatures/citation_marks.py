@@ -33,6 +33,7 @@ _WORDS_OF_MARKS = re.compile(
 )
 _LETTER = re.compile(r"[^\W\d_]")
 _NUMBER_OF_A_MARK = re.compile(r"(?<!\d)(?:\d{1,3}|\d{5,})(?!\d)")  # four digits are a year
+_IN_BRACKETS = re.compile(r"[(（]\s*(?:\0\s*)+[)）]")  # nothing but marks
 _SPACE_BEFORE_PUNCTUATION = re.compile(r"\s+([.,;:!?。，；：！？、])")
 
 
@@ -106,15 +107,15 @@ def _replaced(text: str, replacement: Callable[[Mark], str]) -> str:
 
 
 def strip_citations(text: str) -> str:
-    """Return `text` without its marks, what joins them ("[1],[2]"), and the spaces left before punctuation."""
+    """Return `text` without its marks, what joins and surrounds them ("[1],[2]", "([1])"), and spaces left by them."""
     parts: list[str] = []
     end = 0
     for mark in find_marks(text):
         between = text[end : mark.start]
         joined = end > 0 and _BETWEEN_MARKS.fullmatch(between) is not None
-        parts.append(" " * (between[:1].isspace()) if joined else between)
+        parts += [" " * (between[:1].isspace()) if joined else between, "\0"]
         end = mark.end
-    plain = "".join([*parts, text[end:]])
+    plain = _IN_BRACKETS.sub("", "".join([*parts, text[end:]])).replace("\0", "")
     return _SPACE_BEFORE_PUNCTUATION.sub(r"\1", re.sub(r"\s{2,}", " ", plain)).strip()
 
 

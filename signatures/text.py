@@ -40,21 +40,22 @@ def is_chinese(text: str) -> bool:
 
 
 @functools.cache
-def _segmenter():  # type: ignore[no-untyped-def]
+def _segmenter(language: str):  # type: ignore[no-untyped-def]
     import pysbd  # imported late, because it takes 0.1 seconds
+    from pysbd.languages import LANGUAGE_CODES
 
-    return pysbd.Segmenter(language="en", clean=False)
+    return pysbd.Segmenter(language=language if language in LANGUAGE_CODES else "en", clean=False)
 
 
-def split_sentences(text: str) -> list[str]:
+def split_sentences(text: str, language: str = "en") -> list[str]:
     """Return the sentences of `text`, stripped, none empty; together they are the text up to white space.
 
     The text is split as it reads without its citation marks, so a mark neither ends a sentence ("et al. [3] showed")
     nor hides its end. A mark behind the stop belongs to the sentence before it, a mark at the start of a line to what
     follows on that line. Chinese text (`is_chinese`) is split at 。！？ and line ends, all other text by pysbd's rules
-    for English.
+    for a language (ISO 639-1); those of English where it has none.
     """
-    return list(_sentences(text))
+    return list(_sentences(text, language))
 
 
 @dataclass(frozen=True)
@@ -109,11 +110,11 @@ def _end_of_words(text: str, end: int, blanks: str = string.whitespace) -> int:
 
 
 @functools.lru_cache(maxsize=256)  # several metrics split the same response, at 0.5 ms a sentence
-def _sentences(text: str) -> tuple[str, ...]:
+def _sentences(text: str, language: str = "en") -> tuple[str, ...]:
     plain, offsets, runs = _without_marks(text)
     places = [run.place for run in runs]
     cuts = [0]
-    for start in list(_starts(plain))[1:]:
+    for start in list(_starts(plain, language))[1:]:
         end = _end_of_words(plain, start)
         here = runs[bisect.bisect_left(places, end) : bisect.bisect_right(places, start)]
         behind = itertools.takewhile(lambda run: not run.opens_line, here)
@@ -122,7 +123,7 @@ def _sentences(text: str) -> tuple[str, ...]:
     return tuple(sentence for sentence in found if sentence)
 
 
-def _starts(plain: str) -> Iterator[int]:
+def _starts(plain: str, language: str) -> Iterator[int]:
     """Yield the offset of each sentence of a text without marks."""
     if not plain.strip():
         return
@@ -131,7 +132,7 @@ def _starts(plain: str) -> Iterator[int]:
     else:
         plain = _SINGLE_QUOTES.sub("'", plain)
         # Not `segment`: it stores the text on the object that threads share, and is quadratic in repeated sentences.
-        found = _segmenter().processor(plain).process()
+        found = _segmenter(language).processor(plain).process()
     position = 0
     for sentence in found:
         words = sentence.strip()

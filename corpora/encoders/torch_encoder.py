@@ -97,8 +97,8 @@ class TorchEncoder:
             os.environ["TOKENIZERS_PARALLELISM"] = "false"  # else tokenizers prints a warning about the fork
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        """Return vectors of shape (len(texts), d)."""
+        """Return vectors of shape (len(texts), d), of the texts as they are: the model's own prompt is not added."""
         vectors: Any = self.model.encode(
-            list(texts), batch_size=self._batch_size, show_progress_bar=False, convert_to_numpy=True
+            list(texts), prompt="", batch_size=self._batch_size, show_progress_bar=False, convert_to_numpy=True
         )
         return np.asarray(vectors)

@@ -19,11 +19,12 @@ from corpora.index.info import PARTS, EmbedderInfo, IndexInfo, Request, UpdateIn
 from corpora.index.manifest import clear, exclusive, list_files, prepare, read_info, remove_leftovers, write_info
 from corpora.index.progress import progress_bar, size
 from corpora.index.replace import finish_replacing, rebuild_folder
+from corpora.languages import DEFAULT_LANGUAGE, NAMES, STEMMERS, main_language
 from corpora.passages import corpus_hash, read_passages
 from corpora.retrievers.bm25 import build_bm25
 from corpora.retrievers.bm25s_reference import build_bm25s
 from corpora.retrievers.dense import choose_kind
-from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
+from corpora.retrievers.embedder import DEFAULT_EMBEDDER, MULTILINGUAL_EMBEDDER, Embedder
 from corpora.retrievers.multihop import MultihopEngine, adapter
 from corpora.retrievers.settings import RetrievalSettings
 from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
@@ -123,6 +124,7 @@ def explained(folder: Path, then: str) -> Iterator[None]:
 # 512 tokens that most embedders read; five such passages exceed a context of 8,192 tokens. Of 13,938 paragraphs of
 # HotpotQA, 2WikiMultihopQA, MuSiQue and StrategyQA the longest has 8,306.
 LONG = 10_000
+_LOOKED_AT = 200  # passages whose language is looked at
 
 
 def note_long_passages(store: PassageStore, first: int = 0) -> None:
@@ -149,6 +151,25 @@ def note_long_passages(store: PassageStore, first: int = 0) -> None:
     )
 
 
+def note_language(store: PassageStore, request: Request) -> None:
+    """Warn with a `UserNotice` if most passages are in another language than the index is built for; name the cure."""
+    rows = np.unique(np.linspace(0, len(store) - 1, _LOOKED_AT).astype(np.int64))
+    code = main_language(passage.text for passage in store.passages(rows, np.zeros(len(rows))))
+    if code is None:
+        return
+    parts, cures = PARTS[request.retriever], []
+    if parts != {"dense"} and code in STEMMERS and code != request.settings.language:
+        cures.append(f"set the language to {code}, so that BM25 stems their words")
+    if request.embedder and request.embedder.id == DEFAULT_EMBEDDER and code != DEFAULT_LANGUAGE:
+        cures.append(
+            f"{DEFAULT_EMBEDDER} was trained on English, so name a multilingual embedder ({MULTILINGUAL_EMBEDDER}), or "
+            "the retriever bm25"
+        )
+    if cures:
+        text = f"Most passages seem to be in {NAMES[code]}: {'; '.join(cures)}."
+        warnings.warn(UserNotice(text), stacklevel=2)
+
+
 def _build(
     corpus_path: Path, folder: Path, request: Request, embedder: Embedder, *, shown: bool, cluster: Cluster | None
 ) -> None:
@@ -156,6 +177,7 @@ def _build(
         with progress_bar("Passages", None, shown) as advance:
             write_store(folder, read_passages(corpus_path), advance)
     note_long_passages(PassageStore(folder))
+    note_language(PassageStore(folder), request)
     build_parts(folder, request, embedder, shown=shown, cluster=cluster)
 
 
@@ -184,7 +206,7 @@ def build_parts(
     parts = PARTS[request.retriever]
     dimension = kind = None
     if "bm25" in parts:
-        step_bm25(folder, store, shown=shown)
+        step_bm25(folder, store, request.settings.language, shown=shown)
     if "bm25s" in parts:
         step_bm25s(folder, store, request.settings, shown=shown)
     if "dense" in parts:
@@ -202,19 +224,19 @@ def build_parts(
     write_info(folder, info)
 
 
-def step_bm25(folder: Path, store: PassageStore, *, shown: bool) -> None:
+def step_bm25(folder: Path, store: PassageStore, language: str, *, shown: bool) -> None:
     """Write `bm25/`."""
     with _atomic_folder(folder / "bm25") as part, progress_bar("BM25", len(store), shown) as advance:
         if part is not None:
-            build_bm25(part, store.records(), advance)
+            build_bm25(part, store.records(), advance, language=language)
 
 
 def step_bm25s(folder: Path, store: PassageStore, settings: RetrievalSettings, *, shown: bool) -> None:
     """Write `bm25s/`."""
     with _atomic_folder(folder / "bm25s") as part, progress_bar("BM25 (bm25s)", len(store), shown) as advance:
         if part is not None:
-            repeats = settings.title_repeats
-            build_bm25s(part, store.records(), k1=settings.k1, b=settings.b, title_repeats=repeats, advance=advance)
+            chosen = settings.model_dump(include={"k1", "b", "title_repeats", "language"})
+            build_bm25s(part, store.records(), **chosen, advance=advance)
 
 
 @contextlib.contextmanager

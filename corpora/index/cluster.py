@@ -53,7 +53,7 @@ class EncodeShards:
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Return `shard`, `vectors` (bytes of float32) and `width` for `shard` and `texts`."""
-        encoded = [self._embedder([str(text) for text in texts]) for texts in batch["texts"]]
+        encoded = [self._embedder.passages([str(text) for text in texts]) for texts in batch["texts"]]
         return {
             "shard": list(batch["shard"]),
             "vectors": [vectors.tobytes() for vectors in encoded],

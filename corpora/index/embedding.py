@@ -112,7 +112,7 @@ def _embed(
             blocks = []
             for start in range(0, len(rows_of[number]), _STEP):
                 rows = rows_of[number][start : start + _STEP]
-                vectors = embedder(_texts(store, rows))
+                vectors = embedder.passages(_texts(store, rows))
                 _check(vectors, len(rows), embedder)
                 blocks.append(vectors)
                 count(rows)

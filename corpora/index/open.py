@@ -86,7 +86,7 @@ def _open(
         raise unknown("retriever", name, PARTS)
     if not PARTS[name] <= PARTS[info.retriever]:
         raise UserError(f"{folder} is a {info.retriever} index and cannot serve {name}: rebuild it as a {name} index.")
-    if fixed := sorted(set(settings) & {"k1", "b", "title_repeats", "dense_kind"}):
+    if fixed := sorted(set(settings) & {"language", "k1", "b", "title_repeats", "dense_kind"}):
         raise UserError(f"{', '.join(fixed)} is fixed when an index is built: rebuild with another value.")
     info = _as_retriever(info, name, settings)
     model = _embedder_of(info.embedder, embedder, precision) if info.embedder else Embedder()
@@ -164,11 +164,14 @@ def _embedder_of(info: EmbedderInfo, embedder: Embedder | None, precision: str) 
 
 
 def _bm25(folder: Path, info: IndexInfo, embedder: Embedder) -> Bm25Engine:
-    return Bm25Engine(folder / "bm25", passages=info.passages, title_boost=info.settings.title_boost)
+    settings = info.settings
+    return Bm25Engine(
+        folder / "bm25", passages=info.passages, title_boost=settings.title_boost, language=settings.language
+    )
 
 
 def _bm25s(folder: Path, info: IndexInfo, embedder: Embedder) -> Bm25sEngine:
-    return Bm25sEngine(folder / "bm25s", passages=info.passages)
+    return Bm25sEngine(folder / "bm25s", passages=info.passages, language=info.settings.language)
 
 
 def _dense(folder: Path, info: IndexInfo, embedder: Embedder) -> DenseEngine:

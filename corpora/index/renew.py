@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from corpora.index.build import build_parts, explained, note_long_passages
+from corpora.index.build import build_parts, explained, note_language, note_long_passages
 from corpora.index.embedding import Kept
 from corpora.index.info import CONTENT, EmbedderInfo, IndexInfo, Request, UpdateInfo, canonical, has_vectors
 from corpora.index.manifest import (
@@ -27,8 +27,10 @@ from corpora.index.manifest import (
 from corpora.index.progress import progress_bar
 from corpora.index.replace import finish_replacing, update_folder
 from corpora.index.update import Updated, embedder_of, vectors_of
+from corpora.languages import DEFAULT_LANGUAGE, check_stemmer
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
 from corpora.retrievers.engine import Rows
+from corpora.retrievers.settings import RetrievalSettings
 from corpora.retrievers.store import KEYS_FILE, OFFSETS_FILE, PassageStore, Stored, content_hash, write_stored
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
@@ -43,6 +45,7 @@ def renew_index(
     *,
     retriever: str | None = None,
     embedder: Embedder | str | None = None,
+    language: str | None = None,
     progress: bool = False,
 ) -> Updated:
     """Make the index in `folder` that of these passages, in this order.
@@ -55,25 +58,36 @@ def renew_index(
         passages: Returns the same at each call: at least one, with unique ids that change with title and text.
         retriever: That of the index, by default; of a new one, hybrid.
         embedder: That of the index, by default; a model, or its name or folder.
+        language: Whose stemmer BM25 uses; that of the index, by default; of a new one, English.
         progress: Show progress on stderr.
 
     Raises:
-        UserError: The index has another retriever or embedder, the folder contains other files, or the disk is full.
+        UserError: The index has another retriever, embedder or language, the folder contains other files, or the disk
+            is full.
     """
     folder = Path(folder)
     with explained(folder, "then run the same command again"), exclusive(folder):
         remove_leftovers(folder)
         finish_replacing(folder)
-        renewing = _Renewing(folder, retriever, embedder, progress)
+        renewing = _Renewing(folder, retriever, embedder, language, progress)
         finished = renewing.finish_started()
         changed = renewing.bring_to(passages)
         return Updated(read_info(folder), finished or changed)
 
 
 def refuse_other(
-    folder: Path, info: IndexInfo, retriever: str | None = None, embedder: Embedder | str | None = None
+    folder: Path,
+    info: IndexInfo,
+    retriever: str | None = None,
+    embedder: Embedder | str | None = None,
+    language: str | None = None,
 ) -> None:
-    """Raise UserError if an index has another retriever or embedder than those that are named."""
+    """Raise UserError if an index has another retriever, embedder or language than those that are named."""
+    if language not in (None, info.settings.language):
+        raise UserError(
+            f"{folder} is an index in the language {info.settings.language!r}, not {language!r:.20}: omit the "
+            "language, or choose another folder."
+        )
     if retriever not in (None, info.retriever):
         raise UserError(
             f"{folder} is a {info.retriever} index and stays one, not {retriever}: omit the retriever, or choose "
@@ -86,11 +100,19 @@ def refuse_other(
 class _Renewing:
     """One call of `renew_index`, with the lock of the folder."""
 
-    def __init__(self, folder: Path, retriever: str | None, embedder: Embedder | str | None, progress: bool):
+    def __init__(
+        self,
+        folder: Path,
+        retriever: str | None,
+        embedder: Embedder | str | None,
+        language: str | None,
+        progress: bool,
+    ):
         self._folder, self._embedder, self._progress = folder, embedder, progress
         self._old = self._complete()
         if self._old is not None:
-            refuse_other(folder, self._old, retriever, embedder)
+            refuse_other(folder, self._old, retriever, embedder, language)
+        self._language = language
         self._retriever = retriever or (RETRIEVER if self._old is None else self._old.retriever)
 
     def _complete(self) -> IndexInfo | None:
@@ -126,6 +148,7 @@ class _Renewing:
             write_stored(target, passages(), advance)
         if self._old is None:
             note_long_passages(PassageStore(target))
+            note_language(PassageStore(target), request)
         self._build(target, request)
         return True
 
@@ -135,13 +158,15 @@ class _Renewing:
         if old is None:
             model = self._model(embeds=True)
             info = EmbedderInfo(id=model.id, weights_hash=model.weights_hash) if has_vectors(self._retriever) else None
-            return Request(retriever=self._retriever, corpus_hash=content, embedder=info)
+            settings = RetrievalSettings(language=check_stemmer(self._language or DEFAULT_LANGUAGE))
+            return Request(retriever=self._retriever, corpus_hash=content, embedder=info, settings=settings)
         started = sha256_text(canonical([old.corpus_hash, content]))
         return Request(retriever=old.retriever, corpus_hash=started, embedder=old.embedder, settings=old.settings)
 
     def _require_same(self, started: Request) -> None:
-        wanted = self._request(started.corpus_hash).model_dump(exclude={"settings"})
-        if differs := difference(started.model_dump(exclude={"settings"}), wanted):
+        unsaid = set() if self._language else {"settings"}
+        wanted = self._request(started.corpus_hash).model_dump(exclude=unsaid)
+        if differs := difference(started.model_dump(exclude=unsaid), wanted):
             raise UserError(
                 f"{self._folder} contains an unfinished index with another {differs.field.partition('.')[0]}: name the "
                 "same, delete the folder, or choose another."

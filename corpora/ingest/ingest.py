@@ -323,11 +323,13 @@ class CutSettings:
     Args:
         words: Maximum per passage, at least 1 (the papers use 100).
         headings_in_title: Titles of passages are "document > heading", not the document's alone.
+        language: Whose rules say where sentences end.
         reading: How they are read.
     """
 
     words: int = 100
     headings_in_title: bool = True
+    language: str = "en"
     reading: ReadSettings = field(default_factory=ReadSettings)
 
     def __post_init__(self) -> None:
@@ -487,7 +489,8 @@ def _read(task: tuple[str, Path, CutSettings]) -> tuple[list[dict[str, Any]], tu
     """Return passages as their fields, which go from process to process in a fifth of the time, and notes."""
     source, path, settings = task
     document = read_document(path, settings.reading)
-    cut = document_passages(document, source, words=settings.words, headings_in_title=settings.headings_in_title)
+    how = {"words": settings.words, "headings_in_title": settings.headings_in_title, "language": settings.language}
+    cut = document_passages(document, source, **how)
     return [dict(passage) for passage in cut], document.notes
 
 

@@ -18,7 +18,7 @@ _LONGEST_KEYS = 4000  # characters as JSON; every passage repeats them
 
 
 def document_passages(
-    document: Document, source: str, *, words: int = 100, headings_in_title: bool = True
+    document: Document, source: str, *, words: int = 100, headings_in_title: bool = True, language: str = "en"
 ) -> Iterator[PassageRecord]:
     """Yield the passages of a document in order.
 
@@ -33,6 +33,7 @@ def document_passages(
         words: Maximum per passage, at least 1.
         headings_in_title: The title is "document > innermost heading", which search engines and readers see; else it is
             the document's alone.
+        language: Whose rules say where sentences end.
     """
     keys = {name: value for name, value in document.keys.items() if name not in OWN_KEYS}
     if len(json.dumps(keys)) > _LONGEST_KEYS:
@@ -43,7 +44,7 @@ def document_passages(
         inner = section.headings[-1] if headings_in_title and section.headings else ""
         title = _valid(SECTION_DIVIDER.join(part for part in (named, inner) if part))
         headings = {"headings": _valid(list(section.headings))} if section.headings else {}
-        for sentences, text, pages in _cut(section, words):
+        for sentences, text, pages in _cut(section, words, language):
             record: dict[str, Any] = {"id": passage_id(title, text), "title": title, "text": text}
             record |= {"sentences": sentences, "source": source, **headings, **pages, **keys}
             yield PassageRecord.model_validate(record)
@@ -127,16 +128,16 @@ def _pages(found: list[_Piece]) -> dict[str, int]:
     return {"page": first} if first == last else {"page": first, "last_page": last}
 
 
-def _cut(section: Section, words: int) -> Iterator[tuple[list[str], str, dict[str, int]]]:
+def _cut(section: Section, words: int, language: str) -> Iterator[tuple[list[str], str, dict[str, int]]]:
     """Yield sentences, text and pages of each passage of a section."""
     if all(each.page is None and each.table is None for each in section.paragraphs):  # the same in less time
         texts = (utf8(each.text) for each in section.paragraphs)
-        for sentences in fill(chain.from_iterable(pieces(text, words) for text in texts), words):
+        for sentences in fill(chain.from_iterable(pieces(text, words, language) for text in texts), words):
             yield sentences, join_pieces(sentences), {}
         return
     filling = _Filling()
     for paragraph in section.paragraphs:
-        for piece in _pieces(paragraph, words):
+        for piece in _pieces(paragraph, words, language):
             if not filling.add(piece, words):
                 yield filling.passage()
                 filling = _Filling()
@@ -145,7 +146,7 @@ def _cut(section: Section, words: int) -> Iterator[tuple[list[str], str, dict[st
         yield filling.passage()
 
 
-def _pieces(paragraph: Paragraph, words: int) -> Iterator[_Piece]:
+def _pieces(paragraph: Paragraph, words: int, language: str) -> Iterator[_Piece]:
     """Yield the pieces of a paragraph with their pages; a row is one piece, unless it is too long for a passage."""
     page, table = paragraph.page, paragraph.table
     text = utf8(paragraph.text)
@@ -153,9 +154,9 @@ def _pieces(paragraph: Paragraph, words: int) -> Iterator[_Piece]:
         table = utf8(table)
         single, count = counted(text)
         room = words - len(_short(table, words).split())
-        found: Iterable[tuple[str, int]] = [(single, count)] if count <= room else pieces(single, room)
+        found: Iterable[tuple[str, int]] = [(single, count)] if count <= room else pieces(single, room, language)
     else:
-        found = pieces(text, words)
+        found = pieces(text, words, language)
     if not paragraph.turns:
         yield from (_Piece(piece, count, page, page, table) for piece, count in found)
         return

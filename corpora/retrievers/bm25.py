@@ -1,7 +1,8 @@
 """BM25 on tantivy: one field with title and text, and a separate field with the title.
 
-tantivy fixes k1=1.2 and b=0.75. Words are lower-cased and stemmed (English); function words are indexed, but omitted
-from queries, which changed no measured ranking and makes queries several times faster.
+tantivy fixes k1=1.2 and b=0.75. Words are lower-cased and stemmed by the language of the index (English by default);
+function words are indexed, but omitted from queries, which changed no measured ranking and makes queries several times
+faster.
 
 Chinese and Japanese have no spaces between words: every run of their characters is indexed as its single characters
 and pairs of neighbours. On HalluQA the recall is higher than with the words of a dictionary (jieba); see the
@@ -35,6 +36,7 @@ from tantivy import (
     Tokenizer,
 )
 
+from corpora.languages import DEFAULT_LANGUAGE, FUNCTION_WORDS, STEMMERS
 from corpora.retrievers.engine import Ranking
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import temporary_folder
@@ -42,7 +44,6 @@ from signatures.common.strict_json import parse_strict_json
 from signatures.common.words import QUERY_STOPWORDS
 from signatures.text import CJK
 
-ANALYZER = "english_stems"
 _LONGEST_WORD = 40  # bytes; longer runs of letters are base64 or similar
 _KEPT_WORDS = 65_536  # query words whose clauses are cached; a few megabytes
 _TIE_LIMIT = 10_000  # hits searched at most for the end of a run of equal scores
@@ -54,14 +55,17 @@ _RUN = re.compile(f"[{CJK}]+")
 
 
 @functools.cache
-def _analyzer() -> "TextAnalyzer":
+def _analyzer(language: str, *, of_query: bool = False) -> "TextAnalyzer":
     builder = TextAnalyzerBuilder(Tokenizer.simple()).filter(Filter.remove_long(_LONGEST_WORD))
-    return builder.filter(Filter.lowercase()).filter(Filter.stemmer("english")).build()
+    builder = builder.filter(Filter.lowercase())
+    if of_query:
+        builder = builder.filter(Filter.stopword(STEMMERS[language]))
+    return builder.filter(Filter.stemmer(STEMMERS[language])).build()
 
 
 @functools.cache
 def _stopword_stems() -> frozenset[str]:
-    return frozenset(stem for word in QUERY_STOPWORDS for stem in _analyzer().analyze(word))
+    return frozenset(stem for word in QUERY_STOPWORDS for stem in _analyzer(DEFAULT_LANGUAGE).analyze(word))
 
 
 def _spaced(text: str) -> str:
@@ -75,32 +79,44 @@ def _spaced(text: str) -> str:
     return _RUN.sub(terms, text)
 
 
-def stems(text: str) -> list[str]:
+def stems(text: str, language: str = DEFAULT_LANGUAGE) -> list[str]:
     """Return the words of `text` as the index stores them, with repeats; in order, except for Chinese and Japanese."""
-    return list(_analyzer().analyze(_spaced(text)))
+    return list(_analyzer(language).analyze(_spaced(text)))
 
 
-def query_stems(query: str) -> list[str]:
-    """Return the stems of a query: without function words, unless it has no other words ("The Who")."""
-    words = stems(query)
-    return [word for word in words if word not in _stopword_stems()] or words
+def query_stems(query: str, language: str = DEFAULT_LANGUAGE) -> list[str]:
+    """Return the stems of a query: without function words, unless it has no other words ("The Who").
+
+    Those of English are our own, since the measured rankings rest on them; those of others are tantivy's, if it has
+    some.
+    """
+    words = stems(query, language)
+    if language == DEFAULT_LANGUAGE:
+        return [word for word in words if word not in _stopword_stems()] or words
+    if language not in FUNCTION_WORDS:
+        return words
+    return list(_analyzer(language, of_query=True).analyze(_spaced(query))) or words
 
 
 def build_bm25(
-    folder: Path, records: Iterable[dict[str, str]], advance: Callable[[int], object] = lambda _: None
+    folder: Path,
+    records: Iterable[dict[str, str]],
+    advance: Callable[[int], object] = lambda _: None,
+    *,
+    language: str = DEFAULT_LANGUAGE,
 ) -> None:
-    """Write a tantivy index of `records` (title, text), in order, into `folder`.
+    """Write a tantivy index of `records` (title, text), in order, into `folder`; `language` is one of `STEMMERS`.
 
     Raises:
         OSError, ValueError: The files cannot be written.
     """
-    schema = SchemaBuilder()
+    schema, analyzer = SchemaBuilder(), f"{STEMMERS[language]}_stems"
     schema.add_unsigned_field("row", fast=True)
     for field in ("all", "title"):
-        schema.add_text_field(field, tokenizer_name=ANALYZER, index_option="freq")
+        schema.add_text_field(field, tokenizer_name=analyzer, index_option="freq")
     folder.mkdir(parents=True)
     index = Index(schema.build(), path=str(folder), reuse=False)
-    index.register_tokenizer(ANALYZER, _analyzer())
+    index.register_tokenizer(analyzer, _analyzer(language))
     writer = index.writer(heap_size=128_000_000, num_threads=1)  # one thread: rows stay in corpus order
     for row, record in enumerate(records):
         document = Document()
@@ -172,6 +188,7 @@ class Bm25Engine:
         folder: Written by `build_bm25`; memory-mapped.
         passages: Number of passages of the corpus.
         title_boost: Weight of a match in the title, added to its match in title and text.
+        language: That of the stems in the index.
 
     Raises:
         UserError: The files are damaged.
@@ -179,7 +196,7 @@ class Bm25Engine:
 
     name = "bm25"
 
-    def __init__(self, folder: Path, *, passages: int, title_boost: float = 0.5):
+    def __init__(self, folder: Path, *, passages: int, title_boost: float = 0.5, language: str = DEFAULT_LANGUAGE):
         with tantivy_errors(folder):
             _check_sums(folder)
             opened = contextlib.ExitStack()
@@ -193,15 +210,14 @@ class Bm25Engine:
         if self.searcher.num_docs != passages:
             raise damaged(folder, f"it has {self.searcher.num_docs} passages instead of {passages}")
         self._folder, self._passages = folder, passages
-        self._title_boost = title_boost
+        self._title_boost, self._language = title_boost, language
         # Building clauses is the largest cost outside the engine, and questions share their words.
         self._clauses = functools.lru_cache(maxsize=_KEPT_WORDS)(self._build_clauses)
 
     def query(self, text: str) -> "Query | None":
         """Return the tantivy query for `text`, built from its words and never parsed; None if it has no words."""
-        clauses = [
-            clause for stem, count in Counter(query_stems(text)).items() for clause in self._clauses(stem, count)
-        ]
+        words = Counter(query_stems(text, self._language))
+        clauses = [clause for stem, count in words.items() for clause in self._clauses(stem, count)]
         return Query.boolean_query(clauses) if clauses else None
 
     def _build_clauses(self, stem: str, count: int) -> "list[tuple[Occur, Query]]":

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from corpora.languages import DEFAULT_LANGUAGE
 from corpora.retrievers.arrays import NPY_ERRORS
 from corpora.retrievers.bm25 import damaged, query_stems, stems
 from corpora.retrievers.engine import EMPTY, Ranking, best
@@ -26,6 +27,7 @@ def build_bm25s(
     k1: float,
     b: float,
     title_repeats: int,
+    language: str = DEFAULT_LANGUAGE,
     advance: Callable[[int], object] = lambda _: None,
 ) -> None:
     """Write a bm25s index (plain `.npy` and `.json` files) of `records` into `folder`.
@@ -39,7 +41,7 @@ def build_bm25s(
     for record in records:
         if len(tokens) == MAX_PASSAGES:
             raise UserError(f"bm25s cannot hold more than {MAX_PASSAGES:,} passages in memory: use the retriever bm25.")
-        tokens.append(stems(f"{record['title']}\n" * title_repeats + record["text"]))
+        tokens.append(stems(f"{record['title']}\n" * title_repeats + record["text"], language))
         advance(1)
     index = bm25s.BM25(k1=k1, b=b, method="lucene", backend="numpy")
     # bm25s learns its vocabulary from the texts and rejects texts without words.
@@ -53,6 +55,7 @@ class Bm25sEngine:
     Args:
         folder: Written by `build_bm25s`; memory-mapped.
         passages: Number of passages of the corpus.
+        language: That of the stems in the index.
 
     Raises:
         UserError: The files are damaged.
@@ -60,9 +63,10 @@ class Bm25sEngine:
 
     name = "bm25s"
 
-    def __init__(self, folder: Path, *, passages: int):
+    def __init__(self, folder: Path, *, passages: int, language: str = DEFAULT_LANGUAGE):
         import bm25s
 
+        self._language = language
         try:
             self._index = bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
             self._check(passages)
@@ -95,7 +99,7 @@ class Bm25sEngine:
         return [self._rank(query, k) for query in queries]
 
     def _rank(self, query: str, k: int) -> Ranking:
-        words = [word for word in query_stems(query) if word in self._index.vocab_dict]
+        words = [word for word in query_stems(query, self._language) if word in self._index.vocab_dict]
         if not words:
             return EMPTY
         scores = np.asarray(self._index.get_scores(words), dtype=np.float64)

@@ -216,7 +216,7 @@ class DenseEngine:
         probed_share: float = 0.125,
     ):
         self.embedder = embedder
-        self._queries = QueryVectors(embedder)
+        self._queries = QueryVectors(embedder.queries)
         self._search: ExactSearch | None = None
         self._vectors = read_npy(folder / VECTORS_FILE, np.dtype(np.float32), columns=None)
         self._factor = refine_factor

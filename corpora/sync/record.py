@@ -42,6 +42,7 @@ class Cut(BaseModel):
     schema_version: int = SCHEMA
     words: int
     headings_in_title: bool
+    language: str = "en"
     ocr: bool
     reader: str
     versions: dict[str, str]
@@ -53,6 +54,7 @@ class Cut(BaseModel):
         return cls(
             words=settings.words,
             headings_in_title=settings.headings_in_title,
+            language=settings.language,
             ocr=settings.reading.ocr,
             reader=settings.reading.reader,
             versions=installed_versions(_READERS),
@@ -61,7 +63,9 @@ class Cut(BaseModel):
     def settings(self) -> CutSettings:
         """Return the settings that `now` was given."""
         reading = ReadSettings(ocr=self.ocr, reader=self.reader)
-        return CutSettings(self.words, headings_in_title=self.headings_in_title, reading=reading)
+        return CutSettings(
+            self.words, headings_in_title=self.headings_in_title, language=self.language, reading=reading
+        )
 
     def same(self, other: "Cut | None") -> bool:
         """Return whether documents were cut alike, whatever index holds them."""

@@ -28,6 +28,7 @@ from corpora.ingest.ingest import (
     find_documents,
     read_documents,
 )
+from corpora.languages import check_stemmer
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.store import KEYS_FILE, PassageStore, Stored
 from corpora.sync import record
@@ -76,6 +77,7 @@ class SyncSettings:
         words, headings_in_title: As `CutSettings`; None for those of the index, or the defaults of a new one.
         ocr, reader: As `ReadSettings`; False and None for those of the index, or the defaults of a new one.
         retriever, embedder: As `renew_index`.
+        language: Of the documents: the rules for sentences, as `CutSettings`, and the stemmer, as `renew_index`.
         processes, memory: As `ingest`.
         allow_removal: Remove also if most documents have vanished, or all of one of several folders, as if it were not
             mounted; and passages that no sync has added.
@@ -87,6 +89,7 @@ class SyncSettings:
     reader: str | None = None
     retriever: str | None = None
     embedder: Embedder | str | None = None
+    language: str | None = None
     processes: int = 1
     memory: int = MEMORY
     allow_removal: bool = False
@@ -117,6 +120,8 @@ def sync_documents(
             work, or the disk is full.
     """
     given, folder = [Path(path) for path in paths], Path(folder)
+    if settings.language is not None:
+        check_stemmer(settings.language)  # before documents are read
     refuse_foreign(folder)
     refuse_links(folder)
     found = _found(given, folder)
@@ -194,7 +199,7 @@ class _Sync:
         if self._before is not None:
             _refuse_other_cut(folder, self._before, settings)
         if self.index is not None:
-            refuse_other(folder, self.index, settings.retriever, settings.embedder)
+            refuse_other(folder, self.index, settings.retriever, settings.embedder, settings.language)
         self._cut = _cut(self._before or reading, settings)
         self._begun = begun if self._cut.same(reading) else {}
         self._files = {name: _File(path) for name, path in found.sources.items()}
@@ -286,7 +291,12 @@ class _Sync:
         else:
             asked = self._settings
             updated = renew_index(
-                self._folder, self._passages, retriever=asked.retriever, embedder=asked.embedder, progress=shown
+                self._folder,
+                self._passages,
+                retriever=asked.retriever,
+                embedder=asked.embedder,
+                language=asked.language,
+                progress=shown,
             )
             info, self._report.passages = updated.info, _counts(updated.info, changed=updated.changed)
         self._report.info = info
@@ -348,6 +358,7 @@ def _cut(earlier: Cut | None, settings: SyncSettings) -> Cut:
         CutSettings(
             default.words if words is None else words,
             headings_in_title=default.headings_in_title if headings is None else headings,
+            language=settings.language or default.language,
             reading=ReadSettings(
                 ocr=settings.ocr or default.reading.ocr, reader=settings.reader or default.reading.reader
             ),

@@ -23,6 +23,7 @@ def sync(
         reader=spec.reader,
         retriever=spec.retriever,
         embedder=spec.embedder,
+        language=spec.language,
         processes=spec.at_a_time,
         memory=spec.memory,
         allow_removal=spec.allow_removal,

@@ -152,7 +152,18 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Indexing:
+class InLanguage:
+    """Which language documents are in."""
+
+    PANEL: ClassVar[str] = "Index"
+    language: Annotated[
+        str | None,
+        Field("Of the text, for stems (BM25) and sentences (documents): de, fr, es, ...; by default en."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Indexing(InLanguage):
     """What kind of index is built."""
 
     PANEL: ClassVar[str] = "Index"

@@ -8,8 +8,9 @@ Every function takes one prediction and the list of all accepted answers ("golds
 is the maximum over the golds separately, so precision and recall may come from different golds.
 
 ROUGE compares reasoning trajectories of one question (GenGround's measure of stability), as Google's `rouge-score`:
-F1 of ROUGE-1, ROUGE-2 and ROUGE-L (of the whole text, not `rougeLsum`), without a stemmer. Its tokens are Latin letters
-and digits only: texts in other scripts score 0. That package brings nltk and four others for a stemmer nobody asks for.
+F1 of ROUGE-1, ROUGE-2 and ROUGE-L (of the whole text, not `rougeLsum`), without a stemmer. Its tokens are words of
+Latin letters and digits; here every Han character and kana is one, too, which that package leaves out. Texts in other
+scripts score 0. It brings nltk and four others for a stemmer nobody asks for.
 """
 
 import functools
@@ -22,7 +23,8 @@ from dataclasses import dataclass
 from itertools import combinations, groupby, pairwise
 from typing import Any, Literal, NamedTuple
 
-from signatures.text import normalize_answer
+from signatures.text import CJK, normalize_answer
+from signatures.text_words import same_words, text_words
 from signatures.yes_no import first_verdict, leading_verdict, parse_yes_no
 
 _CLOSED = frozenset({"yes", "no", "noanswer"})
@@ -30,7 +32,7 @@ _VERDICTS = frozenset({"yes", "no"})
 _BOOLEANS = frozenset({"true", "false"})  # verdicts only if yes or no is accepted as well
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ASCII_TOKEN = re.compile(r"[a-z0-9]+|[!-/:-@\[-`{-~]")
-_ROUGE_TOKEN = re.compile(r"[a-z0-9]+")
+_ROUGE_TOKEN = re.compile(rf"[a-z0-9]+|[{CJK}]")
 _LONG_WORD = re.compile(r"[^\W_]{4}")
 _TRIGGER = re.compile(r"\banswer(?:\s*\([^()]*\))?\s*(?:is\b|:)|答案\s*(?:是|为|[:：])", re.IGNORECASE)
 
@@ -117,6 +119,23 @@ def token_overlap(prediction: str, golds: Sequence[str], definition: Definition)
     predicted_tokens = predicted.split()
     overlaps = [_overlap(predicted, predicted_tokens, gold, definition) for gold in _golds(golds)]
     return Overlap(*map(max, zip(*overlaps, strict=True))) if overlaps else None
+
+
+def mixed_match(prediction: str, golds: Sequence[str]) -> float | None:
+    """Return 1.0 if the words of the prediction (`text_words`) are those of a gold, else 0.0; None without golds."""
+    predicted = same_words(prediction)
+    return _best(lambda gold: float(predicted == same_words(gold)), golds)
+
+
+def mixed_f1(prediction: str, golds: Sequence[str]) -> float | None:
+    """Return the F1 of the words (`text_words`) of prediction and gold, the best over the golds; None without golds."""
+    predicted = Counter(text_words(prediction))
+
+    def score(gold: str) -> float:
+        expected = Counter(text_words(gold))
+        return _f_score((predicted & expected).total(), predicted.total(), expected.total())
+
+    return _best(score, golds)
 
 
 def yes_or_no(text: str) -> Literal["yes", "no"] | None:

@@ -131,12 +131,15 @@ def _check_passages(corpus: Path) -> None:
 
 def _build(corpus: Path, folder: Path, building: Building, output: options.Replacing) -> "IndexInfo":
     from corpora.index.build import build_index
+    from corpora.languages import DEFAULT_LANGUAGE, check_stemmer
+    from corpora.retrievers.settings import RetrievalSettings
 
     return build_index(
         corpus,
         folder,
         retriever=building.retriever or RETRIEVER,
         embedder=building.embedder or EMBEDDER,
+        settings=RetrievalSettings(language=check_stemmer(building.language or DEFAULT_LANGUAGE)),
         resume=building.resume,
         overwrite=output.overwrite,
         progress=not output.quiet,
@@ -153,8 +156,8 @@ def _checked_folder(corpus: Path | None, building: Building, output: options.Rep
         )
     if building.out is None:
         raise UserError("Name the index that --add and --remove change: --out FOLDER.")
-    if output.overwrite or building.retriever is not None:
-        given = "--overwrite" if output.overwrite else "--retriever"
+    if output.overwrite or building.retriever is not None or building.language is not None:
+        given = "--overwrite" if output.overwrite else "--retriever" if building.retriever else "--language"
         raise UserError(f"{given} is for building an index; --add and --remove change one: omit it.")
     return building.out
 

@@ -9,7 +9,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
 from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.options import with_option_groups
-from experiments.runs.specs import Cutting, Reading
+from experiments.runs.specs import Cutting, InLanguage, Reading
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def ingest(
     ],
     cutting: Cutting,
     reading: Reading,
+    spoken: InLanguage,
     output: options.Replacing,
     out: Annotated[Path, typer.Option("--out", "-o", help="Passages, also .gz or .zst.")] = Path("passages.jsonl"),
 ) -> None:
@@ -36,6 +37,7 @@ def ingest(
     from corpora.ingest.formats import ReadSettings
     from corpora.ingest.ingest import CutSettings
     from corpora.ingest.ingest import ingest as ingest_documents
+    from corpora.languages import check_sentences
 
     if out.exists() and not output.overwrite:
         raise UserError(f"{out} exists already: name another file, or replace it with --overwrite.")
@@ -45,6 +47,7 @@ def ingest(
         settings=CutSettings(
             cutting.words or CutSettings.words,
             headings_in_title=cutting.headings_in_title is not False,
+            language=check_sentences(spoken.language or CutSettings.language),
             reading=ReadSettings(ocr=reading.ocr, reader=reading.reader or ReadSettings.reader),
         ),
         processes=reading.at_a_time,

@@ -2,8 +2,9 @@
 
 import { cited } from "./marks.js";
 
-const SIGNS = { "‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‐": "-", "‑": "-", "−": "-", İ: "I" };
+const SIGNS = { "「": '"', "」": '"', "『": '"', "』": '"', "‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‐": "-", "‑": "-", "−": "-", İ: "I" };
 const SIGN = new RegExp(`[${Object.keys(SIGNS).join("")}]`, "g");
+const WIDE = /[０-９Ａ-Ｚａ-ｚ]/g; // letters and digits as wide as Han characters
 const EDGE = " \"'.,;:…。，；：、"; // what is in front of a quote or behind it and does not count
 const SPACE = /\s+/g;
 // Of a text that is not in composed form (NFC): what may become another character.
@@ -47,7 +48,8 @@ function folded(text) {
     [length, done] = [from + instead.length, index + found.length];
     changes.push({ from, to: length, start: index, end: done });
   }
-  const plain = [...parts, bare.slice(done)].join("").replace(SIGN, (sign) => SIGNS[sign]);
+  const plain = [...parts, bare.slice(done)].join("").replace(SIGN, (sign) => SIGNS[sign])
+    .replace(WIDE, (sign) => String.fromCharCode(sign.charCodeAt(0) - 0xfee0));
   return { plain, key: plain.toLowerCase().replaceAll("ς", "σ"), changes };
 }
 

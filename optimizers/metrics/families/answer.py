@@ -10,6 +10,7 @@ _ASQA = "https://github.com/princeton-nlp/ALCE/blob/3fdc2ed/eval.py (ASQA: https
 _COV_RAG = "https://arxiv.org/abs/2410.05801"
 _FLASHRAG = "https://github.com/RUC-NLPIR/FlashRAG/blob/1ee5249/flashrag/evaluator/metrics.py"
 _CREDIBLE = '"How Credible Is an Answer From Retrieval-Augmented LLMs?"'
+_MLQA = "https://github.com/facebookresearch/MLQA/blob/main/mlqa_evaluation_v1.py"
 _GENGROUND = "https://arxiv.org/abs/2406.14891"
 
 _GOLD = (Need.ANSWERS,)
@@ -34,6 +35,20 @@ ANSWER_METRICS = (
         _tokens(part, definition)
         for part in ("f1", "precision", "recall")
         for definition in (HOTPOT, TWO_WIKI, SQUAD, MUSIQUE)
+    ),
+    *(
+        Metric(
+            f"{part}[mixed]",
+            f"{what}, where every Han character and kana is a word and no punctuation counts, also full-width, as in "
+            "MLQA for Chinese; for Chinese and Japanese answers, which em and f1 take for one word.",
+            scoring.on_answer(score),
+            _MLQA,
+            needs=_GOLD,
+        )
+        for part, what, score in (
+            ("em", "1 when the words of the answer are those of a gold", answer.mixed_match),
+            ("f1", "F1 of the words of the answer, best over the golds", answer.mixed_f1),
+        )
     ),
     Metric(
         "acc[substring]",

@@ -69,6 +69,7 @@ def test_a_mark_is_a_range_of_the_text_as_it_is(page):
         ("他在[1]奎尔湾出生", "在奎尔湾"): "在[1]奎尔湾",
         ("彼はサーバーを1812年に作った", "サーバーを"): "サーバーを",
         ("在12年出生", "12"): "12",
+        ("她于１９０８年创办『ＡＢ』号。", "于1908年创办「AB」号"): "于１９０８年创办『ＡＢ』号",
     }
     assert of_quotes(page, list(cases)) == [[words] for words in cases.values()]
 
