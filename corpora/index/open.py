@@ -7,6 +7,7 @@ from corpora.encoders.openvino_encoder import PRECISIONS
 from corpora.index.info import CONTENT, PARTS, EmbedderInfo, IndexInfo, Request, has_vectors
 from corpora.index.manifest import read_info
 from corpora.index.replace import complete_index, state_of
+from corpora.languages import DEFAULT_LANGUAGE
 from corpora.passages import corpus_hash, read_passages
 from corpora.retrievers.bm25 import Bm25Engine, damaged
 from corpora.retrievers.bm25s_reference import Bm25sEngine
@@ -118,12 +119,12 @@ def fingerprints(folder: Path) -> set[str]:
 
 
 def serves_multihop(folder: Path) -> bool:
-    """Return whether the index in `folder` opens as "multihop", too; False if there is none that can be opened."""
+    """Return whether the index in `folder` opens as "multihop", and is in English; False if none can be opened."""
     try:
         info = read_info(complete_index(folder))
     except (UserError, OSError):  # told when it is opened
         return False
-    hops = PARTS[MultihopEngine.name] <= PARTS[info.retriever]
+    hops = PARTS[MultihopEngine.name] <= PARTS[info.retriever] and info.settings.language == DEFAULT_LANGUAGE
     return hops and info.embedder is not None and info.embedder.weights_hash == adapter().base
 
 
