@@ -36,6 +36,14 @@ class Building(Indexing):
     questions: Annotated[Path | None, Field("questions.jsonl; say whether the index has all their gold passages.")] = (
         None
     )
+    dense: Annotated[
+        str | None,
+        Field(
+            "How vectors are searched: flat, rabitq, ivf_rabitq, or a database: milvus, pgvector, lancedb, whose place "
+            "VERIHOP_MILVUS, VERIHOP_PGVECTOR and VERIHOP_LANCEDB name. By default by the size of the corpus. Without "
+            "a corpus, that of the index of --out is changed."
+        ),
+    ] = None
     cluster: Annotated[str | None, Field("Embed with Ray: local, auto, or ray://HOST:10001.")] = None
     workers: Annotated[int | None, Range(1), Field("Ray processes; by default one per core.")] = None
     resume: options.Resume = False
@@ -91,6 +99,11 @@ def build(
         with resumable():
             updated = _update(folder, building, changes, shown=not output.quiet)
         info, summary = updated.info, _summary(folder, updated)
+    elif corpus is None and building.dense is not None:
+        folder = _searched_folder(building, output)
+        with resumable():
+            info = _search_with(folder, building.dense, shown=not output.quiet)
+        summary = f"The vectors of {folder} are searched by {info.dense_kind} ({info.passages} passages)."
     else:
         if corpus is None:
             raise UserError(
@@ -131,6 +144,7 @@ def _check_passages(corpus: Path) -> None:
 
 def _build(corpus: Path, folder: Path, building: Building, output: options.Replacing) -> "IndexInfo":
     from corpora.index.build import build_index
+    from corpora.retrievers.settings import make_settings
 
     return build_index(
         corpus,
@@ -141,6 +155,7 @@ def _build(corpus: Path, folder: Path, building: Building, output: options.Repla
         overwrite=output.overwrite,
         progress=not output.quiet,
         cluster=building.opened_cluster(),
+        settings=None if building.dense is None else make_settings(dense_kind=building.dense),
     )
 
 
@@ -153,10 +168,24 @@ def _checked_folder(corpus: Path | None, building: Building, output: options.Rep
         )
     if building.out is None:
         raise UserError("Name the index that --add and --remove change: --out FOLDER.")
-    if output.overwrite or building.retriever is not None:
-        given = "--overwrite" if output.overwrite else "--retriever"
+    if output.overwrite or building.retriever is not None or building.dense is not None:
+        given = "--overwrite" if output.overwrite else "--dense" if building.dense else "--retriever"
         raise UserError(f"{given} is for building an index; --add and --remove change one: omit it.")
     return building.out
+
+
+def _searched_folder(building: Building, output: options.Replacing) -> Path:
+    """Return the index whose --dense changes; raise UserError if other options of a build are given."""
+    given = {"--overwrite": output.overwrite, "--retriever": building.retriever, "--embedder": building.embedder}
+    if building.out is None or any(given.values()):
+        raise UserError("--dense without a corpus changes the index of --out FOLDER: name that alone, or a corpus.")
+    return building.out
+
+
+def _search_with(folder: Path, kind: str, *, shown: bool) -> "IndexInfo":
+    from corpora.index.database import search_with
+
+    return search_with(folder, kind, progress=shown)
 
 
 def _update(folder: Path, building: Building, changes: Changes, *, shown: bool) -> "Updated":
