@@ -49,6 +49,7 @@ class _Milvus:
     """A server, or a file of milvus-lite, which one process at a time can open."""
 
     def __init__(self, address: str):
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its notes on a busy machine look like errors
         with needing(MILVUS, "A search in Milvus"):
             from pymilvus import DataType, MilvusClient
         if "://" not in address:
@@ -121,7 +122,6 @@ class _Lancedb:
     """A folder of LanceDB."""
 
     def __init__(self, address: str):
-        os.environ.setdefault("LANCEDB_LOG", "error")  # else each new table warns
         with needing(LANCEDB, "A search in LanceDB"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             import lancedb
@@ -147,8 +147,10 @@ class _Lancedb:
                 yield arrow.RecordBatch.from_arrays([rows, lists], schema=schema)
                 advance(len(block))
 
-        reader = arrow.RecordBatchReader.from_batches(schema, batches())
-        self._database.create_table(table, reader, mode="overwrite")  # complete or absent
+        self._database.drop_table(table, ignore_missing=True)
+        self._database.create_table(
+            table, arrow.RecordBatchReader.from_batches(schema, batches())
+        )  # complete or absent
 
     def nearest(self, table: str, vector: NDArray[np.float32], count: int) -> RowNumbers:
         search = self._database.open_table(table).search(vector).distance_type("dot").limit(count)

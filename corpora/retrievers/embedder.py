@@ -84,8 +84,8 @@ class Embedder:
     GPUs.
 
     Args:
-        name: `DEFAULT_EMBEDDER`, a local model folder, the name of a sentence-transformers model, or NAME@URL of a model
-            on a server (`served_encoder.py`).
+        name: `DEFAULT_EMBEDDER`, a local model folder, the name of a sentence-transformers model, or NAME@URL for a
+            model of a server (`served_encoder.py`).
         encode: Returns an array of shape (n, d) for a list of n texts; replaces the model (tests, remote servers), and
             `name` identifies it. It is called by one thread at a time.
         device: "cpu", "cuda" or another of torch's; None for a GPU if torch has one, else the CPU.

@@ -29,7 +29,7 @@ BASE = frozenset(
 ELSEWHERE = {"faiss-cpu": "faiss", "optuna": "tune", "sentence-transformers": "torch", "datasets": "hub"}  # in [all]
 ABSENT = ("litellm", "openai", "openvino-genai")  # of an installation of the server alone, with what these alone bring
 EXTRAS = (
-    "datasets", "faiss", "matplotlib", "nltk", "optuna", "pandas", "rouge_score", "scipy", "sentence_transformers",
+    "datasets", "faiss", "lancedb", "matplotlib", "nltk", "optuna", "pandas", "pymilvus", "rouge_score", "scipy", "sentence_transformers",
     "sklearn", "sqlalchemy", "torch", "transformers", "xllamacpp",
 )  # fmt: skip
 NEED_THEM = {  # modules that are imported late
