@@ -76,7 +76,8 @@ class _Milvus:
             advance(len(block))
 
     def nearest(self, table: str, vector: NDArray[np.float32], count: int) -> RowNumbers:
-        found = self._client.search(table, data=[vector], limit=min(count, _MOST), search_params={"metric_type": "IP"})
+        how = {"search_params": {"metric_type": "IP"}, "output_fields": ["id"]}  # else milvus-lite sends vectors
+        found = self._client.search(table, data=[vector], limit=min(count, _MOST), **how)
         return np.array([hit["id"] for hit in found[0]], dtype=np.int64)
 
 
