@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from corpora.index.cluster import Cluster
+from corpora.index.database import remove_old_tables, table_of
 from corpora.index.embedding import Kept, step_dense
 from corpora.index.info import PARTS, EmbedderInfo, IndexInfo, Request, UpdateInfo, has_vectors
 from corpora.index.manifest import clear, exclusive, list_files, prepare, read_info, remove_leftovers, write_info
@@ -211,7 +212,8 @@ def build_parts(
         step_bm25s(folder, store, request.settings, shown=shown)
     if "dense" in parts:
         kind = choose_kind(len(store), request.settings.dense_kind)
-        dimension = step_dense(folder, store, embedder, kind, shown=shown, cluster=cluster, kept=kept)
+        table = table_of(folder, request, kind, len(store))
+        dimension = step_dense(folder, store, embedder, kind, shown=shown, cluster=cluster, kept=kept, table=table)
     info = IndexInfo(
         **dict(request),
         passages=len(store),
@@ -221,6 +223,7 @@ def build_parts(
         files=list_files(folder),
         update=update,
     )
+    remove_old_tables(folder, request)
     write_info(folder, info)
 
 

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpora.index.cluster import Cluster, embed_on_cluster
+from corpora.index.database import store_vectors
 from corpora.index.progress import progress_bar
 from corpora.retrievers.arrays import write_npy
-from corpora.retrievers.dense import CODES_FILE, VECTORS_FILE, ExactKind, build_codes, faiss_library, passage_text
+from corpora.retrievers.databases import VectorTable
+from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE, ExactKind, faiss_library, passage_text
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.engine import Rows
 from corpora.retrievers.store import PassageStore
@@ -43,6 +45,7 @@ def step_dense(
     shown: bool,
     cluster: Cluster | None = None,
     kept: Kept | None = None,
+    table: VectorTable | None = None,
 ) -> int:
     """Write `dense/`; return the dimension of the vectors.
 
@@ -54,12 +57,16 @@ def step_dense(
         shown: Show progress.
         cluster: Where passages are embedded; None for this process.
         kept: Vectors that are there; None embeds all.
+        table: Of the vectors in a database, if `kind` is one.
 
     Raises:
-        UserError: The embedder returned no vectors, or others than those that are kept; or FAISS is missing.
+        UserError: The embedder returned no vectors, or others than those that are kept; or FAISS is missing, or the
+            database not reached.
     """
-    if kind != "flat":
-        faiss_library()  # missed now, and not after hours of embedding
+    if table is not None:
+        table.connect()  # missed now, and not after hours of embedding
+    elif CODE_FILES[kind]:
+        faiss_library()
     dense = folder / "dense"
     dense.mkdir(exist_ok=True)
     shards = _shards(dense, np.arange(len(store)) if kept is None else np.flatnonzero(kept.rows < 0))
@@ -68,9 +75,7 @@ def step_dense(
         _assemble(dense, len(store), list(shards), kept)
     for shard in shards:
         shard.unlink(missing_ok=True)
-    if kind != "flat" and not (dense / CODES_FILE).is_file():
-        with progress_bar("Compressing vectors", None, shown):
-            build_codes(dense, kind)
+    store_vectors(folder, table, kind, shown=shown)
     return int(np.load(dense / VECTORS_FILE, mmap_mode="r", allow_pickle=False).shape[1])
 
 

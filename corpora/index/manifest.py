@@ -20,6 +20,7 @@ from signatures.common.work import difference, locked_folder
 INFO_FILE, STATE_FILE, LOCK_FILE = "index.json", "build.json", "build.lock"
 FILES_FILE = "files.json"  # of an index that was pushed: size and SHA-256 of each file (`corpora.index.transfer`)
 REBUILD = ".rebuild"  # subfolder of an index that is being replaced
+DATABASE = ".database"  # subfolder of an index: files of tables with its vectors (`corpora.index.database`)
 DOCUMENTS = ".documents"  # subfolder of an index of documents: what was read of them (`corpora.sync`)
 _KEYS = frozenset({KEYS_FILE, KEYS_OFFSETS_FILE})  # both, or none if no passage has other keys
 OWN = (FILES_FILE, INFO_FILE, STATE_FILE, LOCK_FILE, TEXT_FILE, OFFSETS_FILE, *sorted(_KEYS), "bm25", "bm25s", "dense")
@@ -186,7 +187,7 @@ def refuse_foreign(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: choose a folder for the index.")
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if names - {LOCK_FILE, DOCUMENTS} and not names & {INFO_FILE, STATE_FILE, REBUILD}:
+    if names - {LOCK_FILE, DOCUMENTS, DATABASE} and not names & {INFO_FILE, STATE_FILE, REBUILD}:
         raise UserError(f"{folder} is not empty and contains no index: choose an empty or new folder.")
 
 

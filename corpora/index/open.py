@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from corpora.encoders.openvino_encoder import PRECISIONS
+from corpora.index.database import table_of
 from corpora.index.info import CONTENT, PARTS, EmbedderInfo, IndexInfo, Request, has_vectors
 from corpora.index.manifest import read_info
 from corpora.index.replace import complete_index, state_of
@@ -177,12 +178,16 @@ def _bm25s(folder: Path, info: IndexInfo, embedder: Embedder) -> Bm25sEngine:
 
 def _dense(folder: Path, info: IndexInfo, embedder: Embedder) -> DenseEngine:
     settings = info.settings
+    table = table_of(folder, info, info.dense_kind, info.passages)
+    if table is not None:
+        table.check()
     engine = DenseEngine(
         folder / "dense",
         embedder,
         kind=info.dense_kind or "flat",
         refine_factor=settings.refine_factor,
         probed_share=settings.probed_share,
+        table=table,
     )
     if len(engine) != info.passages:
         raise damaged(folder / "dense", f"it has {len(engine)} vectors instead of {info.passages}")

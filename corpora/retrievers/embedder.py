@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from corpora.encoders.gathering import Gathering
 from corpora.encoders.low_rank import LowRank
 from corpora.encoders.openvino_encoder import PRECISIONS, OpenVinoEncoder
+from corpora.encoders.served_encoder import ServedEncoder, served_encoder, served_name
 from corpora.encoders.torch_encoder import TorchEncoder, adapt, hash_weights, load_model
 from signatures.common.errors import UserError, one_line, unknown
 from signatures.common.files import sha256_file, sha256_text
 from signatures.common.per_process import PerProcess
+from signatures.common.secrets import without_secrets
 from signatures.common.strict_json import read_strict_json
 
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
@@ -114,7 +116,8 @@ class Embedder:
     GPUs.
 
     Args:
-        name: `DEFAULT_EMBEDDER`, a local model folder, or the name of a sentence-transformers model.
+        name: `DEFAULT_EMBEDDER`, a local model folder, the name of a sentence-transformers model, or NAME@URL for a
+            model of a server (`served_encoder.py`).
         encode: Returns an array of shape (n, d) for a list of n texts; replaces the model (tests, remote servers), and
             `name` identifies it. It is called by one thread at a time.
         device: "cpu", "cuda" or another of torch's; None for a GPU if torch has one, else the CPU.
@@ -142,6 +145,9 @@ class Embedder:
             raise unknown("precision", precision, PRECISIONS)
         if threads is not None and threads < 1:
             raise UserError(f"threads={threads}: at least one is needed.")
+        encode = encode or served_encoder(name)
+        if precision != "f32" and isinstance(encode, ServedEncoder):
+            raise UserError(f"The embedder {name!r} is on a server, which decides its precision, not {precision}.")
         self.id, self.precision, self._adapter = name, precision, adapter
         self._replacement, self._device, self._batch_size, self._threads = encode, device, batch_size, threads
         self._pid = os.getpid()
@@ -311,6 +317,20 @@ class Embedder:
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
+
+
+def open_embedder(name: str | None, api_base: str | None) -> Embedder | str | None:
+    """Return the embedder of a server, if one is named, else the name.
+
+    Raises:
+        UserError: The server's model is not named, or `api_base` is no address.
+    """
+    if api_base is None:
+        return name
+    if name is None:
+        raise UserError(f"Which model of {without_secrets(api_base)} embeds? Name the embedder, too.")
+    served = served_name(name, api_base)
+    return Embedder(served, encode=served_encoder(served, api_base))
 
 
 class EmbedderSimilarity:

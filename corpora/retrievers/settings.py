@@ -15,7 +15,7 @@ from pydantic import (
 from corpora.languages import DEFAULT_LANGUAGE, check_stemmer
 from signatures.common.errors import UserError
 
-DenseKind = Literal["auto", "flat", "rabitq", "ivf_rabitq"]
+DenseKind = Literal["auto", "flat", "rabitq", "ivf_rabitq", "milvus", "pgvector", "lancedb"]
 
 
 class RetrievalSettings(BaseModel):
@@ -31,7 +31,8 @@ class RetrievalSettings(BaseModel):
         k1: bm25s only: saturation of term frequency.
         b: bm25s only: strength of length normalisation, in [0, 1].
         title_repeats: bm25s only: how often the title precedes the text.
-        dense_kind: How vectors are searched; "auto" decides by the number of passages.
+        dense_kind: How vectors are searched; "auto" decides by the number of passages; the last three are databases of
+            others (`databases.py`).
         refine_factor: Compressed dense kinds: candidates per requested passage that are rescored exactly.
         probed_share: "ivf_rabitq" only: share of the cells that a query searches, in (0, 1].
     """

@@ -255,8 +255,8 @@ def check_server(config: LMSpec) -> Check:
     """Ask a server for its models, the one question that every OpenAI-compatible server answers."""
     import httpx
 
-    from programs.lms.servers.connection import checked_base, checked_key, name_on_server
-    from signatures.common.http import content_of, http_client
+    from programs.lms.servers.connection import name_on_server
+    from signatures.common.http import checked_base, checked_key, content_of, http_client
 
     try:
         base, key = checked_base(config.api_base or ""), checked_key(config.api_key_env)

@@ -30,8 +30,6 @@ from programs.lms.litellm_private import litellm_providers
 from programs.lms.servers.chat import ChatEngine, CompletionsEngine
 from programs.lms.servers.connection import ModelTraits as ModelTraits
 from programs.lms.servers.connection import (
-    checked_base,
-    checked_key,
     connect_to_server,
     effort,
     remote,
@@ -43,6 +41,7 @@ from programs.lms.weights import choice
 from programs.lms.weights.choice import parse
 from programs.parts.probability import ProbabilityMode
 from signatures.common.errors import UserError, one_line
+from signatures.common.http import checked_base, checked_key
 
 FORMS = (
     "embedded, embedded:base, embedded:<folder>, embedded:exact[:<folder>], gguf:<path>, <provider>/<model> "

@@ -1,8 +1,14 @@
-"""The HTTP client of downloads and LM servers."""
+"""The HTTP client of downloads and of servers of models, their addresses and keys, and how long they ask to wait."""
 
+import email.utils
+import os
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from signatures.common.errors import UserError, one_line
+from signatures.common.secrets import register, register_address, without_secrets
 
 if TYPE_CHECKING:
     import httpx
@@ -80,3 +86,63 @@ def hub_answers() -> bool:
     except (httpx.HTTPError, httpx.InvalidURL, UserError):
         return False
     return True
+
+
+def checked_base(api_base: str) -> str:
+    """Return the base URL to call; `/v1` is appended to a bare host.
+
+    Raises:
+        UserError: It is not an http(s) URL, or it has a query or fragment, to which no path can be appended.
+    """
+    try:
+        parts = urlsplit(api_base)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # invalid brackets or port; a "/" in a password makes it one
+        usable = False
+    if not usable or "?" in api_base or "#" in api_base:
+        shown = without_secrets(api_base)
+        raise UserError(
+            f"api-base must be a URL such as http://localhost:8000/v1, without a query or fragment, got {shown!r}. "
+            "Write special characters of a password as %XX."
+        )
+    register_address(api_base)
+    return api_base.rstrip("/") + ("/v1" if parts.path in ("", "/") else "")
+
+
+def checked_key(api_key_env: str | None) -> str | None:
+    """Return the key in the named environment variable; None if no name is given.
+
+    Raises:
+        UserError: The variable is not set, or its value cannot be sent in a header.
+    """
+    if api_key_env is None:
+        return None
+    if not os.environ.get(api_key_env):
+        raise UserError(f"The environment variable {api_key_env} contains no key. Set it, or name another one.")
+    key = os.environ[api_key_env]
+    register(key)
+    if not (key.isascii() and key.isprintable()):
+        raise UserError(
+            f"The environment variable {api_key_env} has a line break or another character that no key has: set it "
+            "again."
+        )
+    return key
+
+
+def retry_after(headers: Mapping[str, str], now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> float | None:
+    """Return the seconds that a server asks to wait, given as seconds or as an HTTP date; None if it asks for none.
+
+    https://www.rfc-editor.org/rfc/rfc9110#field.retry-after
+    """
+    value = headers.get("retry-after") or headers.get("Retry-After")
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            date = email.utils.parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now()).total_seconds()
+    return seconds if 0 <= seconds < float("inf") else 0.0 if seconds < 0 else None

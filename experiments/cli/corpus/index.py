@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from corpora.index.info import IndexInfo
     from corpora.index.update import Updated
     from corpora.questions import Question
+    from corpora.retrievers.embedder import Embedder
 
 RETRIEVER, EMBEDDER = "hybrid", "all-MiniLM-L6-v2"
 
@@ -36,9 +37,30 @@ class Building(Indexing):
     questions: Annotated[Path | None, Field("questions.jsonl; say whether the index has all their gold passages.")] = (
         None
     )
+    dense: Annotated[
+        str | None,
+        Field(
+            "How vectors are searched: flat, rabitq, ivf_rabitq, or a database: milvus, pgvector, lancedb, whose place "
+            "VERIHOP_MILVUS, VERIHOP_PGVECTOR and VERIHOP_LANCEDB name. By default by the size of the corpus. Without "
+            "a corpus, that of the index of --out is changed."
+        ),
+    ] = None
+    embed_api_base: Annotated[
+        str | None,
+        Field(
+            "Base URL of an OpenAI-compatible server that has the embedder; its key is in VERIHOP_EMBED_API_KEY, and "
+            "VERIHOP_EMBED_API_BASE names it when the index is used."
+        ),
+    ] = None
     cluster: Annotated[str | None, Field("Embed with Ray: local, auto, or ray://HOST:10001.")] = None
     workers: Annotated[int | None, Range(1), Field("Ray processes; by default one per core.")] = None
     resume: options.Resume = False
+
+    def opened_embedder(self) -> "Embedder | str | None":
+        """Return the embedder that is named; None if there is none."""
+        from corpora.retrievers.embedder import open_embedder
+
+        return open_embedder(self.embedder, self.embed_api_base)
 
     def opened_cluster(self) -> "Cluster | None":
         """Return where passages are embedded; None for this process."""
@@ -91,6 +113,11 @@ def build(
         with resumable():
             updated = _update(folder, building, changes, shown=not output.quiet)
         info, summary = updated.info, _summary(folder, updated)
+    elif corpus is None and building.dense is not None:
+        folder = _searched_folder(building, output)
+        with resumable():
+            info = _search_with(folder, building.dense, shown=not output.quiet)
+        summary = f"The vectors of {folder} are searched by {info.dense_kind} ({info.passages} passages)."
     else:
         if corpus is None:
             raise UserError(
@@ -132,18 +159,20 @@ def _check_passages(corpus: Path) -> None:
 def _build(corpus: Path, folder: Path, building: Building, output: options.Replacing) -> "IndexInfo":
     from corpora.index.build import build_index
     from corpora.languages import DEFAULT_LANGUAGE, check_stemmer
-    from corpora.retrievers.settings import RetrievalSettings
+    from corpora.retrievers.settings import make_settings
 
     return build_index(
         corpus,
         folder,
         retriever=building.retriever or RETRIEVER,
-        embedder=building.embedder or EMBEDDER,
-        settings=RetrievalSettings(language=check_stemmer(building.language or DEFAULT_LANGUAGE)),
+        embedder=building.opened_embedder() or EMBEDDER,
         resume=building.resume,
         overwrite=output.overwrite,
         progress=not output.quiet,
         cluster=building.opened_cluster(),
+        settings=make_settings(
+            language=check_stemmer(building.language or DEFAULT_LANGUAGE), dense_kind=building.dense or "auto"
+        ),
     )
 
 
@@ -156,10 +185,24 @@ def _checked_folder(corpus: Path | None, building: Building, output: options.Rep
         )
     if building.out is None:
         raise UserError("Name the index that --add and --remove change: --out FOLDER.")
-    if output.overwrite or building.retriever is not None or building.language is not None:
-        given = "--overwrite" if output.overwrite else "--retriever" if building.retriever else "--language"
-        raise UserError(f"{given} is for building an index; --add and --remove change one: omit it.")
+    stated = {"--retriever": building.retriever, "--dense": building.dense, "--language": building.language}
+    if given := ["--overwrite"] * output.overwrite + [name for name, value in stated.items() if value is not None]:
+        raise UserError(f"{given[0]} is for building an index; --add and --remove change one: omit it.")
     return building.out
+
+
+def _searched_folder(building: Building, output: options.Replacing) -> Path:
+    """Return the index whose --dense changes; raise UserError if other options of a build are given."""
+    given = (output.overwrite, building.retriever, building.embedder, building.language)
+    if building.out is None or any(given):
+        raise UserError("--dense without a corpus changes the index of --out FOLDER: name that alone, or a corpus.")
+    return building.out
+
+
+def _search_with(folder: Path, kind: str, *, shown: bool) -> "IndexInfo":
+    from corpora.index.database import search_with
+
+    return search_with(folder, kind, progress=shown)
 
 
 def _update(folder: Path, building: Building, changes: Changes, *, shown: bool) -> "Updated":
@@ -169,7 +212,7 @@ def _update(folder: Path, building: Building, changes: Changes, *, shown: bool) 
         folder,
         add=changes.add or [],
         remove=removed_ids(changes.remove or [], folder),
-        embedder=building.embedder,
+        embedder=building.opened_embedder(),
         progress=shown,
         cluster=building.opened_cluster(),
     )

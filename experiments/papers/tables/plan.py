@@ -238,7 +238,7 @@ def _known(setting: Setting, row: Row) -> Setting:
 def _unopened(lm: LMSpec) -> str | None:
     """Return why an LM cannot be opened, as far as can be said without asking it."""
     from experiments.pipeline.doctor import check_weights
-    from programs.lms.servers.connection import checked_key
+    from signatures.common.http import checked_key
 
     if kind_of(lm.id) == EMBEDDED and lm.api_base is None:
         weights = check_weights(needed=True)

@@ -5,14 +5,12 @@ https://platform.openai.com/docs/guides/function-calling; vLLM needs --enable-au
 """
 
 import contextlib
-import email.utils
 import itertools
 import json
 import re
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -42,6 +40,7 @@ from programs.lms.servers.thinking import NOT_SHOWN, answer_tokens, split_messag
 from programs.lms.tolerant import check_length
 from programs.parts.replies.sources import SOURCES, stated_sources
 from signatures.common.errors import UserNotice, one_line
+from signatures.common.http import retry_after
 from signatures.common.secrets import redact, register
 from signatures.common.strict_json import parse_strict_json
 from signatures.yes_no import parse_yes_no
@@ -187,25 +186,6 @@ def error_message(content: bytes) -> str:
         inner = error.get("message") if isinstance(error, dict) else error
         text = inner or body.get("message") or body.get("detail") or text
     return one_line(text, _LONGEST_REASON) or "no reason given"
-
-
-def retry_after(headers: Mapping[str, str], now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> float | None:
-    """Return the seconds that a server asks to wait, given as seconds or as an HTTP date; None if it asks for none.
-
-    https://www.rfc-editor.org/rfc/rfc9110#field.retry-after
-    """
-    value = headers.get("retry-after") or headers.get("Retry-After")
-    if not value:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            date = email.utils.parsedate_to_datetime(value)
-        except ValueError:
-            return None
-        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now()).total_seconds()
-    return seconds if 0 <= seconds < float("inf") else 0.0 if seconds < 0 else None
 
 
 UNREAD = "arguments"  # the argument under which those that are no JSON object are handed on, for the tool to refuse

@@ -1,11 +1,9 @@
 """Connect an LM on a server: detect its dialect, probe the model, and set limits, P(yes) and reply form accordingly."""
 
 import hashlib
-import os
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from dspy.utils.exceptions import LMConfigurationError, LMInvalidRequestError
 
@@ -19,8 +17,8 @@ from programs.lms.servers.thinking import THINKING_TOKENS
 from programs.lms.spec import ON_SERVER, Reasoning, Traits
 from programs.parts.probability import ProbabilityMode
 from programs.parts.threads import WIDTH
-from signatures.common import secrets
 from signatures.common.errors import UserError, UserNotice, one_line
+from signatures.common.http import checked_key
 
 # Prefixes of an LM id that name a kind of server; the model's name on the server follows.
 _KINDS = {
@@ -35,47 +33,6 @@ _KINDS = {
     "llama_cpp",
     "ovms",
 }
-
-
-def checked_base(api_base: str) -> str:
-    """Return the base URL to call; `/v1` is appended to a bare host.
-
-    Raises:
-        UserError: It is not an http(s) URL, or it has a query or fragment, to which no path can be appended.
-    """
-    try:
-        parts = urlsplit(api_base)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # invalid brackets or port; a "/" in a password makes it one
-        usable = False
-    if not usable or "?" in api_base or "#" in api_base:
-        shown = secrets.without_secrets(api_base)
-        raise UserError(
-            f"api-base must be a URL such as http://localhost:8000/v1, without a query or fragment, got {shown!r}. "
-            "Write special characters of a password as %XX."
-        )
-    secrets.register_address(api_base)
-    return api_base.rstrip("/") + ("/v1" if parts.path in ("", "/") else "")
-
-
-def checked_key(api_key_env: str | None) -> str | None:
-    """Return the key in the named environment variable; None if no name is given.
-
-    Raises:
-        UserError: The variable is not set, or its value cannot be sent in a header.
-    """
-    if api_key_env is None:
-        return None
-    if not os.environ.get(api_key_env):
-        raise UserError(f"The environment variable {api_key_env} contains no key. Set it, or name another one.")
-    key = os.environ[api_key_env]
-    secrets.register(key)
-    if not (key.isascii() and key.isprintable()):
-        raise UserError(
-            f"The environment variable {api_key_env} has a line break or another character that no key has: set it "
-            "again."
-        )
-    return key
 
 
 def name_on_server(lm_id: str) -> str:

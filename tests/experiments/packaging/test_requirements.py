@@ -29,8 +29,8 @@ BASE = frozenset(
 ELSEWHERE = {"faiss-cpu": "faiss", "optuna": "tune", "sentence-transformers": "torch", "datasets": "hub"}  # in [all]
 ABSENT = ("litellm", "openai", "openvino-genai")  # of an installation of the server alone, with what these alone bring
 EXTRAS = (
-    "datasets", "faiss", "matplotlib", "nltk", "optuna", "pandas", "rouge_score", "scipy", "sentence_transformers",
-    "sklearn", "sqlalchemy", "torch", "transformers", "xllamacpp",
+    "datasets", "faiss", "lancedb", "matplotlib", "nltk", "optuna", "pandas", "psycopg", "pymilvus", "rouge_score",
+    "scipy", "sentence_transformers", "sklearn", "sqlalchemy", "torch", "transformers", "xllamacpp",
 )  # fmt: skip
 NEED_THEM = {  # modules that are imported late
     "corpora.retrievers.llamaindex", "experiments.pipeline.tuning.tune", "experiments.service.mlflow_model",

@@ -203,7 +203,7 @@ def converted(name: str, value: Any, place: str) -> Any:
 
 def _check_words(name: str, value: Any) -> None:
     """Raise UserError unless the value is one of the words that a setting takes."""
-    from programs.lms.servers.connection import checked_base
+    from signatures.common.http import checked_base
 
     if name == "api_base" and value is not None:
         checked_base(value)

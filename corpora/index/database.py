@@ -1,0 +1,112 @@
+"""The vectors of an index in a database of others: which table, and how the search of an index is exchanged.
+
+A table is named after the corpus and the embedder, so that it is never one of other vectors; the same corpus with the
+same embedder shares it. Files of tables are in `.database` of the folder of the index, which stays while `.rebuild`
+replaces the rest; so the old index opens until the new one is complete.
+"""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from corpora.index.info import IndexInfo, Request, canonical, has_vectors
+from corpora.index.manifest import (
+    DATABASE,
+    FILES_FILE,
+    INFO_FILE,
+    REBUILD,
+    exclusive,
+    list_files,
+    parse_info,
+    read_info,
+    write_info,
+)
+from corpora.index.progress import progress_bar
+from corpora.index.replace import finish_replacing
+from corpora.retrievers.arrays import read_npy
+from corpora.retrievers.databases import DATABASES, VectorTable
+from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE, ExactKind, build_codes, choose_kind
+from corpora.retrievers.settings import make_settings
+from signatures.common.errors import UserError
+from signatures.common.files import sha256_text
+
+
+def table_of(folder: Path, request: Request, kind: ExactKind | None, passages: int) -> VectorTable | None:
+    """Return the table with the vectors of an index; None if its kind of search needs none.
+
+    Args:
+        folder: Of the index, or its `.rebuild`.
+        request: What was built, or is.
+        kind: How the vectors are searched.
+        passages: Their number.
+    """
+    if kind not in DATABASES:
+        return None
+    root = folder.parent if folder.name == REBUILD else folder
+    name = _name(request)
+    cure = f"verihop index --out {root} --dense {kind}"
+    return VectorTable(str(kind), name, root / DATABASE / name, count=passages, cure=cure)
+
+
+def _name(request: Request) -> str:
+    embedder = None if request.embedder is None else request.embedder.weights_hash
+    return f"verihop_{sha256_text(canonical([request.corpus_hash, embedder]))[:32]}"
+
+
+def remove_old_tables(folder: Path, request: Request) -> None:
+    """Delete files of tables in the folder of an index, but those of the index that is there and of the new one."""
+    root = folder.parent if folder.name == REBUILD else folder
+    kept = {_name(request)}
+    if (root / INFO_FILE).is_file():
+        try:
+            kept.add(_name(parse_info((root / INFO_FILE).read_bytes(), root / INFO_FILE)))
+        except UserError:  # damaged, and about to be replaced
+            return
+    for path in (root / DATABASE).glob("verihop_*"):
+        if path.name not in kept:
+            shutil.rmtree(path)
+
+
+def search_with(folder: Path | str, dense_kind: str, *, progress: bool = False) -> IndexInfo:
+    """Have the vectors of a complete index searched in another way, and fill the table if there is one.
+
+    Nothing is embedded and no ranking changes, up to the errors of compressed kinds; the fingerprint does.
+
+    Args:
+        folder: Of the index.
+        dense_kind: As in `RetrievalSettings`; that of the index fills its table again.
+        progress: Show progress on stderr.
+
+    Raises:
+        UserError: No complete index, none with vectors, an unknown kind, or a database that is not reached.
+    """
+    folder = Path(folder)
+    with exclusive(folder):
+        finish_replacing(folder)
+        info = read_info(folder)
+        if not has_vectors(info.retriever):
+            raise UserError(f"{folder} is a {info.retriever} index and has no vectors: rebuild it as a hybrid index.")
+        settings = make_settings(**{**info.settings.model_dump(), "dense_kind": dense_kind})
+        kind = choose_kind(info.passages, settings.dense_kind)
+        store_vectors(folder, table_of(folder, info, kind, info.passages), kind, shown=progress)
+        for name in set(CODE_FILES[info.dense_kind or "flat"]) - set(CODE_FILES[kind]):
+            (folder / "dense" / name).unlink(missing_ok=True)
+        (folder / FILES_FILE).unlink(missing_ok=True)
+        changed = {"settings": settings, "dense_kind": kind, "files": list_files(folder)}
+        new = info.model_copy(update=changed)
+        write_info(folder, new)
+        remove_old_tables(folder, new)
+        return new
+
+
+def store_vectors(folder: Path, table: VectorTable | None, kind: ExactKind, *, shown: bool) -> None:
+    """Make what a kind of search needs beside the vectors in the folder of an index, unless it is there."""
+    dense = folder / "dense"
+    if table is not None:
+        vectors = read_npy(dense / VECTORS_FILE, np.dtype(np.float32), columns=None)
+        with progress_bar(f"Filling {kind}", len(vectors), shown) as advance:
+            table.fill(vectors, advance)
+    elif any(not (dense / name).is_file() for name in CODE_FILES[kind]):
+        with progress_bar("Compressing vectors", None, shown):
+            build_codes(dense, kind)
