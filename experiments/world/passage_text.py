@@ -152,5 +152,10 @@ def stated_conclusion(text: str) -> str | None:
 
 def shares_word(one: str, other: str) -> bool:
     """Return whether two different names share a word, as namesakes do."""
-    left, right = set(key(one).split()), set(key(other).split())
-    return left != right and bool(left & right)
+    left, right = _words(one), _words(other)
+    return left != right and not left.isdisjoint(right)
+
+
+@functools.lru_cache(maxsize=50_000)
+def _words(name: str) -> frozenset[str]:
+    return frozenset(key(name).split())
