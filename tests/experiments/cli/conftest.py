@@ -14,6 +14,11 @@ def own_cache(own_cache) -> None:
     """Every test of this folder has one."""
 
 
+@pytest.fixture(autouse=True)
+def no_plots(no_plots) -> None:
+    """No test of this folder draws, but those that use `plots`."""
+
+
 @pytest.fixture(scope="session")
 def world(small_world) -> Path:
     return small_world(60)

@@ -49,7 +49,7 @@ def cloned(verihop, tmp_path, monkeypatch, own_cache, world):
 
 
 @pytest.mark.slow
-def test_a_found_file_sends_no_secret_anywhere(cloned, verihop, world, listener, monkeypatch):
+def test_a_found_file_sends_no_secret_anywhere(cloned, converted_lm, verihop, world, listener, monkeypatch):
     base, seen = listener
     folder = cloned(f'lm = "m"\napi_base = "{base}"\napi_key_env = "AWS_SECRET_ACCESS_KEY"\nretries = 0\n')
     monkeypatch.chdir(folder / "part")
