@@ -96,6 +96,7 @@ def run_in(folder: Path, *words: object, **variables: str) -> subprocess.Complet
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_modules_of_the_working_folder_are_not_imported_by_processes_that_a_command_starts(tmp_path):
     """`python -c`, by which processes are started, looks for modules in the working folder first."""
     for name in ("multiprocessing", "json", "random", "selectors"):
@@ -107,6 +108,7 @@ def test_modules_of_the_working_folder_are_not_imported_by_processes_that_a_comm
     assert (done.returncode, (tmp_path / "passages.jsonl").exists()) == (0, True), done.stderr
 
 
+@pytest.mark.slow
 def test_no_variables_are_read_from_a_file_of_the_environment():
     """LiteLLM would read `.env` of each folder above the installation, which is often in the project's own folder."""
     code = "import os, programs.lms.connect; print(os.environ['LITELLM_MODE'])"
