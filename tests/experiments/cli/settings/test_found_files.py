@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from programs.lms.embedded import EmbeddedEngine
+from signatures.common.errors import UserError
 from tests.loopback import JsonHandler, Loopback
 
 SECRET = "canary-of-another-service-4711"
@@ -53,7 +55,11 @@ def test_a_found_file_sends_no_secret_anywhere(cloned, converted_lm, verihop, wo
     base, seen = listener
     folder = cloned(f'lm = "m"\napi_base = "{base}"\napi_key_env = "AWS_SECRET_ACCESS_KEY"\nretries = 0\n')
     monkeypatch.chdir(folder / "part")
-    monkeypatch.setenv("VERIHOP_BUDGET", "calls=2")  # the embedded LM is not what is tested
+
+    def fail(self: EmbeddedEngine, request: object) -> None:
+        raise UserError("The embedded LM is not what is tested.")
+
+    monkeypatch.setattr(EmbeddedEngine, "complete", fail)
     questions, index = world / "questions.jsonl", world / "index"
     run = ("eval", questions, "--program", "rag", "--index", index, "--limit", 1, "--out", "run")
     for words in (("ask", "--program", "cot", "Who?"), ("doctor",), run):
