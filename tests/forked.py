@@ -27,6 +27,8 @@ _SERVER = """
 import gc, importlib, json, os, random, sys, threading
 for name in sys.argv[1:]:
     importlib.import_module(name)
+if command_line := sys.modules.get("experiments.cli.main"):
+    command_line.app.tree  # built once for all
 assert threading.active_count() == 1, "A process with threads cannot be forked safely."
 gc.freeze()
 for line in sys.stdin:

@@ -1,10 +1,6 @@
 """The lines that commands print as "Next:", and whether they parse."""
 
-import functools
 import shlex
-from typing import Any
-
-import typer
 
 from experiments.cli.main import app
 
@@ -22,18 +18,13 @@ def next_lines(err: str) -> list[list[str]]:
     return found
 
 
-@functools.cache
-def _root() -> Any:
-    return typer.main.get_command(app)
-
-
 def check_parses(words: list[str]) -> None:
     """Fail unless a line is a command of ours whose options and arguments parse, or one of another program."""
     program, *rest = words
     if program != "verihop":
         assert program in ("ollama", "vllm"), words
         return
-    context = _root().make_context("verihop", rest)
+    context = app.tree.make_context("verihop", rest)
     while hasattr(context.command, "commands"):
         name, command, rest = context.command.resolve_command(context, [*context._protected_args, *context.args])
         context = command.make_context(name, rest, parent=context)

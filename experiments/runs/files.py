@@ -28,6 +28,7 @@ is removed when the run is resumed; that question is then asked again.
 """
 
 import contextlib
+import functools
 import gc
 import json
 import subprocess
@@ -129,6 +130,7 @@ Row = dict[str, Any]
 RowKey = tuple[str, int]  # id and repeat
 
 
+@functools.cache  # the code of a process is the one that it began with
 def git_revision() -> str | None:
     """Return the commit of this code, "-dirty" if files differ from it; None outside a checkout of this project."""
     here = Path(__file__).resolve()

@@ -90,7 +90,7 @@ class StandInLM:
     def use(self) -> Iterator[None]:
         """Make it the LM of DSPy in the block."""
         lm = metered_lm(f"stand-in/{uuid.uuid4()}", engine=self, cache=False)
-        with dspy.context(lm=lm, adapter=_Noting(self.signatures), disable_history=True):
+        with dspy.context(lm=lm, adapter=_Noting(self.signatures), disable_history=True, trace=[]):
             yield
 
     def _reply(self, system: str, user: str, turn: int) -> str:

@@ -3,6 +3,7 @@
 A knob with an `Annotated` range may be searched by the tuner; a plain bool is an ablation and is never searched.
 """
 
+import functools
 import inspect
 import reprlib
 from collections.abc import Mapping
@@ -42,9 +43,14 @@ COLLABORATORS = {"similarity"}  # keyword-only arguments that are not knobs
 def knobs_of(program: type[dspy.Module] | dspy.Module) -> dict[str, Knob]:
     """Return the knobs of a program class or instance, in the order of its constructor."""
     cls: Any = program if isinstance(program, type) else type(program)
-    hints = get_type_hints(cls.__init__, include_extras=True)
+    return dict(_knobs_of(cls.__init__))
+
+
+@functools.lru_cache(maxsize=256)  # each new program asks several times
+def _knobs_of(constructor: Any) -> dict[str, Knob]:
+    hints = get_type_hints(constructor, include_extras=True)
     knobs = {}
-    for parameter in inspect.signature(cls.__init__).parameters.values():
+    for parameter in inspect.signature(constructor).parameters.values():
         if parameter.kind is not parameter.KEYWORD_ONLY or parameter.name in COLLABORATORS:
             continue
         hint, space = hints[parameter.name], None

@@ -84,6 +84,7 @@ _HAN_CHARACTER = re.compile(f"[{CJK}]")
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "＇": "'"})
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"
 _DIGITS = re.compile(r"([$€£¥]?)(\d+(?:[.,]\d+)*)(.*)")
+_DOTS = re.compile(r"[.\s]")
 _INTEGER = re.compile(r"\d+")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _DECIMAL = re.compile(r"\d{1,15}(?:\.\d{1,9})?")
@@ -188,7 +189,7 @@ def _words(text: str) -> list[_Word]:
 
 def _keys(raw: str, after: str) -> Iterator[str]:
     """Yield the keys of a word: two for "isn't"."""
-    word = "".join(map(_folded, raw)).casefold()
+    word = (raw if raw.isascii() else "".join(map(_folded, raw))).casefold()
     if digits := _DIGITS.fullmatch(word):
         number = digits[2].replace(",", "") if _THOUSANDS.fullmatch(digits[2]) else digits[2]
         yield f"{digits[1]}{number}{digits[3]}"
@@ -199,8 +200,10 @@ def _keys(raw: str, after: str) -> Iterator[str]:
         yield "not"
     elif word == "cannot":
         yield from ("can", "not")
+    elif word.isalnum():
+        yield word
     else:
-        yield re.sub(r"[.\s]", "", word).removesuffix("'s").replace("'", "") or word
+        yield _DOTS.sub("", word).removesuffix("'s").replace("'", "") or word
 
 
 @functools.lru_cache(maxsize=4096)

@@ -14,6 +14,7 @@ import pytest
 
 from experiments.cli.main import main
 from experiments.cli.shared.settings.known import known_options
+from signatures.common.files import cache_dir
 from tests.conftest import load_module
 from tests.forked import COMMANDS, Forked
 from tests.next_lines import check_parses, next_lines
@@ -35,6 +36,15 @@ def forked() -> Iterator[Forked]:
 def own_cache(tmp_path, monkeypatch) -> None:
     """Let a test have a cache of its own; a folder's conftest.py says that all of its tests have one."""
     monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def converted_lm(own_cache, one_conversion_of_the_embedder) -> None:
+    """Let the cache that a test has of its own hold the embedded LM, which is converted once for all tests."""
+    converted = one_conversion_of_the_embedder / "openvino"
+    converted.mkdir(parents=True, exist_ok=True)
+    cache_dir().mkdir(parents=True)
+    (cache_dir() / converted.name).symlink_to(converted)
 
 
 @pytest.fixture(scope="session")
@@ -88,6 +98,19 @@ def verihop(monkeypatch, capsys, tmp_path):
         return code, out, err
 
     return run
+
+
+@pytest.fixture
+def plots() -> None:
+    """Let a test draw where others have `no_plots`."""
+
+
+@pytest.fixture
+def no_plots(request, monkeypatch) -> None:
+    """Let a study end without plots and importances, which take longer than all the rest of a small one."""
+    if "plots" not in request.fixturenames:
+        monkeypatch.setattr("experiments.pipeline.tuning.results.draw_all", lambda *given, **named: [])
+        monkeypatch.setattr("experiments.pipeline.tuning.results.importances", lambda *given, **named: {})
 
 
 @pytest.fixture

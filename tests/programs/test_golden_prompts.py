@@ -83,8 +83,11 @@ def predictors():
             yield pytest.param(predictor, id=f"{name}.{predictor_name.removesuffix('.predict')}")
 
 
+PREDICTORS = list(predictors())
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("predictor", list(predictors()))
+@pytest.mark.parametrize("predictor", PREDICTORS)
 @pytest.mark.parametrize("form", [ChatForm, JsonForm])
 def test_the_prompt_is_the_one_that_was_reviewed(predictor, form, request):
     values = {name: VALUES[name] for name in predictor.signature.input_fields}
@@ -98,5 +101,5 @@ def test_the_prompt_is_the_one_that_was_reviewed(predictor, form, request):
 
 
 def test_a_golden_file_stands_for_each_prompt_and_no_other():
-    wanted = {f"{parameter.id}.{form.__name__}.txt" for parameter in predictors() for form in (ChatForm, JsonForm)}
+    wanted = {f"{parameter.id}.{form.__name__}.txt" for parameter in PREDICTORS for form in (ChatForm, JsonForm)}
     assert {path.name for path in GOLDEN.iterdir()} == wanted

@@ -1,6 +1,7 @@
 """The Typer application of the command line, whose help is plain text: Typer's own boxes load rich and its Markdown."""
 
 import contextlib
+import functools
 import itertools
 import logging
 import os
@@ -300,7 +301,12 @@ class App(typer.Typer):
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Run the command line; Typer would set a `sys.excepthook` that prints keys and escape sequences."""
-        return typer.main.get_command(self)(*arguments, **options)
+        return self.tree(*arguments, **options)
+
+    @functools.cached_property
+    def tree(self) -> Any:
+        """The commands that were added before, built once: that takes longer than to parse a line."""
+        return typer.main.get_command(self)
 
     def command(self, name: str | None = None, *, uses_cache: bool = False, **options: Any) -> Callable[[Any], Any]:
         """Return a decorator that adds a command, as Typer's does.

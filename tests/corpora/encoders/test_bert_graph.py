@@ -101,6 +101,7 @@ def test_what_has_another_form_is_converted_by_torch(tiny, tmp_path, monkeypatch
     np.testing.assert_allclose(encode(TEXTS), SentenceTransformer(str(tiny), device="cpu").encode(TEXTS), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_default_model_needs_no_torch(tmp_path):
     code = """
 import sys

@@ -42,7 +42,7 @@ def apply(change: dict[str, str | None], docs: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(changes, min_size=1, max_size=6), words=st.sampled_from([3, 100]))
 def test_the_index_is_that_of_a_fresh_build(steps, words, tmp_path, monkeypatch):
     monkeypatch.setattr("corpora.ingest.ingest.run_in_processes", in_this_process)

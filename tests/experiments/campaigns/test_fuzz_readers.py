@@ -22,7 +22,7 @@ from signatures.common.strict_json import parse_strict_json
 from tests.experiments.campaigns.changes import changed
 from tests.experiments.campaigns.inputs import INPUTS
 
-ROUNDS = 40  # of changes of every valid file, for each reader
+ROUNDS = 12  # of changes of every valid file, for each reader
 LONGEST = 4096  # bytes of one input
 KINDS = ("run", "artifact", "index dense rabitq", "index dense ivf_rabitq", "questions", "corpus gz")
 Read = Callable[[Path], Any]

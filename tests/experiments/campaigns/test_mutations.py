@@ -19,8 +19,7 @@ from tests.experiments.campaigns.inputs import INPUTS, Input
 from tests.experiments.campaigns.reading import digest_of, mutated, outcome_of, written
 from tests.forked import Forked
 
-FIRST, CASES = 0, 12  # of the seeds of an input
-QUICK = ("artifact", "key facts")  # read in every test run
+FIRST, CASES = 0, 6  # of the seeds of an input
 SECONDS = 300  # for all cases of an input: more is a hang
 READING = "import sys; from tests.experiments.campaigns.reading import main; main(*sys.argv[1:])"
 
@@ -31,9 +30,8 @@ def reading() -> Iterator[Forked]:
         yield forked
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in INPUTS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", INPUTS)
 def test_a_mutated_file_is_refused_in_one_line_or_leads_to_what_it_did(
     name: str, reading: Forked, tmp_path: Path
 ) -> None:

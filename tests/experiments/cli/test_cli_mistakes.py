@@ -1,6 +1,7 @@
 """Folders and options of the wrong kind: one line that says what they are, code 2, and no advice that does harm."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,16 +17,20 @@ def wide(monkeypatch):
 
 
 @pytest.fixture
-def runs(verihop, tmp_path) -> list[Path]:
+def runs(verihop, made_once, tmp_path) -> list[Path]:
     """Return two runs over the same small world, which stands in `world`."""
-    world = tmp_path / "world"
-    verihop("data", "world", "--questions", 4, "--out", world)
-    for name in ("cot", "cov_rag"):
-        code, _, err = verihop(
-            "eval", world / "questions.jsonl", "--program", name, "--references", "complete",
-            "--passages", world / "passages.jsonl", "--lm", "simulated", "--out", tmp_path / name, "--quiet",
-        )  # fmt: skip
-        assert code == 0, err
+
+    def make(folder: Path) -> None:
+        world = folder / "world"
+        verihop("data", "world", "--questions", 4, "--out", world)
+        for name in ("cot", "cov_rag"):
+            code, _, err = verihop(
+                "eval", world / "questions.jsonl", "--program", name, "--references", "complete",
+                "--passages", world / "passages.jsonl", "--lm", "simulated", "--out", folder / name, "--quiet",
+            )  # fmt: skip
+            assert code == 0, err
+
+    shutil.copytree(made_once("cot and cov_rag", make), tmp_path, dirs_exist_ok=True)
     return [tmp_path / "cot", tmp_path / "cov_rag"]
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer
 
 from experiments.cli.main import app
 
@@ -21,7 +20,7 @@ def pages(command: Any, names: tuple[str, ...] = ("verihop",), parent: Any = Non
         yield from pages(child, (*names, name), context)
 
 
-PAGES = dict(pages(typer.main.get_command(app)))
+PAGES = dict(pages(app.tree))
 
 
 def rendered(context: Any, columns: int, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -146,24 +146,51 @@ def test_it_imports_beside_own_modules_of_our_names(run):
     assert "family: the four papers" in run("-m", "verihop", "programs")
 
 
+COMMANDS = """
+import contextlib, io, json, sys
+from verihop.experiments.cli.main import main
+ended = []
+for words in json.loads(sys.argv[1]):
+    sys.argv, code, out, err = ["verihop", *words], 0, io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as stopped:
+            code = stopped.code or 0
+    ended.append((code, out.getvalue(), err.getvalue()))
+print(json.dumps(ended))
+"""
+
+
 def test_commands_work(run, world):
+    """All in one process: what is tested is the code of each, and imports take longer."""
     questions = world / "questions.jsonl"
     asked = json.loads(questions.read_text(encoding="utf-8").splitlines()[0])["question"]
     told = ["--index", "world/index", "--lm", "simulated"]
-    assert json.loads(run("-m", "verihop", "ask", asked, "--program", "rag", *told, "--json"))["answer"]
-    for program, out in (("mine:Once", "runs/own"), ("rag", "runs/rag")):
-        scored = ("--metrics", "f1[hotpot],mine:words", *told, "--out", out)
-        assert "mine:words" in run("-m", "verihop", "eval", questions, "--program", program, *scored)
-    assert "p_t_test" in run("-m", "verihop", "compare", "runs/own", "runs/rag", "--json")
-    refused = run("-m", "verihop", "tune", questions, "--program", "rag", *told, "--out", "study", code=2)
-    assert refused.splitlines() == [
+    scored = ["--metrics", "f1[hotpot],mine:words", *told, "--out"]
+    commands = [
+        ["ask", asked, "--program", "rag", *told, "--json"],
+        ["eval", str(questions), "--program", "mine:Once", *scored, "runs/own"],
+        ["eval", str(questions), "--program", "rag", *scored, "runs/rag"],
+        ["compare", "runs/own", "runs/rag", "--json"],
+        ["tune", str(questions), "--program", "rag", *told, "--out", "study"],
+        ["index", "world/passages.jsonl", "--out", "world/hybrid"],
+        ["search", asked, "--index", "world/hybrid", "--json"],
+        ["doctor", "--lm", "simulated"],
+    ]
+    ended = json.loads(run("-c", COMMANDS, json.dumps(commands)).splitlines()[-1])
+    codes, (answer, own, rag, compared, _, _, found, checked), errors = zip(*ended, strict=True)
+    assert codes == (0, 0, 0, 0, 2, 0, 0, 0), errors
+    assert json.loads(answer)["answer"]
+    assert "mine:words" in own
+    assert "mine:words" in rag
+    assert "p_t_test" in compared
+    assert errors[4].splitlines() == [
         "verihop: Tuning needs packages that are not installed (matplotlib is not installed): pip install "
         "'verihop[tune]'."
     ]
-    run("-m", "verihop", "index", "world/passages.jsonl", "--out", "world/hybrid")
-    found = json.loads(run("-m", "verihop", "search", asked, "--index", "world/hybrid", "--json"))
-    assert found["results"][0]["hits"]
-    assert "ok" in run("-m", "verihop", "doctor", "--lm", "simulated")
+    assert json.loads(found)["results"][0]["hits"]
+    assert "ok" in checked
 
 
 def test_the_demo_works(run):
@@ -174,31 +201,32 @@ FREEZE = """
 import sys, verihop
 if {checkout!r}:
     sys.path.insert(0, {checkout!r})
-program = verihop.load(program={program!r}, index={index!r}, lm="simulated", knobs=dict(k=2))
-verihop.freeze(program, {out!r}, overwrite=True)
+for out, name in {frozen!r}.items():
+    program = verihop.load(program=name, index={index!r}, lm="simulated", knobs=dict(k=2))
+    verihop.freeze(program, out, overwrite=True)
 """
 LOAD = """
 import verihop
-program = verihop.load({artifact!r}, index={index!r}, lm="simulated", program={program!r})
-print(type(program.program).__module__, program.program.k, verihop.__file__)
-print(program("Who?").stop_reason)
+for artifact, name in {frozen!r}.items():
+    own = None if name == "rag" else name
+    program = verihop.load(artifact, index={index!r}, lm="simulated", program=own)
+    print(type(program.program).__module__, program.program.k, bool(program("Who?").stop_reason))
 """
+NAMES = ("rag", "programs.single_step.rag:RAG", "verihop.programs.single_step.rag:RAG")
 
 
-@pytest.mark.parametrize("program", ["rag", "programs.single_step.rag:RAG", "verihop.programs.single_step.rag:RAG"])
-def test_artifacts_of_either_form_are_read_by_both(program, run, world, user, tmp_path):
-    index, ours, theirs = str(world / "index"), str(tmp_path / "ours"), str(tmp_path / "theirs")
-    checkout = [sys.executable, "-c"]
-    own = None if program == "rag" else program
+def test_artifacts_of_either_form_are_read_by_both(run, world, tmp_path):
+    index, checkout = str(world / "index"), [sys.executable, "-c"]
     here = {"cwd": PROJECT, "check": True, "capture_output": True, "text": True}
-    subprocess.run([*checkout, FREEZE.format(checkout=str(PROJECT), program=program, index=index, out=ours)], **here)
+    ours, theirs = ({str(tmp_path / f"{form}{n}"): name for n, name in enumerate(NAMES)} for form in ("our", "their"))
     empty = tmp_path / "empty"
     empty.mkdir()
-    run("-c", FREEZE.format(checkout="", program=program, index=index, out=theirs), cwd=empty)
-    for artifact in (ours, theirs):
-        told = LOAD.format(artifact=artifact, index=index, program=own)
-        assert run("-c", told, cwd=empty).startswith("verihop.programs.single_step.rag 2 ")
-        assert subprocess.run([*checkout, told], **here).stdout.startswith("programs.single_step.rag 2 ")
+    subprocess.run([*checkout, FREEZE.format(checkout=str(PROJECT), frozen=ours, index=index)], **here)
+    run("-c", FREEZE.format(checkout="", frozen=theirs, index=index), cwd=empty)
+    told = LOAD.format(frozen=ours | theirs, index=index)
+    read = "programs.single_step.rag 2 True"
+    assert run("-c", told, cwd=empty).splitlines() == [f"verihop.{read}"] * 6
+    assert subprocess.run([*checkout, told], **here).stdout.splitlines() == [read] * 6
 
 
 def test_results_are_typed(python, tmp_path):
@@ -219,7 +247,7 @@ def test_results_are_typed(python, tmp_path):
 
 
 CHECKOUT_ALONE = "--ignore=tests/signatures/common/test_checkout.py"
-SMOKE = ("signatures", "programs/parts", "programs/single_step", "corpora/retrievers", "experiments/python")
+SMOKE = ("programs/single_step", "corpora/retrievers/test_own.py", "experiments/python")  # own code, all packages
 
 
 def test_part_of_the_tests_passes_against_it(python, tmp_path):

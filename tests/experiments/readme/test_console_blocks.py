@@ -13,7 +13,6 @@ import pytest
 
 import verihop as library
 from corpora.index.build import build_index
-from signatures.common.files import cache_dir
 from tests.corpora.ingest.make_pdf import make_pdf
 from tests.experiments.readme.pages import OWN_METRIC, ROOT, blocks, words
 
@@ -118,13 +117,9 @@ def on_all_machines(command: str) -> list[str]:
 
 
 @pytest.fixture
-def stage(tmp_path, small_world, monkeypatch, own_cache, one_conversion_of_the_embedder) -> Path:
+def stage(tmp_path, small_world, monkeypatch, converted_lm, no_plots) -> Path:
     """Return the working folder, with the files of a user who has documents, questions and code."""
     world = small_world(60)
-    converted = one_conversion_of_the_embedder / "openvino"  # the LM that `doctor` asks
-    converted.mkdir(parents=True, exist_ok=True)
-    cache_dir().mkdir(parents=True)
-    (cache_dir() / converted.name).symlink_to(converted)
     monkeypatch.chdir(tmp_path)
     rows = [json.loads(line) for line in (world / "questions.jsonl").read_text().splitlines()]
     files = {"questions": rows, **{name: [row for row in rows if row["split"] == name] for name in ("train", "dev")}}

@@ -3,6 +3,8 @@
 Types, descriptions and instructions stay. Where a description is missing too, shape and instruction must tell.
 """
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import dspy
@@ -134,42 +136,51 @@ FURTHER = {
 }
 
 
+CASES = 12  # of every kind
+DSPYS = functools.partial(dspy.ChatAdapter, use_json_adapter_fallback=False)
+Differing = Callable[..., float]
+
+
 @pytest.fixture(scope="module")
-def asked() -> list[dict]:
-    return signatures.cases()
+def differing(running) -> Differing:
+    """Return a function that returns the share of replies that are others under other names."""
+    asked = signatures.cases()
 
+    @functools.cache
+    def usual(signature: type[dspy.Signature], layout: Callable[[], dspy.Adapter], cases: int) -> list[dict]:
+        with running(adapter=layout()):
+            return values(signature, {name: name for name in signature.fields}, asked[:cases])
 
-def differing(running, adapter, signature, names, asked) -> float:
-    asked = asked[: 30 if signature in signatures.EARLIER else 20]
-    with running(adapter=adapter):
-        usual = values(signature, {name: name for name in signature.fields}, asked)
-        other = values(signature, names, asked)
-    return sum(one != two for one, two in zip(usual, other, strict=True)) / len(asked)
+    def share(signature, names, layout: Callable[[], dspy.Adapter] = ChatForm, cases: int = CASES) -> float:
+        with running(adapter=layout()):
+            other = values(signature, names, asked[:cases])
+        return sum(one != two for one, two in zip(usual(signature, layout, cases), other, strict=True)) / cases
+
+    return share
 
 
 @pytest.mark.parametrize(("signature", "chosen"), renamings("synonyms", 3))
-def test_synonyms_give_the_same_values(running, asked, signature, chosen):
+def test_synonyms_give_the_same_values(differing, signature, chosen):
     names = {name: SYNONYMS[name][chosen] for name in signature.fields}
-    assert differing(running, ChatForm(), signature, names, asked) == 0
+    assert differing(signature, names) == 0
 
 
 @pytest.mark.parametrize(("signature", "chosen"), renamings("layout"))
-def test_dspys_own_layout_gives_the_same_values_under_other_names(running, asked, signature, chosen):
-    adapter = dspy.ChatAdapter(use_json_adapter_fallback=False)
+def test_dspys_own_layout_gives_the_same_values_under_other_names(differing, signature, chosen):
     names = {name: SYNONYMS[name][chosen] for name in signature.fields}
-    assert differing(running, adapter, signature, names, asked[:20]) == 0
+    assert differing(signature, names, DSPYS) == 0
 
 
 @pytest.mark.parametrize(("signature", "chosen"), renamings("nameless"))
-def test_names_that_say_nothing_leave_type_description_and_shape(running, asked, signature, chosen):
+def test_names_that_say_nothing_leave_type_description_and_shape(differing, signature, chosen):
     names = dict(zip(signature.fields, "abcdefghijklmnopqrst", strict=False))
-    assert differing(running, ChatForm(), signature, names, asked) <= 0.1
+    assert differing(signature, names) <= 0.1
 
 
-def test_names_that_are_further_change_few_replies(running, asked):
+def test_names_that_are_further_change_few_replies(differing):
     """The share is in README.md: the world knows many names, not all. It is of the signatures that were there then."""
     shares = [
-        differing(running, ChatForm(), signature, {name: FURTHER[name] for name in signature.fields}, asked[:30])
+        differing(signature, {name: FURTHER[name] for name in signature.fields}, cases=30)
         for signature in signatures.EARLIER
     ]
     assert sum(shares) / len(shares) <= 0.05

@@ -1,4 +1,4 @@
-"""Every program with a third of the optimizers, and these with a third of the programs, at the smallest settings.
+"""Every program with a sixth of the optimizers, and these with a sixth of the programs, at the smallest settings.
 
 What is compiled is frozen and loaded, and sends the same prompts.
 """
@@ -62,12 +62,12 @@ MISFITS = {
 }
 
 
-# A program meets every third optimizer, its neighbour the next ones; all are bootstrapped; what does not fit is tried.
+# A program meets every sixth optimizer, its neighbour the next ones; all are bootstrapped; what does not fit is tried.
 PAIRS = [
     (name, optimizer)
     for row, name in enumerate(PROGRAMS)
     for column, optimizer in enumerate(OPTIMIZERS)
-    if (row + column) % 3 == 0 or optimizer == "bootstrap" or (name, optimizer) in MISFITS
+    if (row + column) % 6 == 0 or optimizer == "bootstrap" or (name, optimizer) in MISFITS
 ]
 
 

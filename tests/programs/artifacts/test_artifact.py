@@ -97,6 +97,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, retriever, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_loading_imports_neither_optuna_nor_the_corpora(folder):
     import subprocess
     import sys

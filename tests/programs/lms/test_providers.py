@@ -9,6 +9,7 @@ import pytest
 from programs.lms import litellm_private
 
 
+@pytest.mark.slow
 def test_an_unknown_provider_lists_the_forms_without_the_import_of_litellm() -> None:
     code = (
         "import sys\n"

@@ -11,15 +11,16 @@ from experiments.runs.files import read_rows
 
 
 @pytest.fixture
-def run(verihop, world, tmp_path) -> Path:
+def run(verihop, world, made_once, tmp_path) -> Path:
     """Return a small run of GenGround on the simulated LM."""
-    folder = tmp_path / "runs" / "gg"
-    lm = ("--lm", "simulated", "--limit", "12", "--metrics", "em", "-q")
-    code, _, err = verihop(
-        "eval", world / "questions.jsonl", "--program", "genground", "--index", world / "index", *lm, "--out", folder
-    )
-    assert code == 0, err
-    return folder
+
+    def make(folder: Path) -> None:
+        lm = ("--lm", "simulated", "--limit", "12", "--metrics", "em", "-q", "--out", folder / "gg")
+        asked = ("eval", world / "questions.jsonl", "--program", "genground", "--index", world / "index")
+        code, _, err = verihop(*asked, *lm)
+        assert code == 0, err
+
+    return shutil.copytree(made_once("genground of 12 questions", make), tmp_path / "runs") / "gg"
 
 
 def test_metrics_are_added_to_a_run_and_a_second_time_kept(verihop, run, world):

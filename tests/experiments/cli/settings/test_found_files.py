@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from programs.lms.embedded import EmbeddedEngine
+from signatures.common.errors import UserError
 from tests.loopback import JsonHandler, Loopback
 
 SECRET = "canary-of-another-service-4711"
@@ -49,11 +51,15 @@ def cloned(verihop, tmp_path, monkeypatch, own_cache, world):
 
 
 @pytest.mark.slow
-def test_a_found_file_sends_no_secret_anywhere(cloned, verihop, world, listener, monkeypatch):
+def test_a_found_file_sends_no_secret_anywhere(cloned, converted_lm, verihop, world, listener, monkeypatch):
     base, seen = listener
     folder = cloned(f'lm = "m"\napi_base = "{base}"\napi_key_env = "AWS_SECRET_ACCESS_KEY"\nretries = 0\n')
     monkeypatch.chdir(folder / "part")
-    monkeypatch.setenv("VERIHOP_BUDGET", "calls=2")  # the embedded LM is not what is tested
+
+    def fail(self: EmbeddedEngine, request: object) -> None:
+        raise UserError("The embedded LM is not what is tested.")
+
+    monkeypatch.setattr(EmbeddedEngine, "complete", fail)
     questions, index = world / "questions.jsonl", world / "index"
     run = ("eval", questions, "--program", "rag", "--index", index, "--limit", 1, "--out", "run")
     for words in (("ask", "--program", "cot", "Who?"), ("doctor",), run):
@@ -96,6 +102,7 @@ def run_in(folder: Path, *words: object, **variables: str) -> subprocess.Complet
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_modules_of_the_working_folder_are_not_imported_by_processes_that_a_command_starts(tmp_path):
     """`python -c`, by which processes are started, looks for modules in the working folder first."""
     for name in ("multiprocessing", "json", "random", "selectors"):
@@ -107,6 +114,7 @@ def test_modules_of_the_working_folder_are_not_imported_by_processes_that_a_comm
     assert (done.returncode, (tmp_path / "passages.jsonl").exists()) == (0, True), done.stderr
 
 
+@pytest.mark.slow
 def test_no_variables_are_read_from_a_file_of_the_environment():
     """LiteLLM would read `.env` of each folder above the installation, which is often in the project's own folder."""
     code = "import os, programs.lms.connect; print(os.environ['LITELLM_MODE'])"

@@ -123,8 +123,6 @@ def test_a_broken_file_stops_only_commands_with_settings(project, verihop, world
 
 
 def test_a_command_without_options_that_are_settings_uses_the_cache_of_the_file(project, monkeypatch):
-    import typer
-
     from experiments.cli.shared.app import App
 
     project('cache_dir = "kept"\n')
@@ -133,7 +131,7 @@ def test_a_command_without_options_that_are_settings_uses_the_cache_of_the_file(
     app.command("a", uses_cache=True)(lambda: used.append(cache_dir()))
     app.command("b")(lambda: used.append(cache_dir()))
     for word in ("a", "b"):
-        typer.main.get_command(app)([word], standalone_mode=False)
+        app.tree([word], standalone_mode=False)
     assert [path == Path("kept").resolve() for path in used] == [True, False]
 
 

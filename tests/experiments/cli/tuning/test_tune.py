@@ -37,7 +37,7 @@ def test_what_tuning_needs_is_missed_before_anything_is_asked(tune, monkeypatch,
 
 
 @pytest.mark.slow
-def test_a_study_is_printed_and_names_what_to_do_next(tune, verihop, tmp_path, world):
+def test_a_study_is_printed_and_names_what_to_do_next(tune, plots, verihop, tmp_path, world):
     code, out, err = tune("--folds", "2")
     assert code == 0, err
     assert "Best trials (costs are means per question)" in out
@@ -92,7 +92,7 @@ def test_knobs_are_narrowed_fixed_and_chosen(tune):
 
 
 @pytest.mark.slow
-def test_quality_against_cost_is_a_front(tune):
+def test_quality_against_cost_is_a_front(tune, plots):
     code, out, err = tune("--against", "tokens", "--sampler", "nsga2", "--at-most", "tokens=100000")
     assert code == 0, err
     assert "Pareto front" in out

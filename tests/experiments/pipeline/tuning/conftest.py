@@ -72,13 +72,6 @@ def tune(tmp_path: Path, passages: Any, engine: ScriptedEngine) -> Callable[...,
     return run
 
 
-@pytest.fixture
-def plots() -> None:
-    """Let a test draw, which takes longer than all the rest of a small study."""
-
-
 @pytest.fixture(autouse=True)
-def no_plots(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "plots" not in request.fixturenames:
-        monkeypatch.setattr("experiments.pipeline.tuning.results.draw_all", lambda *given, **named: [])
-        monkeypatch.setattr("experiments.pipeline.tuning.results.importances", lambda *given, **named: {})
+def no_plots(no_plots: None) -> None:
+    """No test of this folder draws, but those that use `plots`."""
