@@ -48,7 +48,6 @@ _LATER_QUESTIONS = re.compile(r"\? .*$")
 _MAX_DEPTH = 6
 
 
-@functools.lru_cache(maxsize=50_000)  # each reply compares the names of the world with those of its prompt
 def key(name: str) -> str:
     """Return the normalised form of a name, equal for all its spellings."""
     return normalize_answer(name)

@@ -105,14 +105,10 @@ class Statement:
 _EXPRESSIONS = [(relation.name, pattern(text)) for relation in RELATIONS for text in relation.statements]
 
 
+@functools.lru_cache(maxsize=20_000)
 def parse_passage(text: str) -> tuple[Statement, ...]:
     """Return the facts that one passage of a prompt (`[n] title: text` or `title: text`) states, in order."""
-    return _stated(_MARKER.sub("", text.strip()))
-
-
-@functools.lru_cache(maxsize=20_000)  # without its number, which is another one in each prompt
-def _stated(passage: str) -> tuple[Statement, ...]:
-    title, _, body = passage.partition(": ")
+    title, _, body = _MARKER.sub("", text.strip()).partition(": ")
     if not body:
         title, body = "", title
     statements: list[Statement] = []
@@ -156,10 +152,5 @@ def stated_conclusion(text: str) -> str | None:
 
 def shares_word(one: str, other: str) -> bool:
     """Return whether two different names share a word, as namesakes do."""
-    left, right = _words(one), _words(other)
-    return left != right and not left.isdisjoint(right)
-
-
-@functools.lru_cache(maxsize=50_000)
-def _words(name: str) -> frozenset[str]:
-    return frozenset(key(name).split())
+    left, right = set(key(one).split()), set(key(other).split())
+    return left != right and bool(left & right)

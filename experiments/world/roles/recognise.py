@@ -1,14 +1,14 @@
 """Recognition of roles: a clear description counts most, then the name, then the instruction, then the shape."""
 
-import functools
 import json
 import re
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from experiments.world.grammar import parse_question
 from experiments.world.prompt import FieldNote, RequestedField
 from experiments.world.roles.history import answered_pairs
-from experiments.world.roles.words import INPUT_ROLES, OUTPUT_ROLES
+from experiments.world.roles.words import INPUT_ROLES, OUTPUT_ROLES, Role
 
 Shape = Literal["empty", "passages", "hops", "list", "number", "question", "text", "short"]
 
@@ -71,7 +71,7 @@ def input_role(name: str, note: FieldNote, text: str, instruction: str) -> str:
     shape = shape_of(text, note)
     if shape in {"passages", "hops"}:
         return "passages" if shape == "passages" else "history"
-    found = _best("input", shape, name, note.description, instruction)
+    found = _best(INPUT_ROLES, shape, name, note.description, instruction)
     if found or shape != "list":
         return found or _BY_SHAPE.get(shape, "")
     short = not any(_SENTENCE.search(item) for item in items_of(text))
@@ -91,14 +91,12 @@ def output_role(field: RequestedField, instruction: str, *, alone: bool) -> str:
         return "score"
     if field.kind == "option":
         return "option"
-    role = _best("output", field.kind, field.name, field.note.description, instruction if alone else "")
+    role = _best(OUTPUT_ROLES, field.kind, field.name, field.note.description, instruction if alone else "")
     return role or ("verdict" if field.kind == "bool" else "")
 
 
-@functools.lru_cache(maxsize=4096)  # the prompts of a program have the same few fields
-def _best(of: Literal["input", "output"], form: str, name: str, description: str, instruction: str) -> str:
+def _best(roles: Iterable[Role], form: str, name: str, description: str, instruction: str) -> str:
     best, points = "", 0
-    roles = INPUT_ROLES if of == "input" else OUTPUT_ROLES
     possible = [role for role in roles if not role.forms or form in role.forms]
     held = [max((len(match[0]) for match in role.notes.finditer(description)), default=0) for role in possible]
     most = max(held, default=0)
