@@ -26,7 +26,7 @@ from corpora.index.manifest import (
 )
 from corpora.index.progress import progress_bar
 from corpora.index.replace import finish_replacing, update_folder
-from corpora.index.update import Updated, embedder_of, vectors_of
+from corpora.index.update import Updated, embedder_of, refuse_triples, vectors_of
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
 from corpora.retrievers.engine import Rows
 from corpora.retrievers.store import KEYS_FILE, OFFSETS_FILE, PassageStore, Stored, content_hash, write_stored
@@ -73,7 +73,8 @@ def renew_index(
 def refuse_other(
     folder: Path, info: IndexInfo, retriever: str | None = None, embedder: Embedder | str | None = None
 ) -> None:
-    """Raise UserError if an index has another retriever or embedder than those that are named."""
+    """Raise UserError if an index has another retriever or embedder than those that are named, or triples."""
+    refuse_triples(folder, info)
     if retriever not in (None, info.retriever):
         raise UserError(
             f"{folder} is a {info.retriever} index and stays one, not {retriever}: omit the retriever, or choose "

@@ -47,6 +47,7 @@ RELEVANT: dict[str, tuple[str, ...]] = {
     "dense": _DENSE,
     "hybrid": _HYBRID,
     "multihop": _HYBRID,
+    "graph": _HYBRID,
 }
 
 
