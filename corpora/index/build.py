@@ -25,7 +25,7 @@ from corpora.retrievers.bm25 import build_bm25
 from corpora.retrievers.bm25s_reference import build_bm25s
 from corpora.retrievers.dense import choose_kind
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
-from corpora.retrievers.graph import GraphEngine
+from corpora.retrievers.graph import GRAPH_MULTIHOP
 from corpora.retrievers.multihop import MultihopEngine, adapter
 from corpora.retrievers.settings import RetrievalSettings
 from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
@@ -56,8 +56,8 @@ def build_index(
     Args:
         corpus_path: A `passages.jsonl`, possibly compressed.
         folder: New, empty, or (with `resume` or `overwrite`) an index.
-        retriever: "bm25", "bm25s", "dense", "hybrid", "multihop" or "graph"; an index of the last three opens as any
-            of those before it but "bm25s".
+        retriever: "bm25", "bm25s", "dense", "hybrid", "multihop", "graph" or "graph-multihop"; an index of the last
+            four opens as any of those before it but "bm25s", one of the last two as either.
         resume: Continue an interrupted build; its completed parts are kept. A complete index is left unchanged.
         overwrite: Replace the index in `folder`, which opens until the new one is complete; other files are kept.
         progress: Show progress on stderr.
@@ -76,7 +76,7 @@ def build_index(
         raise unknown("retriever", retriever, PARTS)
     if resume and overwrite:
         raise UserError("resume keeps what is there and overwrite deletes it: choose one.")
-    if triples is not None and retriever != GraphEngine.name:
+    if triples is not None and "graph" not in PARTS[retriever]:
         raise UserError(f"Triples are for the retriever graph, not {retriever}: name it, or omit the triples.")
     corpus_path, folder = Path(corpus_path), Path(folder)
     model = embedder if isinstance(embedder, Embedder) else Embedder(embedder)
@@ -84,7 +84,7 @@ def build_index(
         raise UserError(
             f"An index cannot be built with precision {model.precision}: use f32, and open it with another."
         )
-    if retriever == MultihopEngine.name:
+    if retriever in (MultihopEngine.name, GRAPH_MULTIHOP):
         model.adapted(adapter())  # refuses what could not be opened
     info = EmbedderInfo(id=model.id, weights_hash=model.weights_hash) if has_vectors(retriever) else None
     request = Request(

@@ -21,7 +21,7 @@ from corpora.retrievers.triples import ENDS_FILE, FACTS_FILE, VECTORS_FILE, Trip
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write
 
-TITLE = 5.0  # weight of the passage that an entity is the title of, where one that names it has 1
+TITLE = 20.0  # weight of the passage that an entity is the title of, where one that names it has 1
 ALIKE = 0.8  # cosine from which two phrases of triples are synonyms, as in HippoRAG 2
 _ALONE = 1e-6  # weight of a phrase that one passage alone names: it leads nowhere, but walks may start there
 _SHORTEST = 3  # letters and digits of a phrase that has synonyms
@@ -72,7 +72,7 @@ def _by_rule(store: PassageStore, shown: bool) -> tuple[NDArray[np.uint64], Edge
         raise UserError("No passage has a title or names an entity: build a hybrid index, or one of triples.")
     keys, phrases = np.unique(np.frombuffer(hashes, np.uint64), return_inverse=True)
     counts = np.bincount(phrases, minlength=len(keys))
-    there = np.where(counts > 1, np.log((len(store) + 1) / counts), _ALONE)[phrases]
+    there = np.where(counts > 1, np.log((len(store) + 1) / counts) ** 2, _ALONE)[phrases]
     back = np.where(np.frombuffer(titles, np.int8) > 0, TITLE, 1.0)
     return keys, Edges(np.frombuffer(rows, np.int64), len(store) + phrases.astype(np.int64), there, back)
 

@@ -20,6 +20,7 @@ PARTS: dict[str, frozenset[str]] = {
     "hybrid": frozenset({"bm25", "dense"}),
     "multihop": frozenset({"bm25", "dense"}),
     "graph": frozenset({"bm25", "dense", "graph"}),
+    "graph-multihop": frozenset({"bm25", "dense", "graph"}),
 }
 
 

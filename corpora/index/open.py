@@ -14,8 +14,8 @@ from corpora.retrievers.dense import DenseEngine
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.engine import Engine, IndexRetriever
 from corpora.retrievers.entities import VERSION as ENTITIES_VERSION
+from corpora.retrievers.graph import GRAPH, GRAPH_MULTIHOP, Graph, GraphEngine, GraphMultihopEngine
 from corpora.retrievers.graph import VERSION as GRAPH_VERSION
-from corpora.retrievers.graph import Graph, GraphEngine
 from corpora.retrievers.hybrid import HybridEngine
 from corpora.retrievers.multihop import VERSION, MultihopEngine, adapter
 from corpora.retrievers.settings import make_settings
@@ -44,7 +44,8 @@ def open_index(
         corpus_path: The corpus that the index must have been built from; None skips this check. If the index was
             updated, the file must contain its passages in their order; `sentences` are not compared.
         retriever: By default the one the index was built for; a hybrid index also opens as "bm25", "dense"
-            and "multihop", one by "multihop" as "hybrid", one by "graph" as all of these.
+            and "multihop", one by "multihop" as "hybrid", one by "graph" as all of these and
+            "graph-multihop".
         embedder: The same model as that of the index; None opens it.
         precision: Of the embedder that is opened: "f32", "bf16" or "int8"; the last two are faster, and part of the
             fingerprint because they change some scores.
@@ -143,9 +144,9 @@ def _as_retriever(info: IndexInfo, name: str, settings: Mapping[str, float]) -> 
 
 def _fingerprint(info: IndexInfo, precision: str = "f32") -> str:
     exact = Request(**{field: getattr(info, field) for field in Request.model_fields}).fingerprint()
-    if info.retriever == MultihopEngine.name:
+    if info.retriever in (MultihopEngine.name, GRAPH_MULTIHOP):
         exact = f"{exact}-{VERSION}-{adapter().hash[:12]}"
-    if info.retriever == GraphEngine.name:
+    if info.retriever in (GRAPH, GRAPH_MULTIHOP):
         exact = f"{exact}-{GRAPH_VERSION}-{ENTITIES_VERSION}"
     return exact if precision == "f32" or not has_vectors(info.retriever) else f"{exact}-{precision}"
 
@@ -190,6 +191,8 @@ def _hybrid(folder: Path, info: IndexInfo, embedder: Embedder) -> HybridEngine:
 def _graph(folder: Path, info: IndexInfo, embedder: Embedder) -> GraphEngine:
     graph = Graph(folder / "graph", info.passages)
     facts = Facts(folder / "graph", (info.passages, len(graph))) if info.triples else None
+    if info.retriever == GRAPH_MULTIHOP:
+        return GraphMultihopEngine(_multihop(folder, info, embedder), graph, facts)
     return GraphEngine(_hybrid(folder, info, embedder), graph, facts)
 
 
@@ -206,5 +209,6 @@ _ENGINES: dict[str, Callable[[Path, IndexInfo, Embedder], Engine]] = {
     "dense": _dense,
     "hybrid": _hybrid,
     "multihop": _multihop,
-    "graph": _graph,
+    GRAPH: _graph,
+    GRAPH_MULTIHOP: _graph,
 }

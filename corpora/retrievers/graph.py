@@ -5,12 +5,14 @@ al. 2025, https://arxiv.org/abs/2510.10114) and SPRIG (Wang 2025, https://arxiv.
 LM: HippoRAG 2 (Gutierrez et al., ICML 2025, https://arxiv.org/abs/2502.14802): the triples nearest to the question lead
 to phrases, from which the walk starts; passages start it, too, with a small weight.
 
-Departures: passages that start the walk are the best of the hybrid, not all by their cosines, so that a walk touches a
-small part of a large graph. The passage whose title an entity is counts more for it than those that name it. The
-entities of a question are those of the graph that stand in it, not the nearest by vectors; LinearRAG's sentences are
-left out, whose vectors would cost as much as those of the passages.
+Departures: passages that start the walk are the best of the hybrid or of `multihop`, not all by their cosines, so that
+a walk touches a small part of a large graph. The passage whose title an entity is counts more for it than those that
+name it. The entities of a question are those of the graph that stand in it, not the nearest by vectors. LinearRAG's
+sentences are left out, whose vectors would cost as much as those of the passages. HippoRAG 2's phrases lead to each
+other once for each triple, not once in each direction.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -23,19 +25,21 @@ from corpora.retrievers.arrays import read_npy, write_npy
 from corpora.retrievers.engine import Ranking, Rows, Scores, best
 from corpora.retrievers.entities import keys_of
 from corpora.retrievers.hybrid import HybridEngine
+from corpora.retrievers.multihop import MultihopEngine
 from corpora.retrievers.triples import Facts, Triple
 from signatures.common.errors import UserError
 
 VERSION = 1  # of graph and walk; part of fingerprints
 STARTS_FILE, TARGETS_FILE, SHARES_FILE, KEYS_FILE = "starts.npy", "targets.npy", "shares.npy", "keys.npy"
+GRAPH, GRAPH_MULTIHOP = "graph", "graph-multihop"
 FILES = (STARTS_FILE, TARGETS_FILE, SHARES_FILE, KEYS_FILE)
 DAMPING = 0.5  # of the papers: share of the walk that goes on
 ROUNDS = 12  # after which less than .03 % of the walk is left
 _LEAST = 1e-6  # of the walk; what is less in a node goes no further
 # Chosen on the train questions that were held out of the multi-hop retriever's training.
-STARTS = 30  # passages of the hybrid that start the walk
-STEEP = 3.0  # power of their scores, from 0 of the last to 1 of the first
-ENTITIES = 0.3  # weight of a question's entity that one passage names, where all passages together have 1
+STARTS = 30  # passages of the first engine that start the walk
+STEEP = {"hybrid": 3.0, "multihop": 1.0}  # power of their scores, from 0 of the last to 1 of the first
+ENTITIES = 0.1  # weight of a question's entity that one passage names, where all passages together have 1
 # HippoRAG 2's, where the passages have their scores times `PASSAGES`.
 PASSAGES = 0.05
 PHRASES = 5  # that start the walk at most
@@ -140,67 +144,95 @@ def write_graph(folder: Path, passages: int, keys: NDArray[np.uint64], edges: Ed
 
 
 class GraphEngine:
-    """Ranks by a walk that starts at the hybrid's passages and at phrases of the question or of its triples.
+    """Ranks by a walk that starts at the hybrid's passages, and at phrases of the question or of the nearest triples.
 
     Args:
-        hybrid: Of the passages that start the walk.
+        hybrid: Its best passages start the walk.
         graph: Over the same passages.
         facts: The triples of the graph; None for entities by rule.
-        keep: Chooses among the triples nearest to a question; None keeps all of them.
     """
 
-    name = "graph"
+    name = GRAPH
 
-    def __init__(self, hybrid: HybridEngine, graph: Graph, facts: Facts | None = None, keep: Filter | None = None):
-        self._hybrid, self._graph, self._facts, self._keep = hybrid, graph, facts, keep
+    def __init__(self, hybrid: HybridEngine, graph: Graph, facts: Facts | None = None):
+        self.hybrid, self.graph, self._facts = hybrid, graph, facts
+        self.first: HybridEngine | MultihopEngine = hybrid
+        self.keep: Filter | None = None
 
     def keeping(self, keep: Filter) -> Self | None:
-        """Return the engine with a filter of triples; None if it has none to choose among."""
-        return None if self._facts is None else type(self)(self._hybrid, self._graph, self._facts, keep)
+        """Return the engine with a choice among the triples nearest to a question; None if it has no triples."""
+        if self._facts is None:
+            return None
+        chosen = copy.copy(self)
+        chosen.keep = keep
+        return chosen
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking per query; scores are shares of the walk, in [0, 1]."""
-        firsts = self._hybrid.rank(queries, STARTS)
+        firsts = self.first.rank(queries, STARTS)
         return [self._walked(query, first, k) for query, first in zip(queries, firsts, strict=True)]
 
     def parts(self, query: str, k: int) -> dict[str, Ranking]:
-        """Return the rankings of the hybrid whose best passages start the walk."""
-        return self._hybrid.parts(query, k)
+        """Return the rankings of the engine whose best passages start the walk."""
+        return self.first.parts(query, k)
 
     def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
         """Encode `queries` ahead; see `Prefetching`."""
-        self._hybrid.prefetch(queries, stop)
+        self.first.prefetch(queries, stop)
 
     def _walked(self, query: str, first: Ranking, k: int) -> Ranking:
         low, high = first.scores.min(initial=1.0), first.scores.max(initial=0.0)
         near = (first.scores - low) / (high - low) if high > low else np.ones(len(first.rows))
         if self._facts is None:
             nodes, weights = self._of_question(query)
-            near = near**STEEP / (near**STEEP).sum()
+            near = near ** STEEP[self.first.name]
+            near /= near.sum()
         else:
             nodes, weights = self._of_facts(query, self._facts)
+            if not len(nodes):  # as in the paper
+                return self.first.rank([query], k)[0]
             near = PASSAGES * near
-        reached = self._graph.walk(np.concatenate([first.rows, nodes]), np.concatenate([near, weights]))
+        reached = self.graph.walk(np.concatenate([first.rows, nodes]), np.concatenate([near, weights]))
         rows = np.flatnonzero(reached)
         if len(rows) < k:  # passages that the walk does not reach are last, in corpus order
-            rows = np.arange(self._graph.passages)
+            rows = np.arange(self.graph.passages)
         return best(rows, np.round(reached[rows], 9), k)
 
     def _of_question(self, query: str) -> tuple[Rows, Scores]:
-        nodes = self._graph.nodes_of(list(dict.fromkeys(keys_of(query, self._graph.has))))
-        named = np.array([max(1, self._graph.named_by(node)) for node in nodes.tolist()], dtype=np.float64)
-        return nodes, ENTITIES / np.sqrt(named)
+        nodes = self.graph.nodes_of(list(dict.fromkeys(keys_of(query, self.graph.has))))
+        named = np.array([max(1, self.graph.named_by(node)) for node in nodes.tolist()], dtype=np.float64)
+        return nodes, ENTITIES / named
 
     def _of_facts(self, query: str, facts: Facts) -> tuple[Rows, Scores]:
         """Return the phrases of the triples nearest to the question: a mean score over the passages that name each."""
-        (vector,) = next(iter(self._hybrid.dense.encode([query])))
+        (vector,) = next(iter(self.hybrid.dense.encode([query])))
         found, scores = facts.nearest(vector)
-        if self._keep is not None and len(found):
-            kept = sorted({place for place in self._keep(query, facts.triples(found)) if 0 <= place < len(found)})
+        if self.keep is not None and len(found):
+            kept = sorted({place for place in self.keep(query, facts.triples(found)) if 0 <= place < len(found)})
             found, scores = found[kept], scores[kept]
         ends = facts.ends[found].reshape(-1)
         nodes, places, counts = np.unique(ends, return_inverse=True, return_counts=True)
         means = np.bincount(places, np.repeat(scores, 2), minlength=len(nodes)) / counts
-        weights = means / [max(1, self._graph.named_by(node)) for node in nodes.tolist()] if len(nodes) else means
+        weights = means / [max(1, self.graph.named_by(node)) for node in nodes.tolist()] if len(nodes) else means
         order = np.argsort(-weights, kind="stable")[:PHRASES]
         return nodes[order], weights[order]
+
+
+class GraphMultihopEngine(GraphEngine):
+    """Ranks by a walk that starts at the passages of `multihop`; goes on from passages as that does.
+
+    Args:
+        multihop: Its best passages start the walk.
+        graph: See `GraphEngine`.
+        facts: See `GraphEngine`.
+    """
+
+    name = GRAPH_MULTIHOP
+
+    def __init__(self, multihop: MultihopEngine, graph: Graph, facts: Facts | None = None):
+        super().__init__(multihop.hybrid, graph, facts)
+        self.first = self.multihop = multihop
+
+    def follow(self, asked: Sequence[tuple[str, dict[str, str]]], k: int) -> list[Ranking]:
+        """Return what `multihop` finds next."""
+        return self.multihop.follow(asked, k)

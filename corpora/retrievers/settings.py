@@ -48,6 +48,7 @@ RELEVANT: dict[str, tuple[str, ...]] = {
     "hybrid": _HYBRID,
     "multihop": _HYBRID,
     "graph": _HYBRID,
+    "graph-multihop": _HYBRID,
 }
 
 

@@ -9,8 +9,11 @@ from corpora.index.build import build_index
 from corpora.index.info import PARTS
 from corpora.index.open import fingerprints, open_index
 from corpora.index.update import update_index
-from corpora.retrievers.graph import Edges, Graph, write_graph
+from corpora.retrievers.engine import Leading
+from corpora.retrievers.graph import Edges, Graph, GraphMultihopEngine, write_graph
+from corpora.retrievers.multihop import MultihopEngine
 from corpora.retrievers.rerank import open_reranker
+from corpora.retrievers.store import PassageStore
 from signatures.common.errors import UserError
 
 TEXTS = {
@@ -102,11 +105,11 @@ def test_it_opens_as_what_it_contains_and_other_indexes_keep_their_fingerprints(
 ):
     out = corpus.with_name("hybrid")
     build_index(corpus, out, embedder=fake_embedder)
-    served = [name for name, parts in PARTS.items() if parts <= PARTS["graph"] and name != "multihop"]
+    served = [name for name, parts in PARTS.items() if parts <= PARTS["graph"] and "multihop" not in name]
     assert "graph" in served
     assert all(ids(opened(folder, fake_embedder, name)(QUESTION, 1)) == ["Amber"] for name in served)
     assert fingerprints(out) < fingerprints(folder)
-    assert len(fingerprints(folder) ^ fingerprints(of_triples)) == 6  # graph, in three precisions
+    assert len(fingerprints(folder) ^ fingerprints(of_triples)) == 12  # two retrievers, in three precisions
     assert "triples" not in json.loads((folder / "index.json").read_text())
     with pytest.raises(UserError, match="cannot serve graph"):
         opened(out, fake_embedder)
@@ -174,3 +177,16 @@ def test_files_that_lead_nowhere_are_refused(tmp_path):
     np.save(tmp_path / "targets.npy", np.array([[9]], dtype=np.int32))
     with pytest.raises(UserError, match="does not fit"):
         Graph(tmp_path, 1)
+
+
+def test_over_multihop_the_walk_starts_at_its_passages(folder, fake_embedder):
+    engine = opened(folder, fake_embedder).engine
+    multihop = MultihopEngine(engine.hybrid, PassageStore(folder), fake_embedder, beams=(1,))
+    over = GraphMultihopEngine(multihop, engine.graph)
+    assert isinstance(over, Leading)
+    assert not isinstance(engine, Leading)
+    (found,) = over.rank([QUESTION], 2)
+    assert found.rows.tolist() == [0, 1]
+    assert over.parts(QUESTION, 2).keys() == {"bm25", "dense", "hops"}
+    asked = [(QUESTION, {"title": "Amber", "text": TEXTS["Amber"]})]
+    assert over.follow(asked, 2)[0].rows.tolist() == multihop.follow(asked, 2)[0].rows.tolist()
