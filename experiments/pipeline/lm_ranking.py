@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 
+def asking_print(connection: "Connection", signature: type[dspy.Signature]) -> str:
+    """Return a hash of the LM, its settings, its context size and the prompt of what it is asked."""
+    prompt = [connection.adapter.format_system_message(signature), connection.context_size]
+    return f"lm:{sha256_text(json.dumps([describe_lm(connection), prompt], sort_keys=True))[:16]}"
+
+
 class ConnectedRanking:
     """Ranks passages by an LM; its calls are counted, limited, cached and traced as those of the program that searches.
 
@@ -33,8 +39,7 @@ class ConnectedRanking:
     @functools.cached_property
     def fingerprint(self) -> str:
         """Return a hash of the LM, its settings, its context size and the prompt."""
-        prompt = [self._connection.adapter.format_system_message(RankPassages), self._connection.context_size]
-        return f"lm:{sha256_text(json.dumps([describe_lm(self._connection), prompt], sort_keys=True))[:16]}"
+        return asking_print(self._connection, RankPassages)
 
     def __call__(self, query: str, passages: Sequence[Passage]) -> str:
         """Return the reply; all of it where it has no field of that name, since a bare order can be read, too."""

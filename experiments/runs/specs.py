@@ -154,7 +154,9 @@ class Indexing:
     """What kind of index is built."""
 
     PANEL: ClassVar[str] = "Index"
-    retriever: Annotated[str | None, Field("bm25, bm25s, dense, hybrid or multihop; by default hybrid.")] = None
+    retriever: Annotated[
+        str | None, Field("bm25, bm25s, dense, hybrid, multihop, graph or graph-multihop; by default hybrid.")
+    ] = None
     embedder: Annotated[
         str | None, Field("A sentence-transformers model, by name or folder; by default all-MiniLM-L6-v2.")
     ] = None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from experiments.cli.corpus.transfer import pull, push
+from experiments.cli.corpus.triples import triples
 from experiments.cli.shared import options
 from experiments.cli.shared.app import App, OrBuild
 from experiments.cli.shared.console import emit, lines_of, next_step, note, resumable, say
@@ -36,6 +37,10 @@ class Building(Indexing):
     questions: Annotated[Path | None, Field("questions.jsonl; say whether the index has all their gold passages.")] = (
         None
     )
+    triples: Annotated[
+        Path | None,
+        Field("Triples of the passages (`verihop index triples`), of which retriever graph makes its graph."),
+    ] = None
     cluster: Annotated[str | None, Field("Embed with Ray: local, auto, or ray://HOST:10001.")] = None
     workers: Annotated[int | None, Range(1), Field("Ray processes; by default one per core.")] = None
     resume: options.Resume = False
@@ -68,6 +73,7 @@ class Changes:
 index = App(cls=OrBuild, help="Build an index of a corpus, change one, push and pull one.")
 index.command("push")(push)
 index.command("pull")(pull)
+index.command("triples", uses_cache=True)(triples)
 
 
 @index.command("build", uses_cache=True)
@@ -141,6 +147,7 @@ def _build(corpus: Path, folder: Path, building: Building, output: options.Repla
         overwrite=output.overwrite,
         progress=not output.quiet,
         cluster=building.opened_cluster(),
+        triples=building.triples,
     )
 
 
@@ -153,8 +160,8 @@ def _checked_folder(corpus: Path | None, building: Building, output: options.Rep
         )
     if building.out is None:
         raise UserError("Name the index that --add and --remove change: --out FOLDER.")
-    if output.overwrite or building.retriever is not None:
-        given = "--overwrite" if output.overwrite else "--retriever"
+    if output.overwrite or building.retriever is not None or building.triples is not None:
+        given = "--overwrite" if output.overwrite else "--triples" if building.triples else "--retriever"
         raise UserError(f"{given} is for building an index; --add and --remove change one: omit it.")
     return building.out
 
