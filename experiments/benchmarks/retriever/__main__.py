@@ -19,6 +19,7 @@ from typing import Any
 
 from corpora.datasets.convert import convert, pool
 from corpora.datasets.development import DEVELOPMENT, convert_development
+from corpora.encoders.openvino_encoder import PRECISIONS
 from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.passages import corpus_hash
@@ -84,18 +85,18 @@ def prepare(name: str, data: Path, more: Path | None, work: Path) -> tuple[Path,
     return corpus, drawn(with_gold, min(MOST, len(with_gold)), lambda question: question.id)
 
 
-def open_all(folder: Path) -> dict[str, IndexRetriever]:
+def open_all(folder: Path, precision: str) -> dict[str, IndexRetriever]:
     """Return the retrievers of an index, which share what they encode."""
-    over, store = open_index(folder, retriever=GRAPH_MULTIHOP).engine, PassageStore(folder)
+    over, store = open_index(folder, retriever=GRAPH_MULTIHOP, precision=precision).engine, PassageStore(folder)
     assert isinstance(over, GraphMultihopEngine)
     engines: list[Engine] = [over.hybrid, over.multihop, GraphEngine(over.hybrid, over.graph), over]
     return {engine.name: IndexRetriever(engine, store, engine.name) for engine in engines}
 
 
-def measure(folder: Path, questions: Sequence[Question], timed: int) -> dict[str, Any]:
+def measure(folder: Path, questions: Sequence[Question], timed: int, precision: str) -> dict[str, Any]:
     """Return the means and times of all arms on one set, and the paired differences."""
     texts = [question.question for question in questions]
-    opened = open_all(folder)
+    opened = open_all(folder, precision)
     values: dict[str, Values] = {}
     cost = {}
     for arm, (retriever, reranker) in ARMS.items():
@@ -105,7 +106,9 @@ def measure(folder: Path, questions: Sequence[Question], timed: int) -> dict[str
             metric: [function(found, question.gold_ids, k) for found, question in zip(ids, questions, strict=True)]
             for metric, (function, k) in METRICS.items()
         }
-        cost[arm] = _cost(open_reranker(open_index(folder, retriever=retriever), reranker), texts[:timed])
+        if timed:
+            alone = open_index(folder, retriever=retriever, precision=precision)
+            cost[arm] = _cost(open_reranker(alone, reranker), texts[:timed])
         print(
             arm, {metric: _short(mean_of(each).as_dict())["mean"] for metric, each in values[arm].items()}, flush=True
         )
@@ -148,8 +151,9 @@ def table(sets: Mapping[str, Any]) -> str:
     ]
     for name, entry in sets.items():
         for arm, means in entry["means"].items():
+            cost = entry["ms_a_question"].get(arm)
             cells = [f"{100 * m['mean']:.1f} [{100 * m['low']:.1f}, {100 * m['high']:.1f}]" for m in means.values()]
-            row = [f"{name} ({entry['questions']})", arm, *cells, f"{entry['ms_a_question'][arm]['cpu']:.0f}"]
+            row = [f"{name} ({entry['questions']})", arm, *cells, f"{cost['cpu']:.0f}" if cost else "-"]
             lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)
 
@@ -162,6 +166,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("indexes/retriever"))
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--timed", type=int, default=TIMED, help="questions whose time is measured")
+    parser.add_argument("--precision", default="f32", choices=PRECISIONS, help="of the encoded queries")
     parser.add_argument("--sets", nargs="+", default=[*DEVELOPMENT, SINGLE], choices=[*DEVELOPMENT, SINGLE])
     arguments = parser.parse_args()
     sets, corpora = {}, {}
@@ -172,7 +177,7 @@ def main() -> None:
         info = build_index(corpus, folder, retriever=GRAPH, resume=started, progress=True)
         corpora[name] = {"corpus_hash": corpus_hash(corpus), "passages": info.passages}
         sets[name] = {
-            **measure(folder, questions, arguments.timed),
+            **measure(folder, questions, arguments.timed, arguments.precision),
             "by": {**provenance(MODULE), "command": shlex.join(["python", "-m", MODULE, *sys.argv[1:]])},
         }
     result = json.loads(arguments.out.read_text()) if arguments.out.is_file() else {"corpora": {}, "sets": {}}
