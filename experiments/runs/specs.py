@@ -48,8 +48,9 @@ class Retrieval:
     retriever: Annotated[
         str | None,
         Field(
-            "A retriever of the index other than the one it was built for; your own: module:name; or the web: serper, "
-            "searxng or FILE.toml, recorded in --index, which replays it when it is named alone."
+            "A retriever of the index other than the one it was built for (graph-lm: graph, whose triples the LM "
+            "chooses); your own: module:name; or the web: serper, searxng or FILE.toml, recorded in --index, which "
+            "replays it when it is named alone."
         ),
     ] = None
     rerank: Annotated[
