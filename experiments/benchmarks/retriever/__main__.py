@@ -93,13 +93,16 @@ def open_all(folder: Path, precision: str) -> dict[str, IndexRetriever]:
     return {engine.name: IndexRetriever(engine, store, engine.name) for engine in engines}
 
 
-def measure(folder: Path, questions: Sequence[Question], timed: int, precision: str) -> dict[str, Any]:
-    """Return the means and times of all arms on one set, and the paired differences."""
+def measure(
+    folder: Path, questions: Sequence[Question], arms: Sequence[str], timed: int, precision: str
+) -> dict[str, Any]:
+    """Return the means and times of arms on one set, and the paired differences."""
     texts = [question.question for question in questions]
     opened = open_all(folder, precision)
     values: dict[str, Values] = {}
     cost = {}
-    for arm, (retriever, reranker) in ARMS.items():
+    for arm in arms:
+        retriever, reranker = ARMS[arm]
         retrieve = open_reranker(opened[retriever], reranker)
         ids = [[passage.id for passage in ranking] for ranking in retrieve.many(texts, 5)]
         values[arm] = {
@@ -121,6 +124,7 @@ def measure(folder: Path, questions: Sequence[Question], timed: int, precision: 
             }
             for arm, others in COMPARED.items()
             for other in others
+            if {arm, other} <= values.keys()
         },
         "ms_a_question": cost,
     }
@@ -166,6 +170,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("indexes/retriever"))
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--timed", type=int, default=TIMED, help="questions whose time is measured")
+    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=ARMS)
     parser.add_argument("--precision", default="f32", choices=PRECISIONS, help="of the encoded queries")
     parser.add_argument("--sets", nargs="+", default=[*DEVELOPMENT, SINGLE], choices=[*DEVELOPMENT, SINGLE])
     arguments = parser.parse_args()
@@ -177,7 +182,7 @@ def main() -> None:
         info = build_index(corpus, folder, retriever=GRAPH, resume=started, progress=True)
         corpora[name] = {"corpus_hash": corpus_hash(corpus), "passages": info.passages}
         sets[name] = {
-            **measure(folder, questions, arguments.timed, arguments.precision),
+            **measure(folder, questions, arguments.arms, arguments.timed, arguments.precision),
             "by": {**provenance(MODULE), "command": shlex.join(["python", "-m", MODULE, *sys.argv[1:]])},
         }
     result = json.loads(arguments.out.read_text()) if arguments.out.is_file() else {"corpora": {}, "sets": {}}
