@@ -172,7 +172,7 @@ def _choosing(
 ) -> "IndexRetriever":
     """Return a retriever by a graph of triples, among which the LM chooses those that help with a question."""
     from corpora.retrievers.graph import GRAPH, GraphEngine
-    from experiments.pipeline.triples import ConnectedChoice
+    from experiments.pipeline.lm_ranking import ConnectedChoice
 
     if connect is None:
         raise UserError(f"The retriever {GRAPH_LM} asks an LM, and there is none here: name {GRAPH}.")

@@ -1,35 +1,30 @@
-"""Triples of passages by an LM: extracted once for a corpus, and chosen among when a question is asked.
+"""Triples of passages by an LM, extracted once for a corpus.
 
 The output folder contains `run.json` (configuration) and `rows.jsonl`, a line per passage with its triples and costs:
 the file of triples from which an index is built (`corpora.retrievers.triples`).
 """
 
 import functools
-import re
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
 
 from corpora.passages import corpus_hash, read_passages
-from corpora.retrievers.triples import Triple, well_formed
-from experiments.pipeline.lm_ranking import asking_print
+from corpora.retrievers.triples import well_formed
 from experiments.pipeline.map_rows import map_rows
 from experiments.pipeline.setup import refuse_simulated
 from experiments.runs.config import describe_lm
 from experiments.runs.files import SCHEMA, Json, Row, git_revision
 from programs.parts.prediction import try_predict
-from signatures.triples import ExtractTriples, KeepTriples
+from signatures.triples import ExtractTriples
 from signatures.types import Passage
 
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 ROWS = "rows.jsonl"
-_NUMBER = re.compile(r"\d{1,9}")
 
 
 @dataclass(frozen=True)
@@ -115,33 +110,3 @@ def _row(predict: dspy.Predict, passage: Passage) -> Row:
     lines = [] if found is None else [str(line) for line in found.triples or []]
     triples = [parts for line in lines if well_formed(parts := [part.strip() for part in line.split("|")])]
     return {"id": passage.id, "triples": triples, "ill_formed": len(lines) - len(triples), **meter.counts()}
-
-
-class ConnectedChoice:
-    """Chooses by an LM the triples that help with a question: the paper's recognition memory.
-
-    Its calls are counted, limited, cached and traced as those of the program that searches, but are no steps of it. A
-    reply that cannot be read keeps all.
-
-    Args:
-        connection: The LM.
-    """
-
-    def __init__(self, connection: "Connection"):
-        self._connection = connection
-        self._predict = dspy.Predict(KeepTriples)
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """Return a hash of the LM, its settings, its context size and the prompt."""
-        return asking_print(self._connection, KeepTriples)
-
-    def __call__(self, question: str, triples: Sequence[Triple]) -> Sequence[int]:
-        """Return the places of the triples that help."""
-        facts = [f"[{number}] {' | '.join(triple)}" for number, triple in enumerate(triples, start=1)]
-        with self._connection.use(), dspy.context(trace=None):
-            try:
-                reply = str(self._predict(question=question, facts=facts).kept)
-            except AdapterParseError:
-                return range(len(triples))
-        return [int(number) - 1 for number in _NUMBER.findall(reply)]

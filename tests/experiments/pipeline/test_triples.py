@@ -9,8 +9,9 @@ import pytest
 import corpora.index.open as opening
 from corpora.index.build import build_index
 from corpora.retrievers.embedder import Embedder
+from experiments.pipeline.lm_ranking import ConnectedChoice
 from experiments.pipeline.setup import open_retriever
-from experiments.pipeline.triples import ROWS, ConnectedChoice, extract_triples
+from experiments.pipeline.triples import ROWS, extract_triples
 from experiments.runs.specs import Retrieval
 from programs.lms.adapter import JsonForm
 from programs.lms.calls.budget import Budget, BudgetExceeded
