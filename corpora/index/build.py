@@ -78,6 +78,8 @@ def build_index(
         raise UserError("resume keeps what is there and overwrite deletes it: choose one.")
     if triples is not None and "graph" not in PARTS[retriever]:
         raise UserError(f"Triples are for the retriever graph, not {retriever}: name it, or omit the triples.")
+    if triples is not None and not Path(triples).is_file():
+        raise UserError(f"There is no file {triples}: name one with the triples of passages.")
     corpus_path, folder = Path(corpus_path), Path(folder)
     model = embedder if isinstance(embedder, Embedder) else Embedder(embedder)
     if model.precision != "f32":
@@ -204,13 +206,13 @@ def build_parts(
         step_bm25(folder, store, shown=shown)
     if "bm25s" in parts:
         step_bm25s(folder, store, request.settings, shown=shown)
-    if "dense" in parts:
-        kind = choose_kind(len(store), request.settings.dense_kind)
-        dimension = step_dense(folder, store, embedder, kind, shown=shown, cluster=cluster, kept=kept)
-    if "graph" in parts:
+    if "graph" in parts:  # before the passages are embedded: triples may be of no use
         with _atomic_folder(folder / "graph") as part:
             if part is not None:
                 step_graph(part, store, embedder, None if triples is None else Path(triples), shown=shown)
+    if "dense" in parts:
+        kind = choose_kind(len(store), request.settings.dense_kind)
+        dimension = step_dense(folder, store, embedder, kind, shown=shown, cluster=cluster, kept=kept)
     info = IndexInfo(
         **dict(request),
         passages=len(store),

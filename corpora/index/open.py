@@ -190,7 +190,7 @@ def _hybrid(folder: Path, info: IndexInfo, embedder: Embedder) -> HybridEngine:
 
 def _graph(folder: Path, info: IndexInfo, embedder: Embedder) -> GraphEngine:
     graph = Graph(folder / "graph", info.passages)
-    facts = Facts(folder / "graph", (info.passages, len(graph))) if info.triples else None
+    facts = Facts(folder / "graph", (info.passages, len(graph)), info.dimension) if info.triples else None
     if info.retriever == GRAPH_MULTIHOP:
         return GraphMultihopEngine(_multihop(folder, info, embedder), graph, facts)
     return GraphEngine(_hybrid(folder, info, embedder), graph, facts)

@@ -55,15 +55,16 @@ class Facts:
     Args:
         folder: With their files.
         phrases: The first node of a phrase, and the first that is none.
+        dimension: Of their vectors.
 
     Raises:
         UserError: A file is damaged.
     """
 
-    def __init__(self, folder: Path, phrases: tuple[int, int]):
+    def __init__(self, folder: Path, phrases: tuple[int, int], dimension: int | None):
         self._path = folder / FACTS_FILE
         self.ends = read_npy(folder / ENDS_FILE, np.dtype(np.int64), columns=2)
-        vectors = read_npy(folder / VECTORS_FILE, np.dtype(np.float32), columns=None, rows=len(self.ends))
+        vectors = read_npy(folder / VECTORS_FILE, np.dtype(np.float32), columns=dimension, rows=len(self.ends))
         self._vectors, self._search = vectors, ExactSearch(vectors)
         if self.ends.min() < phrases[0] or self.ends.max() >= phrases[1]:
             raise self._damaged("a triple has no phrase")
