@@ -105,20 +105,18 @@ class Graph:
             nodes: Where walks start; one may occur twice.
             weights: Of each, at least 0 and not all 0.
         """
-        at_hand = np.bincount(nodes, weights, minlength=len(self)) / weights.sum()
-        reached = np.zeros(len(self))
+        at_hand, reached = np.zeros(len(self)), np.zeros(len(self))
+        np.add.at(at_hand, nodes, weights / weights.sum())
+        here = np.unique(nodes)
         for _ in range(ROUNDS):
-            here = np.flatnonzero(at_hand > _LEAST * self._degrees)
-            if not len(here):
-                break
             left = at_hand[here]
             at_hand[here] = 0.0
             reached[here] += (1 - DAMPING) * left
-            first = self._starts[here]
             count = self._degrees[here]
-            edges = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
-            moved = np.repeat(DAMPING * left, count) * self._shares[edges]
-            at_hand += np.bincount(self._targets[edges], moved, minlength=len(self))
+            edges = np.repeat(self._starts[here] - np.cumsum(count) + count, count) + np.arange(count.sum())
+            targets = self._targets[edges]
+            np.add.at(at_hand, targets, np.repeat(DAMPING * left, count) * self._shares[edges])
+            here = np.unique(targets[at_hand[targets] > _LEAST * self._degrees[targets]])
         return reached[: self.passages]
 
 
