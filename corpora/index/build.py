@@ -1,9 +1,9 @@
 """Build an index folder from a corpus.
 
 An index is a folder of plain files: the passages (`passages.txt` and their offsets, other keys in `passages.keys.*`),
-`bm25/` (tantivy), `bm25s/`, `dense/` (`vectors.npy`, FAISS codes for large corpora) and `index.json`, which is written
-last: a folder without it cannot be opened. The result of each step is complete or absent, so that an interrupted build
-can be resumed.
+`bm25/` (tantivy), `bm25s/`, `dense/` (`vectors.npy`, FAISS codes for large corpora), `graph/` and `index.json`, which
+is written last: a folder without it cannot be opened. The result of each step is complete or absent, so that an
+interrupted build can be resumed.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ import numpy as np
 from corpora.index.cluster import Cluster
 from corpora.index.database import remove_old_tables, table_of
 from corpora.index.embedding import Kept, step_dense
+from corpora.index.graph import step_graph
 from corpora.index.info import PARTS, EmbedderInfo, IndexInfo, Request, UpdateInfo, has_vectors
 from corpora.index.manifest import clear, exclusive, list_files, prepare, read_info, remove_leftovers, write_info
 from corpora.index.progress import progress_bar, size
@@ -26,11 +27,12 @@ from corpora.retrievers.bm25 import build_bm25
 from corpora.retrievers.bm25s_reference import build_bm25s
 from corpora.retrievers.dense import choose_kind
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, MULTILINGUAL_EMBEDDER, Embedder
+from corpora.retrievers.graph import GRAPH_MULTIHOP
 from corpora.retrievers.multihop import MultihopEngine, adapter
 from corpora.retrievers.settings import RetrievalSettings
 from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
 from signatures.common.errors import UserError, UserNotice, unknown
-from signatures.common.files import FULL
+from signatures.common.files import FULL, sha256_file
 from signatures.common.versions import RETRIEVAL, installed_versions
 from signatures.common.work import new_folder
 
@@ -49,20 +51,23 @@ def build_index(
     embedder: Embedder | str = DEFAULT_EMBEDDER,
     settings: RetrievalSettings | None = None,
     cluster: Cluster | None = None,
+    triples: Path | str | None = None,
 ) -> IndexInfo:
     """Index the corpus at `corpus_path` into `folder` and return the content of its `index.json`.
 
     Args:
         corpus_path: A `passages.jsonl`, possibly compressed.
         folder: New, empty, or (with `resume` or `overwrite`) an index.
-        retriever: "bm25", "bm25s", "dense", "hybrid" or "multihop"; an index of the last two opens as any of the
-            others but "bm25s".
+        retriever: "bm25", "bm25s", "dense", "hybrid", "multihop", "graph" or "graph-multihop"; an index of the last
+            four opens as any of those before it but "bm25s", one of the last two as either.
         resume: Continue an interrupted build; its completed parts are kept. A complete index is left unchanged.
         overwrite: Replace the index in `folder`, which opens until the new one is complete; other files are kept.
         progress: Show progress on stderr.
         embedder: A model, or its name or folder.
         settings: None for the defaults, which scored best in the benchmarks.
         cluster: Where passages are embedded; None for this process.
+        triples: For "graph": a file with the triples of passages (`corpora.retrievers.triples`), of which the graph
+            is made; None for entities by rule.
 
     Warns with a `UserNotice` if passages are so long that they are documents (`LONG`).
 
@@ -73,13 +78,17 @@ def build_index(
         raise unknown("retriever", retriever, PARTS)
     if resume and overwrite:
         raise UserError("resume keeps what is there and overwrite deletes it: choose one.")
+    if triples is not None and "graph" not in PARTS[retriever]:
+        raise UserError(f"Triples are for the retriever graph, not {retriever}: name it, or omit the triples.")
+    if triples is not None and not Path(triples).is_file():
+        raise UserError(f"There is no file {triples}: name one with the triples of passages.")
     corpus_path, folder = Path(corpus_path), Path(folder)
     model = embedder if isinstance(embedder, Embedder) else Embedder(embedder)
     if model.precision != "f32":
         raise UserError(
             f"An index cannot be built with precision {model.precision}: use f32, and open it with another."
         )
-    if retriever == MultihopEngine.name:
+    if retriever in (MultihopEngine.name, GRAPH_MULTIHOP):
         model.adapted(adapter())  # refuses what could not be opened
     info = EmbedderInfo(id=model.id, weights_hash=model.weights_hash) if has_vectors(retriever) else None
     request = Request(
@@ -87,6 +96,7 @@ def build_index(
         corpus_hash=corpus_hash(corpus_path),
         embedder=info,
         settings=settings or RetrievalSettings(),
+        triples=None if triples is None else sha256_file(Path(triples)),
     )
     with explained(folder, f"then build {folder} again with resume"), exclusive(folder):
         remove_leftovers(folder)
@@ -96,7 +106,7 @@ def build_index(
         if not prepare(target, request, resume=resume or new is not None, overwrite=overwrite and new is None):
             return read_info(folder)
         try:
-            _build(corpus_path, target, request, model, shown=progress, cluster=cluster)
+            _build(corpus_path, target, request, model, shown=progress, cluster=cluster, triples=triples)
         except UserError:
             if not (target / OFFSETS_FILE).is_file():  # the corpus cannot be used, so nothing can be resumed
                 clear(target)
@@ -172,14 +182,21 @@ def note_language(store: PassageStore, request: Request) -> None:
 
 
 def _build(
-    corpus_path: Path, folder: Path, request: Request, embedder: Embedder, *, shown: bool, cluster: Cluster | None
+    corpus_path: Path,
+    folder: Path,
+    request: Request,
+    embedder: Embedder,
+    *,
+    shown: bool,
+    cluster: Cluster | None,
+    triples: Path | str | None,
 ) -> None:
     if not (folder / OFFSETS_FILE).is_file():
         with progress_bar("Passages", None, shown) as advance:
             write_store(folder, read_passages(corpus_path), advance)
     note_long_passages(PassageStore(folder))
     note_language(PassageStore(folder), request)
-    build_parts(folder, request, embedder, shown=shown, cluster=cluster)
+    build_parts(folder, request, embedder, shown=shown, cluster=cluster, triples=triples)
 
 
 def build_parts(
@@ -191,6 +208,7 @@ def build_parts(
     cluster: Cluster | None,
     kept: Kept | None = None,
     update: UpdateInfo | None = None,
+    triples: Path | str | None = None,
 ) -> None:
     """Build all parts of an index from its stored passages, but those that are there, and write `index.json`.
 
@@ -202,6 +220,7 @@ def build_parts(
         cluster: Where passages are embedded; None for this process.
         kept: Vectors that are there; None embeds all.
         update: Recorded in `index.json`.
+        triples: The file that `request` has the hash of.
     """
     store = PassageStore(folder)
     parts = PARTS[request.retriever]
@@ -210,6 +229,10 @@ def build_parts(
         step_bm25(folder, store, request.settings.language, shown=shown)
     if "bm25s" in parts:
         step_bm25s(folder, store, request.settings, shown=shown)
+    if "graph" in parts:  # before the passages are embedded: triples may be of no use
+        with _atomic_folder(folder / "graph") as part:
+            if part is not None:
+                step_graph(part, store, embedder, None if triples is None else Path(triples), shown=shown)
     if "dense" in parts:
         kind = choose_kind(len(store), request.settings.dense_kind)
         table = table_of(folder, request, kind, len(store))

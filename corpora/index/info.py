@@ -19,6 +19,8 @@ PARTS: dict[str, frozenset[str]] = {
     "dense": frozenset({"dense"}),
     "hybrid": frozenset({"bm25", "dense"}),
     "multihop": frozenset({"bm25", "dense"}),
+    "graph": frozenset({"bm25", "dense", "graph"}),
+    "graph-multihop": frozenset({"bm25", "dense", "graph"}),
 }
 
 
@@ -42,7 +44,11 @@ class EmbedderInfo(BaseModel):
 
 
 class Request(BaseModel):
-    """What to build; a build is resumed only with the request that it was started with."""
+    """What to build; a build is resumed only with the request that it was started with.
+
+    Args:
+        triples: SHA-256 of the file of triples that the graph is made of; None for entities by rule, or no graph.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,11 +57,13 @@ class Request(BaseModel):
     corpus_hash: str
     embedder: EmbedderInfo | None = None
     settings: RetrievalSettings = RetrievalSettings()
+    triples: str | None = None
 
     def fingerprint(self) -> str:
         """Return a short string that changes with the corpus, engine, embedder and settings that affect the ranking."""
         settings = self.settings.model_dump(include=set(RELEVANT[self.retriever]))
-        return f"{self.retriever}-{sha256_text(canonical({**self.model_dump(), 'settings': settings}))[:16]}"
+        exact = self.model_dump(exclude=None if self.triples else {"triples"})  # other indexes keep their fingerprints
+        return f"{self.retriever}-{sha256_text(canonical({**exact, 'settings': settings}))[:16]}"
 
 
 class FileInfo(BaseModel):

@@ -11,7 +11,9 @@ from pydantic import ValidationError
 
 from corpora.index.info import PARTS, SCHEMA, FileInfo, IndexInfo, Request, canonical, has_vectors
 from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE
+from corpora.retrievers.graph import FILES as GRAPH_FILES
 from corpora.retrievers.store import KEYS_FILE, KEYS_OFFSETS_FILE, OFFSETS_FILE, TEXT_FILE
+from corpora.retrievers.triples import FILES as FACT_FILES
 from signatures.common.errors import UserError, first_problem
 from signatures.common.files import atomic_write, sha256_text
 from signatures.common.strict_json import parse_strict_json, read_limited
@@ -23,7 +25,8 @@ REBUILD = ".rebuild"  # subfolder of an index that is being replaced
 DATABASE = ".database"  # subfolder of an index: files of tables with its vectors (`corpora.index.database`)
 DOCUMENTS = ".documents"  # subfolder of an index of documents: what was read of them (`corpora.sync`)
 _KEYS = frozenset({KEYS_FILE, KEYS_OFFSETS_FILE})  # both, or none if no passage has other keys
-OWN = (FILES_FILE, INFO_FILE, STATE_FILE, LOCK_FILE, TEXT_FILE, OFFSETS_FILE, *sorted(_KEYS), "bm25", "bm25s", "dense")
+_PARTS = ("bm25", "bm25s", "dense", "graph")
+OWN = (FILES_FILE, INFO_FILE, STATE_FILE, LOCK_FILE, TEXT_FILE, OFFSETS_FILE, *sorted(_KEYS), *_PARTS)
 _LARGE, _BLOCK, _BLOCKS = 4 << 20, 4096, 64  # bytes; of larger files, the size and number of the blocks hashed
 
 
@@ -67,6 +70,8 @@ def _check_parts(info: IndexInfo) -> None:
     if has_vectors(info.retriever):
         needed.add(f"dense/{VECTORS_FILE}")
         needed |= {f"dense/{file}" for file in CODE_FILES[info.dense_kind or "flat"]}
+    if "graph" in PARTS[info.retriever]:
+        needed |= {f"graph/{file}" for file in (*GRAPH_FILES, *(FACT_FILES if info.triples else ()))}
     needed |= {
         name for name in ("bm25/meta.json", "bm25s/params.index.json") if name.split("/")[0] in PARTS[info.retriever]
     }
@@ -137,7 +142,8 @@ def check_files(folder: Path, info: IndexInfo) -> None:
 def write_info(folder: Path, info: IndexInfo) -> None:
     """Write `index.json`, the last step of a build."""
     with atomic_write(folder / INFO_FILE) as file:
-        content = info.model_dump(mode="json", exclude=None if info.update else {"update"})
+        absent = {name for name in ("update", "triples") if getattr(info, name) is None}
+        content = info.model_dump(mode="json", exclude=absent)
         content["digest"] = sha256_text(canonical(content))
         file.write(json.dumps(content, indent=1, sort_keys=True) + "\n")
     (folder / STATE_FILE).unlink(missing_ok=True)

@@ -15,10 +15,14 @@ from corpora.retrievers.bm25s_reference import Bm25sEngine
 from corpora.retrievers.dense import DenseEngine
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.engine import Engine, IndexRetriever
+from corpora.retrievers.entities import VERSION as ENTITIES_VERSION
+from corpora.retrievers.graph import GRAPH, GRAPH_MULTIHOP, Graph, GraphEngine, GraphMultihopEngine
+from corpora.retrievers.graph import VERSION as GRAPH_VERSION
 from corpora.retrievers.hybrid import HybridEngine
 from corpora.retrievers.multihop import VERSION, MultihopEngine, adapter
 from corpora.retrievers.settings import make_settings
 from corpora.retrievers.store import KEYS_FILE, PassageStore, content_hash, stored
+from corpora.retrievers.triples import Facts
 from signatures.common.errors import UserError, unknown
 
 _ATTEMPTS = 20  # to open an index that another process replaces at this moment
@@ -42,7 +46,8 @@ def open_index(
         corpus_path: The corpus that the index must have been built from; None skips this check. If the index was
             updated, the file must contain its passages in their order; `sentences` are not compared.
         retriever: By default the one the index was built for; a hybrid index also opens as "bm25", "dense"
-            and "multihop", one by "multihop" as "hybrid".
+            and "multihop", one by "multihop" as "hybrid", one by "graph" as all of these and
+            "graph-multihop".
         embedder: The same model as that of the index; None opens it.
         precision: Of the embedder that is opened: "f32", "bf16" or "int8"; the last two are faster, and part of the
             fingerprint because they change some scores.
@@ -144,14 +149,17 @@ def ids_among(folder: Path, names: Iterable[str]) -> set[str]:
 def _as_retriever(info: IndexInfo, name: str, settings: Mapping[str, float]) -> IndexInfo:
     """Return what describes the index if it is opened as retriever `name` with some settings replaced."""
     embedder = info.embedder if has_vectors(name) else None
+    triples = info.triples if "graph" in PARTS[name] else None
     changed = make_settings(**{**info.settings.model_dump(), **settings})
-    return info.model_copy(update={"retriever": name, "embedder": embedder, "settings": changed})
+    return info.model_copy(update={"retriever": name, "embedder": embedder, "settings": changed, "triples": triples})
 
 
 def _fingerprint(info: IndexInfo, precision: str = "f32") -> str:
     exact = Request(**{field: getattr(info, field) for field in Request.model_fields}).fingerprint()
-    if info.retriever == MultihopEngine.name:
+    if info.retriever in (MultihopEngine.name, GRAPH_MULTIHOP):
         exact = f"{exact}-{VERSION}-{adapter().hash[:12]}"
+    if info.retriever in (GRAPH, GRAPH_MULTIHOP):
+        exact = f"{exact}-{GRAPH_VERSION}-{ENTITIES_VERSION}"
     return exact if precision == "f32" or not has_vectors(info.retriever) else f"{exact}-{precision}"
 
 
@@ -199,6 +207,14 @@ def _hybrid(folder: Path, info: IndexInfo, embedder: Embedder) -> HybridEngine:
     return HybridEngine(*parts, weight=info.settings.dense_weight, candidates=info.settings.candidates)
 
 
+def _graph(folder: Path, info: IndexInfo, embedder: Embedder) -> GraphEngine:
+    graph = Graph(folder / "graph", info.passages)
+    facts = Facts(folder / "graph", (info.passages, len(graph)), info.dimension) if info.triples else None
+    if info.retriever == GRAPH_MULTIHOP:
+        return GraphMultihopEngine(_multihop(folder, info, embedder), graph, facts)
+    return GraphEngine(_hybrid(folder, info, embedder), graph, facts)
+
+
 def _multihop(folder: Path, info: IndexInfo, embedder: Embedder) -> MultihopEngine:
     # Of the keys of passages nothing is asked here.
     return MultihopEngine(
@@ -212,4 +228,6 @@ _ENGINES: dict[str, Callable[[Path, IndexInfo, Embedder], Engine]] = {
     "dense": _dense,
     "hybrid": _hybrid,
     "multihop": _multihop,
+    GRAPH: _graph,
+    GRAPH_MULTIHOP: _graph,
 }

@@ -26,7 +26,7 @@ from corpora.index.manifest import (
 )
 from corpora.index.progress import progress_bar
 from corpora.index.replace import finish_replacing, update_folder
-from corpora.index.update import Updated, embedder_of, vectors_of
+from corpora.index.update import Updated, embedder_of, refuse_triples, vectors_of
 from corpora.languages import DEFAULT_LANGUAGE, check_stemmer
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
 from corpora.retrievers.engine import Rows
@@ -82,7 +82,8 @@ def refuse_other(
     embedder: Embedder | str | None = None,
     language: str | None = None,
 ) -> None:
-    """Raise UserError if an index has another retriever, embedder or language than those that are named."""
+    """Raise UserError if an index has another retriever, embedder or language than those that are named, or triples."""
+    refuse_triples(folder, info)
     if language not in (None, info.settings.language):
         raise UserError(
             f"{folder} is an index in the language {info.settings.language!r}, not {language!r:.20}: omit the "

@@ -46,7 +46,7 @@ _MOST_READ = 16 << 20  # bytes of `files.json` and `index.json`, which are read 
 _PART = ".part"  # ends the name of a file that is not complete
 # What builds write and nothing else: no pickles, no other hidden files, no names that differ in case alone.
 _KNOWN = re.compile(
-    r"(?:(?:bm25s|dense)/)?[a-z][a-z0-9_.]*\.(?:npy|json|jsonl|txt|faiss)"
+    r"(?:(?:bm25s|dense|graph)/)?[a-z][a-z0-9_.]*\.(?:npy|json|jsonl|txt|faiss)"
     r"|bm25/(?:\.managed\.json|meta\.json|[0-9a-f]{32}(?:\.[a-z0-9]+)+(?<!\.part))"
 )
 

@@ -84,6 +84,7 @@ def update_index(
         remove_leftovers(folder)
         finish_replacing(folder)
         info = read_info(folder)
+        refuse_triples(folder, info)
         if info.update is not None and info.update.changes == changes:
             return Updated(info, changed=False)
         model = embedder_of(folder, info, embedder, embeds=bool(files))
@@ -119,6 +120,15 @@ def update_index(
             raise
         finish_replacing(folder)
         return Updated(read_info(folder), changed=True)
+
+
+def refuse_triples(folder: Path, info: IndexInfo) -> None:
+    """Raise UserError if the graph of an index is made of triples, which new passages would lack."""
+    if info.triples is not None:
+        raise UserError(
+            f"{folder} has a graph of triples and is not changed: extract those of the new corpus (`verihop index "
+            "triples` keeps what is there), and build it again with overwrite."
+        )
 
 
 def embedder_of(folder: Path, info: IndexInfo, embedder: Embedder | str | None, *, embeds: bool) -> Embedder:

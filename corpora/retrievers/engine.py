@@ -106,6 +106,10 @@ class IndexRetriever:
     def __len__(self) -> int:
         return len(self._store)
 
+    def by(self, engine: Engine, fingerprint: str) -> Self:
+        """Return the retriever of the same passages by another engine."""
+        return type(self)(engine, self._store, fingerprint, self.folder)
+
     def load(self) -> None:
         """Load the embedder and the files of the index, which the first query would do."""
         self("load", 1)

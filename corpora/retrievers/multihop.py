@@ -52,7 +52,7 @@ class MultihopEngine:
     name = "multihop"
 
     def __init__(self, hybrid: HybridEngine, store: PassageStore, embedder: Embedder, *, beams: Sequence[int] = BEAMS):
-        self._hybrid, self._store, self._beams = hybrid, store, tuple(beams)
+        self.hybrid, self._store, self._beams = hybrid, store, tuple(beams)
         self._encode = QueryVectors(embedder)
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
@@ -62,11 +62,11 @@ class MultihopEngine:
     def parts(self, query: str, k: int) -> dict[str, Ranking]:
         """Return the two rankings of the first hop, and as `HOPS` that of the passages by the next hops alone."""
         (paths,) = self._paths([query], k)
-        return {**self._hybrid.parts(query, max(k, FOUND)), HOPS: paths.by_hops()}
+        return {**self.hybrid.parts(query, max(k, FOUND)), HOPS: paths.by_hops()}
 
     def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
         """Encode `queries` ahead for the first hop; see `Prefetching`."""
-        self._hybrid.prefetch(queries, stop)
+        self.hybrid.prefetch(queries, stop)
 
     def follow(self, asked: Sequence[tuple[str, dict[str, str]]], k: int) -> list[Ranking]:
         """Return for each query and passage (its title and text) what comes next, with fused scores in [0, 1]."""
@@ -74,14 +74,14 @@ class MultihopEngine:
         for start in range(0, len(asked), _BLOCK):
             block = asked[start : start + _BLOCK]
             texts = [f"{query}{SEPARATOR}{passage_text(record)[:LONGEST]}" for query, record in block]
-            found += self._hybrid.fused(self._named(block, k), self._encode(texts), k, WEIGHT)
+            found += self.hybrid.fused(self._named(block, k), self._encode(texts), k, WEIGHT)
         return found
 
     def _named(self, asked: Sequence[tuple[str, dict[str, str]]], k: int) -> list[Ranking]:
         """Return what the text of each passage finds by its words, without the passage itself."""
         texts = [f"{record['title']} {record['text']}" for _, record in asked]
         rankings = []
-        for (_, record), ranking in zip(asked, self._hybrid.bm25.rank(texts, self._hybrid.depth(k)), strict=True):
+        for (_, record), ranking in zip(asked, self.hybrid.bm25.rank(texts, self.hybrid.depth(k)), strict=True):
             first = self._store.records(ranking.rows[:_SAME])
             own = [place for place, other in enumerate(first) if other == record]
             rankings.append(Ranking(np.delete(ranking.rows, own), np.delete(ranking.scores, own)))
@@ -89,7 +89,7 @@ class MultihopEngine:
 
     def _paths(self, queries: Sequence[str], k: int) -> list["_Paths"]:
         """Return all paths of each query, whose first hop leads to at least `k` passages."""
-        paths = [_Paths(ranking) for ranking in self._hybrid.rank(queries, max(k, FOUND))]
+        paths = [_Paths(ranking) for ranking in self.hybrid.rank(queries, max(k, FOUND))]
         for beam in self._beams:
             self._hop(queries, paths, beam)
         return paths

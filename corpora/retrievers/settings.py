@@ -68,6 +68,8 @@ RELEVANT: dict[str, tuple[str, ...]] = {
     "dense": _DENSE,
     "hybrid": _HYBRID,
     "multihop": _HYBRID,
+    "graph": _HYBRID,
+    "graph-multihop": _HYBRID,
 }
 
 

@@ -1,20 +1,31 @@
-"""The connected LM as the one that ranks passages (`corpora.retrievers.rerank_listwise`)."""
+"""The connected LM as what retrieval asks: it ranks passages (`rerank_listwise`), and chooses triples (`graph`)."""
 
 import functools
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
+from corpora.retrievers.triples import Triple
 from experiments.runs.config import describe_lm
 from signatures.common.files import sha256_text
 from signatures.ranking import RankPassages
+from signatures.triples import KeepTriples
 from signatures.types import Passage
 
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
+
+_NUMBER = re.compile(r"\d{1,9}")
+
+
+def asking_print(connection: "Connection", signature: type[dspy.Signature]) -> str:
+    """Return a hash of the LM, its settings, its context size and the prompt of what it is asked."""
+    prompt = [connection.adapter.format_system_message(signature), connection.context_size]
+    return f"lm:{sha256_text(json.dumps([describe_lm(connection), prompt], sort_keys=True))[:16]}"
 
 
 class ConnectedRanking:
@@ -33,8 +44,7 @@ class ConnectedRanking:
     @functools.cached_property
     def fingerprint(self) -> str:
         """Return a hash of the LM, its settings, its context size and the prompt."""
-        prompt = [self._connection.adapter.format_system_message(RankPassages), self._connection.context_size]
-        return f"lm:{sha256_text(json.dumps([describe_lm(self._connection), prompt], sort_keys=True))[:16]}"
+        return asking_print(self._connection, RankPassages)
 
     def __call__(self, query: str, passages: Sequence[Passage]) -> str:
         """Return the reply; all of it where it has no field of that name, since a bare order can be read, too."""
@@ -48,3 +58,33 @@ class ConnectedRanking:
         """Return whether prompt and reply fit the context of the LM."""
         inputs = {"question": query, "passages": list(passages)}
         return bool(self._connection.adapter.fits(RankPassages, inputs))
+
+
+class ConnectedChoice:
+    """Chooses by an LM the triples that help with a question: the paper's recognition memory.
+
+    Its calls are counted, limited, cached and traced as those of the program that searches, but are no steps of it. A
+    reply that cannot be read keeps all.
+
+    Args:
+        connection: The LM.
+    """
+
+    def __init__(self, connection: "Connection"):
+        self._connection = connection
+        self._predict = dspy.Predict(KeepTriples)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Return a hash of the LM, its settings, its context size and the prompt."""
+        return asking_print(self._connection, KeepTriples)
+
+    def __call__(self, question: str, triples: Sequence[Triple]) -> Sequence[int]:
+        """Return the places of the triples that help."""
+        facts = [f"[{number}] {' | '.join(triple)}" for number, triple in enumerate(triples, start=1)]
+        with self._connection.use(), dspy.context(trace=None):
+            try:
+                reply = str(self._predict(question=question, facts=facts).kept)
+            except AdapterParseError:
+                return range(len(triples))
+        return [int(number) - 1 for number in _NUMBER.findall(reply)]

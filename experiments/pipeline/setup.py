@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
+    from corpora.retrievers.engine import IndexRetriever
     from corpora.retrievers.rerank_listwise import RankingLM
     from optimizers.metrics.metric import Metric
     from programs.artifact import Artifact
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 HALLUCINATION = "hallucination[halluqa]"
 PAPER = "paper"  # preset
+GRAPH_LM = "graph-lm"  # retriever: a graph of triples, among which the LM chooses
 
 
 def open_lm(config: LMSpec, budget: "Budget | None" = None) -> "Connection":
@@ -157,9 +159,29 @@ def open_retriever(config: Retrieval, connect: "Callable[[], Connection] | None"
             raise UserError(f"The precision {config.precision} needs an index: name its folder (index), too.")
         return None
     from corpora.index.open import open_index
+    from corpora.retrievers.graph import GRAPH
 
-    retrieve = open_index(config.index, retriever=config.retriever, precision=config.precision or "f32")
-    return _reranked(retrieve, config, connect)
+    chosen = config.retriever == GRAPH_LM
+    name = GRAPH if chosen else config.retriever
+    retrieve = open_index(config.index, retriever=name, precision=config.precision or "f32")
+    return _reranked(_choosing(retrieve, config, connect) if chosen else retrieve, config, connect)
+
+
+def _choosing(
+    retrieve: "IndexRetriever", config: Retrieval, connect: "Callable[[], Connection] | None"
+) -> "IndexRetriever":
+    """Return a retriever by a graph of triples, among which the LM chooses those that help with a question."""
+    from corpora.retrievers.graph import GRAPH, GraphEngine
+    from experiments.pipeline.lm_ranking import ConnectedChoice
+
+    if connect is None:
+        raise UserError(f"The retriever {GRAPH_LM} asks an LM, and there is none here: name {GRAPH}.")
+    choice = ConnectedChoice(connection := connect())
+    refuse_simulated(connection, "choose triples")
+    engine = retrieve.engine.keeping(choice) if isinstance(retrieve.engine, GraphEngine) else None
+    if engine is None:
+        raise UserError(f"{config.index} has a graph without triples, among which {GRAPH_LM} chooses: name {GRAPH}.")
+    return retrieve.by(engine, f"{retrieve.fingerprint}-{choice.fingerprint}")
 
 
 def _reranked(retrieve: "Retriever", config: Retrieval, connect: "Callable[[], Connection] | None") -> "Retriever":

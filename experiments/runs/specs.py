@@ -48,10 +48,10 @@ class Retrieval:
     retriever: Annotated[
         str | None,
         Field(
-            "A retriever of the index other than the one it was built for; your own: module:name; or the web: serper, "
-            "searxng or FILE.toml, recorded in --index, which replays it when it is named alone. By default multihop "
-            "where the index serves it, with preset small chosen by default; of an artifact, that which it was "
-            "compiled with."
+            "A retriever of the index other than the one it was built for (graph-lm: graph, whose triples the LM "
+            "chooses); your own: module:name; or the web: serper, searxng or FILE.toml, recorded in --index, which "
+            "replays it when it is named alone. By default multihop where the index serves it, with preset small "
+            "chosen by default; of an artifact, that which it was compiled with."
         ),
     ] = None
     rerank: Annotated[
@@ -167,7 +167,9 @@ class Indexing(InLanguage):
     """What kind of index is built."""
 
     PANEL: ClassVar[str] = "Index"
-    retriever: Annotated[str | None, Field("bm25, bm25s, dense, hybrid or multihop; by default hybrid.")] = None
+    retriever: Annotated[
+        str | None, Field("bm25, bm25s, dense, hybrid, multihop, graph or graph-multihop; by default hybrid.")
+    ] = None
     embedder: Annotated[
         str | None, Field("A sentence-transformers model, by name or folder; by default all-MiniLM-L6-v2.")
     ] = None

@@ -4,7 +4,7 @@
 
 Each set has its own corpus (`corpora.datasets.development`); single hops are QED's dev questions among the paragraphs
 of QED's train questions. Nothing of these questions was trained on (`data.py`). Writes means and paired differences
-with 95 % bootstrap intervals.
+with 95 % bootstrap intervals. Sets that are measured replace those in the file, and say by which command they were.
 """
 
 import argparse
@@ -19,12 +19,16 @@ from typing import Any
 
 from corpora.datasets.convert import convert, pool
 from corpora.datasets.development import DEVELOPMENT, convert_development
+from corpora.encoders.openvino_encoder import PRECISIONS
 from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.passages import corpus_hash
 from corpora.questions import Question, drawn, read_questions
+from corpora.retrievers.engine import Engine, IndexRetriever
+from corpora.retrievers.graph import GRAPH, GRAPH_MULTIHOP, GraphEngine, GraphMultihopEngine
 from corpora.retrievers.multihop import adapter
 from corpora.retrievers.rerank import open_reranker
+from corpora.retrievers.store import PassageStore
 from experiments.analysis.statistics import mean_of, paired
 from experiments.benchmarks.retrieval_recall import METRICS
 from experiments.runs.config import portable, provenance
@@ -42,11 +46,22 @@ TIMED = 25  # questions whose time is measured, one at a time
 ARMS = {
     "hybrid": ("hybrid", "none"),
     "multihop": ("multihop", "none"),
+    "graph": ("graph", "none"),
+    "graph-multihop": ("graph-multihop", "none"),
     "hybrid, own": ("hybrid", "own"),
     "multihop, own": ("multihop", "own"),
+    "graph, own": ("graph", "own"),
+    "graph-multihop, own": ("graph-multihop", "own"),
 }
 # Differences that decide what is a default: arm -> arms it is compared with.
-COMPARED = {"multihop": ("hybrid", "hybrid, own"), "multihop, own": ("hybrid, own",)}
+COMPARED = {
+    "multihop": ("hybrid", "hybrid, own"),
+    "multihop, own": ("hybrid, own",),
+    "graph": ("hybrid", "multihop"),
+    "graph-multihop": ("multihop", "multihop, own"),
+    "graph, own": ("hybrid, own", "multihop, own"),
+    "graph-multihop, own": ("multihop, own",),
+}
 
 Values = dict[str, list[float | None]]
 
@@ -70,20 +85,33 @@ def prepare(name: str, data: Path, more: Path | None, work: Path) -> tuple[Path,
     return corpus, drawn(with_gold, min(MOST, len(with_gold)), lambda question: question.id)
 
 
-def measure(folder: Path, questions: Sequence[Question]) -> dict[str, Any]:
-    """Return the means and times of all arms on one set, and the paired differences."""
+def open_all(folder: Path, precision: str) -> dict[str, IndexRetriever]:
+    """Return the retrievers of an index, which share what they encode."""
+    over, store = open_index(folder, retriever=GRAPH_MULTIHOP, precision=precision).engine, PassageStore(folder)
+    assert isinstance(over, GraphMultihopEngine)
+    engines: list[Engine] = [over.hybrid, over.multihop, GraphEngine(over.hybrid, over.graph), over]
+    return {engine.name: IndexRetriever(engine, store, engine.name) for engine in engines}
+
+
+def measure(
+    folder: Path, questions: Sequence[Question], arms: Sequence[str], timed: int, precision: str
+) -> dict[str, Any]:
+    """Return the means and times of arms on one set, and the paired differences."""
     texts = [question.question for question in questions]
-    opened = {name: open_index(folder, retriever=name) for name, _ in ARMS.values()}
+    opened = open_all(folder, precision)
     values: dict[str, Values] = {}
     cost = {}
-    for arm, (retriever, reranker) in ARMS.items():
+    for arm in arms:
+        retriever, reranker = ARMS[arm]
         retrieve = open_reranker(opened[retriever], reranker)
         ids = [[passage.id for passage in ranking] for ranking in retrieve.many(texts, 5)]
         values[arm] = {
             metric: [function(found, question.gold_ids, k) for found, question in zip(ids, questions, strict=True)]
             for metric, (function, k) in METRICS.items()
         }
-        cost[arm] = _cost(open_reranker(open_index(folder, retriever=retriever), reranker), texts[:TIMED])
+        if timed:
+            alone = open_index(folder, retriever=retriever, precision=precision)
+            cost[arm] = _cost(open_reranker(alone, reranker), texts[:timed])
         print(
             arm, {metric: _short(mean_of(each).as_dict())["mean"] for metric, each in values[arm].items()}, flush=True
         )
@@ -96,6 +124,7 @@ def measure(folder: Path, questions: Sequence[Question]) -> dict[str, Any]:
             }
             for arm, others in COMPARED.items()
             for other in others
+            if {arm, other} <= values.keys()
         },
         "ms_a_question": cost,
     }
@@ -126,8 +155,9 @@ def table(sets: Mapping[str, Any]) -> str:
     ]
     for name, entry in sets.items():
         for arm, means in entry["means"].items():
+            cost = entry["ms_a_question"].get(arm)
             cells = [f"{100 * m['mean']:.1f} [{100 * m['low']:.1f}, {100 * m['high']:.1f}]" for m in means.values()]
-            row = [f"{name} ({entry['questions']})", arm, *cells, f"{entry['ms_a_question'][arm]['cpu']:.0f}"]
+            row = [f"{name} ({entry['questions']})", arm, *cells, f"{cost['cpu']:.0f}" if cost else "-"]
             lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)
 
@@ -139,6 +169,9 @@ def main() -> None:
     parser.add_argument("--more", type=Path, help="folder with further training data, for distractors of single hops")
     parser.add_argument("--work", type=Path, default=Path("indexes/retriever"))
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--timed", type=int, default=TIMED, help="questions whose time is measured")
+    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=ARMS)
+    parser.add_argument("--precision", default="f32", choices=PRECISIONS, help="of the encoded queries")
     parser.add_argument("--sets", nargs="+", default=[*DEVELOPMENT, SINGLE], choices=[*DEVELOPMENT, SINGLE])
     arguments = parser.parse_args()
     sets, corpora = {}, {}
@@ -146,17 +179,16 @@ def main() -> None:
         corpus, questions = prepare(name, arguments.data, arguments.more, arguments.work)
         folder = arguments.work / name / "index"
         started = (folder / "index.json").exists() or (folder / "build.json").exists()
-        info = build_index(corpus, folder, resume=started, progress=True)
+        info = build_index(corpus, folder, retriever=GRAPH, resume=started, progress=True)
         corpora[name] = {"corpus_hash": corpus_hash(corpus), "passages": info.passages}
-        sets[name] = measure(folder, questions)
-    result = {
-        **provenance(MODULE),
-        "command": shlex.join(["python", "-m", MODULE, *sys.argv[1:]]),
-        "adapter": adapter().hash,
-        "versions": installed_versions(("numpy", "tantivy", "openvino")),
-        "corpora": corpora,
-        "sets": sets,
-    }
+        sets[name] = {
+            **measure(folder, questions, arguments.arms, arguments.timed, arguments.precision),
+            "by": {**provenance(MODULE), "command": shlex.join(["python", "-m", MODULE, *sys.argv[1:]])},
+        }
+    result = json.loads(arguments.out.read_text()) if arguments.out.is_file() else {"corpora": {}, "sets": {}}
+    result |= {"adapter": adapter().hash, "versions": installed_versions(("numpy", "tantivy", "openvino"))}
+    result["corpora"] |= corpora
+    result["sets"] |= sets
     with atomic_write(arguments.out) as file:
         file.write(json.dumps(portable(result), indent=1) + "\n")
     print(table(sets))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from experiments.cli.corpus.transfer import pull, push
+from experiments.cli.corpus.triples import triples
 from experiments.cli.shared import options
 from experiments.cli.shared.app import App, OrBuild
 from experiments.cli.shared.console import emit, lines_of, next_step, note, resumable, say
@@ -52,6 +53,10 @@ class Building(Indexing):
             "VERIHOP_EMBED_API_BASE names it when the index is used."
         ),
     ] = None
+    triples: Annotated[
+        Path | None,
+        Field("Triples of the passages (`verihop index triples`), of which retriever graph makes its graph."),
+    ] = None
     cluster: Annotated[str | None, Field("Embed with Ray: local, auto, or ray://HOST:10001.")] = None
     workers: Annotated[int | None, Range(1), Field("Ray processes; by default one per core.")] = None
     resume: options.Resume = False
@@ -90,6 +95,7 @@ class Changes:
 index = App(cls=OrBuild, help="Build an index of a corpus, change one, push and pull one.")
 index.command("push")(push)
 index.command("pull")(pull)
+index.command("triples", uses_cache=True)(triples)
 
 
 @index.command("build", uses_cache=True)
@@ -173,6 +179,7 @@ def _build(corpus: Path, folder: Path, building: Building, output: options.Repla
         settings=make_settings(
             language=check_stemmer(building.language or DEFAULT_LANGUAGE), dense_kind=building.dense or "auto"
         ),
+        triples=building.triples,
     )
 
 
@@ -186,6 +193,7 @@ def _checked_folder(corpus: Path | None, building: Building, output: options.Rep
     if building.out is None:
         raise UserError("Name the index that --add and --remove change: --out FOLDER.")
     stated = {"--retriever": building.retriever, "--dense": building.dense, "--language": building.language}
+    stated |= {"--triples": building.triples}
     if given := ["--overwrite"] * output.overwrite + [name for name, value in stated.items() if value is not None]:
         raise UserError(f"{given[0]} is for building an index; --add and --remove change one: omit it.")
     return building.out

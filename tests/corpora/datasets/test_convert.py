@@ -197,3 +197,31 @@ def test_pooling_refuses_one_id_with_two_texts_and_no_files(tmp_path: Path):
     with pytest.raises(UserError, match="nothing to pool"):
         pool([], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_hipporag_pools_are_read_and_contain_the_gold_of_their_questions(tmp_path: Path):
+    """Their files: `NAME_corpus.json` (title, text, sometimes idx) and `NAME.json`, arrays of official records."""
+    sentences = {"Ossa": ["Ossa is a river.", " It ends in Lake Marn."], "Lake Marn": ["Lake Marn lies in Veld."]}
+    corpus = [{"title": title, "text": "".join(parts), "idx": n} for n, (title, parts) in enumerate(sentences.items())]
+    paragraphs = [
+        {"idx": n, "title": title, "paragraph_text": "".join(parts), "is_supporting": True}
+        for n, (title, parts) in enumerate(sentences.items())
+    ]
+    base = {"question": "In which country does the Ossa end?", "answer": "Veld", "type": "bridge"}
+    context = {"context": list(sentences.items()), "supporting_facts": [["Ossa", 1], ["Lake Marn", 0]]}
+    asked: dict[str, dict[str, Any]] = {
+        "hotpotqa": {**base, **context, "_id": "h", "level": "hard"},
+        "2wikimultihopqa": {**base, **context, "_id": "w", "evidences": [["Lake Marn", "country", "Veld"]]},
+        "musique": {"id": "2hop__1_2", **base, "answer_aliases": [], "paragraphs": paragraphs, "answerable": True},
+    }
+    for name, record in asked.items():
+        for file, content in ((f"{name}_corpus.json", [*corpus, {"title": "Other", "text": "."}]), (name, [record])):
+            (tmp_path / file).with_suffix(".json").write_text(json.dumps(content))
+        passages = convert("plain", tmp_path / f"{name}_corpus.json", tmp_path / f"{name}_pool").passages_path
+        questions = convert(name, tmp_path / f"{name}.json", tmp_path / name).questions_path
+        assert passages is not None
+        assert questions is not None
+        ids = [passage.id for passage in read_passages(passages)]
+        (question,) = read_questions(questions)
+        assert sorted(question.gold_ids) == sorted(ids[:2])
+        assert len(ids) == 3

@@ -71,7 +71,7 @@ def test_a_broken_index_json_is_one_line(tmp_path, content):
 def test_no_index_and_unknown_names_are_named(tmp_path, corpus, hybrid_folder, fake_embedder):
     with pytest.raises(UserError, match="contains no index"):
         open_index(tmp_path / "nothing")
-    with pytest.raises(UserError, match="Unknown retriever 'bm52'.*bm25, bm25s, dense, hybrid"):
+    with pytest.raises(UserError, match="Unknown retriever 'bm52'.*bm25, bm25s, dense, graph, graph-multihop, hybrid"):
         build_index(corpus, tmp_path / "i", retriever="bm52")
     with pytest.raises(UserError, match="cannot serve bm25s"):
         open_index(hybrid_folder, retriever="bm25s", embedder=fake_embedder)

@@ -8,7 +8,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from experiments.world.generate import records
-from signatures import conversation, cov_rag, genground, ranking, reading, retro_rag, self_completion
+from signatures import conversation, cov_rag, genground, ranking, reading, retro_rag, self_completion, triples
 from signatures.agents import a_rag, corag, react, search_o1, search_r1, transcript
 from signatures.closed_book import genread
 from signatures.multi_step import adaptive_rag, flare, ircot, iter_retgen, meta_rag, multihop, searchain, self_ask
@@ -16,16 +16,16 @@ from signatures.single_step import rrr, self_rag, verify_and_edit
 from signatures.types import Hop, Passage
 
 # A list of scores, a text that is continued, tools by a server's interface, two values side by side, turns of a
-# conversation, notes and titles, an order of passages: the world has no skill, and it is frozen.
+# conversation, notes and titles, an order of passages, triples: the world has no skill, and it is frozen.
 UNSPOKEN = {
     *(retro_rag.WeighPieces, search_r1.ContinueWithTags, a_rag.CallTools, reading.CompareTwo),
-    *(conversation.RewriteFollowUp, ranking.RankPassages),
+    *(conversation.RewriteFollowUp, ranking.RankPassages, triples.ExtractTriples, triples.KeepTriples),
     *(multihop.WriteNextQuery, multihop.TakeNotes, multihop.SummarizePassages, multihop.AnswerFromNotes),
 }
 MODULES: tuple[ModuleType, ...] = (reading, genground, multihop, cov_rag, self_completion, retro_rag)
 # Of strategies that were added when the world was frozen: it has never seen their prompts.
 LATER_MODULES: tuple[ModuleType, ...] = (
-    *(a_rag, conversation, corag, ranking, react, search_o1, search_r1, transcript),
+    *(a_rag, conversation, corag, ranking, react, search_o1, search_r1, transcript, triples),
     *(adaptive_rag, flare, ircot, iter_retgen, meta_rag, searchain, self_ask),
     *(genread, rrr, self_rag, verify_and_edit),
 )

@@ -1,0 +1,112 @@
+"""Triples of passages by an LM, extracted once for a corpus.
+
+The output folder contains `run.json` (configuration) and `rows.jsonl`, a line per passage with its triples and costs:
+the file of triples from which an index is built (`corpora.retrievers.triples`).
+"""
+
+import functools
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dspy
+
+from corpora.passages import corpus_hash, read_passages
+from corpora.retrievers.triples import well_formed
+from experiments.pipeline.map_rows import map_rows
+from experiments.pipeline.setup import refuse_simulated
+from experiments.runs.config import describe_lm
+from experiments.runs.files import SCHEMA, Json, Row, git_revision
+from programs.parts.prediction import try_predict
+from signatures.triples import ExtractTriples
+from signatures.types import Passage
+
+if TYPE_CHECKING:
+    from programs.lms.connect import Connection
+
+ROWS = "rows.jsonl"
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """Counts of an extraction.
+
+    Args:
+        passages: With a row.
+        triples: That are well-formed.
+        ill_formed: Lines that are no triple.
+        without: Passages without a triple.
+        parse_failures: Replies that could not be read.
+    """
+
+    passages: int
+    triples: int
+    ill_formed: int
+    without: int
+    parse_failures: int
+
+    def as_dict(self) -> Json:
+        """Return the counts for JSON."""
+        return asdict(self)
+
+
+def extract_triples(
+    corpus: Path,
+    *,
+    connection: "Connection",
+    out: Path,
+    threads: int = 8,
+    resume: bool = False,
+    progress: bool = True,
+) -> Extracted:
+    """Extract the triples of all passages of a corpus; each passage is a row as soon as it is done.
+
+    Args:
+        corpus: A `passages.jsonl`, possibly compressed.
+        connection: The LM; a spent budget ends the work, and `resume` goes on with another.
+        out: Output folder.
+        threads: Passages in parallel.
+        resume: Continue with the rows in `out`.
+        progress: Show a bar on stderr.
+
+    Raises:
+        UserError: The corpus cannot be read, the LM is the simulated one, or `out` contains something else.
+        BaseException: See `map_rows`.
+    """
+    refuse_simulated(connection, "extract triples")
+    passages = [Passage(id=each.id, title=each.title, text=each.text) for each in read_passages(corpus)]
+    predict = dspy.Predict(ExtractTriples)
+    rows = map_rows(
+        passages,
+        functools.partial(_row, predict),
+        id_of=lambda passage: passage.id,
+        description={
+            "schema": SCHEMA,
+            "kind": "triples",
+            "lm": describe_lm(connection),
+            "corpus": corpus_hash(corpus),
+            "git_revision": git_revision(),
+        },
+        connection=connection,
+        out=out,
+        threads=threads,
+        resume=resume,
+        progress=progress,
+    )
+    return Extracted(
+        passages=len(rows),
+        triples=sum(len(row["triples"]) for row in rows),
+        ill_formed=sum(row["ill_formed"] for row in rows),
+        without=sum(not row["triples"] for row in rows),
+        parse_failures=int(sum(row["parse_failures"] for row in rows)),
+    )
+
+
+def _row(predict: dspy.Predict, passage: Passage) -> Row:
+    from programs.parts.meter import metered
+
+    with metered() as meter:
+        found = try_predict(predict, passages=[passage])
+    lines = [] if found is None else [str(line) for line in found.triples or []]
+    triples = [parts for line in lines if well_formed(parts := [part.strip() for part in line.split("|")])]
+    return {"id": passage.id, "triples": triples, "ill_formed": len(lines) - len(triples), **meter.counts()}
