@@ -125,13 +125,16 @@ def fingerprints(folder: Path) -> set[str]:
 
 
 def serves_multihop(folder: Path) -> bool:
-    """Return whether the index in `folder` opens as "multihop", and is in English; False if none can be opened."""
+    """Return whether the index in `folder` is a hybrid one in English that opens as "multihop", too.
+
+    One that was built for another retriever, such as a graph, keeps it. False if there is none that can be opened.
+    """
     try:
         info = read_info(complete_index(folder))
     except (UserError, OSError):  # told when it is opened
         return False
-    hops = PARTS[MultihopEngine.name] <= PARTS[info.retriever] and info.settings.language == DEFAULT_LANGUAGE
-    return hops and info.embedder is not None and info.embedder.weights_hash == adapter().base
+    fits = info.retriever == HybridEngine.name and info.settings.language == DEFAULT_LANGUAGE
+    return fits and info.embedder is not None and info.embedder.weights_hash == adapter().base
 
 
 def ids_among(folder: Path, names: Iterable[str]) -> set[str]:
