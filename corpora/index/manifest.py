@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from corpora.index.info import PARTS, SCHEMA, FileInfo, IndexInfo, Request, canonical, has_vectors
 from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE
-from corpora.retrievers.store import KEYS_FILE, KEYS_OFFSETS_FILE, OFFSETS_FILE, TEXT_FILE
+from corpora.retrievers.store import IDS_FILE, KEYS_FILE, KEYS_OFFSETS_FILE, OFFSETS_FILE, TEXT_FILE
 from signatures.common.errors import UserError, first_problem
 from signatures.common.files import atomic_write, sha256_text
 from signatures.common.strict_json import parse_strict_json, read_limited
@@ -22,7 +22,8 @@ FILES_FILE = "files.json"  # of an index that was pushed: size and SHA-256 of ea
 REBUILD = ".rebuild"  # subfolder of an index that is being replaced
 DOCUMENTS = ".documents"  # subfolder of an index of documents: what was read of them (`corpora.sync`)
 _KEYS = frozenset({KEYS_FILE, KEYS_OFFSETS_FILE})  # both, or none if no passage has other keys
-OWN = (FILES_FILE, INFO_FILE, STATE_FILE, LOCK_FILE, TEXT_FILE, OFFSETS_FILE, *sorted(_KEYS), "bm25", "bm25s", "dense")
+_PASSAGES = (TEXT_FILE, OFFSETS_FILE, IDS_FILE, *sorted(_KEYS))
+OWN = (FILES_FILE, INFO_FILE, STATE_FILE, LOCK_FILE, *_PASSAGES, "bm25", "bm25s", "dense")
 _LARGE, _BLOCK, _BLOCKS = 4 << 20, 4096, 64  # bytes; of larger files, the size and number of the blocks hashed
 
 
