@@ -27,7 +27,6 @@ REAL = (
     ("hotpotqa", "hotpotqa/hotpot_dev_100.hf.jsonl"),
     ("hotpotqa", "hotpotqa_train.jsonl.gz"),
     ("squad", "squad_v1_train_44_articles.jsonl.gz"),
-    ("plain", "strategyqa/paragraphs_998.jsonl"),
 )
 _YEAR = re.compile(r"\b(?:1[0-9]|20)[0-9]{2}\b")
 
@@ -65,11 +64,11 @@ def distractors(
             kept.append(PassageRecord(id=record.id, title=record.title, text=record.text))
             yield kept[-1]
     free = [record for record in own if record.id not in needed.gold_ids and not needed.needs_article(record.title)]
-    yield from recombined([*free, *kept], {same_words(each.title) for each in (*own, *kept)})
+    yield from recombined([*free, *kept], {same_words(without_brackets(each.title)) for each in (*own, *kept)})
 
 
 def recombined(bases: Sequence[PassageRecord], titles: set[str]) -> Iterator[PassageRecord]:
-    """Yield passages made of the bases, with ids that begin with `MADE` and titles that none of `titles` is."""
+    """Yield passages made of the bases, with ids that begin with `MADE`, none with one of these titles (`same_words`)."""
     parts = [each for record in bases if (each := _parts(record))]
     for number in itertools.count():
         draw = random.Random(f"recombined {number}")

@@ -58,10 +58,11 @@ class Reusing(Embedder):
     Args:
         indexes: Folders of complete indexes.
         log: File to which each call appends `taken`, `embedded`, `seconds` and `cpu_seconds`.
+        options: Of an `Embedder`.
     """
 
-    def __init__(self, indexes: Sequence[Path], log: Path):
-        super().__init__()
+    def __init__(self, indexes: Sequence[Path], log: Path, **options: Any):
+        super().__init__(**options)
         self._log, self._known = log, dict[str, Vectors]()
         for folder in indexes:
             made = read_info(folder).embedder
