@@ -68,7 +68,7 @@ def distractors(
 
 
 def recombined(bases: Sequence[PassageRecord], titles: set[str]) -> Iterator[PassageRecord]:
-    """Yield passages made of the bases, with ids that begin with `MADE`, none with one of these titles (`same_words`)."""
+    """Yield passages made of the bases, with ids that begin with `MADE` and none of these titles (`same_words`)."""
     parts = [each for record in bases if (each := _parts(record))]
     for number in itertools.count():
         draw = random.Random(f"recombined {number}")

@@ -9,6 +9,7 @@ kept, so that the same command goes on after a kill, and further sizes or retrie
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -136,9 +137,9 @@ class Growth:
         return {line["id"]: line for line in _lines(self._cell(size, name)) if "id" in line}
 
     def measure(self, size: int, name: str, folder: Path) -> None:
-        """Ask one retriever, in a new process."""
+        """Ask one retriever, in a new process with one thread for what it computes."""
         command = [asked.MODULE, str(folder), name, str(self.questions_path), str(self._cell(size, name))]
-        subprocess.run([sys.executable, "-m", *command], check=True)
+        subprocess.run([sys.executable, "-m", *command], check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
     def _cell(self, size: int, name: str) -> Path:
         return self.work / str(size) / f"{name}.jsonl"
