@@ -38,7 +38,7 @@ from experiments.analysis.statistics import mean_of, paired
 from experiments.benchmarks.retrieval_recall import METRICS
 from experiments.benchmarks.retriever import asked
 from experiments.benchmarks.retriever.__main__ import prepare
-from experiments.benchmarks.retriever.distractors import MADE, real_passages, write_distractors
+from experiments.benchmarks.retriever.distractors import MADE, distractors, real_passages
 from experiments.runs.config import portable, provenance
 from optimizers.distill.leakage import Evaluation
 from signatures.common.errors import UserError
@@ -106,16 +106,14 @@ class Growth:
 
     def corpus(self, size: int) -> Path:
         """Return the file of the corpus with so many distractors."""
-        out, made = self.work / str(size) / "passages.jsonl", self.work / f"distractors-{size}.jsonl"
+        out = self.work / str(size) / "passages.jsonl"
         if size == 0:
             return self.own
         if not out.is_file():
-            gold = {record.id: record for record in read_passages(self.own)}
-            if not made.is_file():
-                needed = Evaluation.of(chain(*self.sets.values()), gold)
-                write_distractors(made, size, self.own, self._real, needed)
-            write_passages(out, chain(gold.values(), islice(read_passages(made), size)))
-            made.unlink()
+            own = list(read_passages(self.own))
+            needed = Evaluation.of(chain(*self.sets.values()), {record.id: record for record in own})
+            further = distractors(own, read_passages(self._real), needed)
+            write_passages(out, chain(own, islice(further, size)))
         return out
 
     def index(self, size: int, words: bool, vectors: Sequence[Path]) -> Path:
