@@ -16,7 +16,8 @@ from corpora.passages import PassageRecord
 from optimizers.distill.leakage import Evaluation
 from signatures.text_words import same_words, without_brackets
 
-MADE = "made-"  # begins the ids of recombined passages
+MADE = "recombined/"  # begins the ids of recombined passages; no title makes an id with a slash
+_LONGEST = 400  # characters of a sentence; longer ones are tables and lists
 # Data set, file in one of the two folders. Files without titles are left out: nothing else here lacks them.
 REAL = (
     ("nq_open", "nq_qed_train.jsonl.gz"),
@@ -87,7 +88,7 @@ def recombined(bases: Sequence[PassageRecord], titles: set[str]) -> Iterator[Pas
 def _parts(record: PassageRecord) -> tuple[str, list[str]] | None:
     """Return title and sentences; None if it has no title or no sentence."""
     found = record.sentences or _SENTENCE.split(record.text)
-    sentences = [each.strip() for each in found if each.strip()]
+    sentences = [each.strip() for each in found if 0 < len(each.strip()) <= _LONGEST]
     return (record.title, sentences) if same_words(without_brackets(record.title)) and sentences else None
 
 
