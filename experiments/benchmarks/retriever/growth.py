@@ -230,6 +230,10 @@ def _quantiles(values: Sequence[float]) -> dict[str, float]:
     return {"p50": round(cuts[49], 1), "p99": round(cuts[98], 1)}
 
 
+def _change(of: Mapping[str, float]) -> str:
+    return f" ({100 * of['difference']:+.1f} [{100 * of['low']:.1f}, {100 * of['high']:.1f}])"
+
+
 def table(sizes: Mapping[str, Any]) -> str:
     """Return recall@5 in percent with the change from no distractors, times and memory, as a Markdown table."""
     head = ["further passages", "retriever", *DEVELOPMENT, "p50, p99 ms", "of CPU", "MB at most, own"]
@@ -239,9 +243,7 @@ def table(sizes: Mapping[str, Any]) -> str:
             cells = []
             for by in found["sets"].values():
                 of = by["passage_recall@5"]
-                change = of.get("change")
-                shown = f" ({100 * change['difference']:+.1f} [{100 * change['low']:.1f}, {100 * change['high']:.1f}])"
-                cells.append(f"{100 * of['mean']:.1f}" + (shown if change else ""))
+                cells.append(f"{100 * of['mean']:.1f}{_change(of['change']) if 'change' in of else ''}")
             times = [f"{of['p50']:.0f}, {of['p99']:.0f}" for of in found["ms"].values()]
             memory = ", ".join(str(value) for value in found["mb"].values())
             lines.append(f"| {' | '.join([f'{int(size):,}', name, *cells, *times, memory])} |")
@@ -252,7 +254,7 @@ def draw(sizes: Mapping[str, Any], path: Path) -> None:
     """Write the plot: recall@5 of each set, and the median time of the CPU, over the number of distractors."""
     figure, canvas = empty_figure(4.2 * (len(DEVELOPMENT) + 1), 3.8)
     *panels, times = figure.subplots(1, len(DEVELOPMENT) + 1)
-    for name in RETRIEVERS:
+    for name in (each for each in RETRIEVERS if any(each in entry["retrievers"] for entry in sizes.values())):
         points = {int(size): entry["retrievers"][name] for size, entry in sizes.items() if name in entry["retrievers"]}
         for axes, of in zip(panels, DEVELOPMENT, strict=True):
             means = [found["sets"][of]["passage_recall@5"] for found in points.values()]
