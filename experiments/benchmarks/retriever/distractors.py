@@ -9,6 +9,7 @@ import itertools
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from corpora.datasets.convert import convert, pool
@@ -80,8 +81,7 @@ def recombined(bases: Sequence[PassageRecord], titles: set[str]) -> Iterator[Pas
             continue
         taken = [_renamed(each, name, title) for each in first[:2]]
         taken.append(_renamed(draw.choice(second[1:] or second), other, title))
-        shift = draw.choice((-7, -4, -2, 2, 3, 6))
-        text = _YEAR.sub(lambda year, by=shift: str(int(year[0]) + by), " ".join(taken))
+        text = _YEAR.sub(partial(_shifted, by=draw.choice((-7, -4, -2, 2, 3, 6))), " ".join(taken))
         yield PassageRecord(id=f"{MADE}{number:07d}", title=title + name[len(without_brackets(name)) :], text=text)
 
 
@@ -90,6 +90,10 @@ def _parts(record: PassageRecord) -> tuple[str, list[str]] | None:
     found = record.sentences or _SENTENCE.split(record.text)
     sentences = [each.strip() for each in found if 0 < len(each.strip()) <= _LONGEST]
     return (record.title, sentences) if same_words(without_brackets(record.title)) and sentences else None
+
+
+def _shifted(year: re.Match[str], by: int) -> str:
+    return str(int(year[0]) + by)
 
 
 def _renamed(sentence: str, name: str, title: str) -> str:
