@@ -155,7 +155,7 @@ class Growth:
         return {
             "passages": max((info.passages for info in infos.values()), default=None),
             "bm25_build_seconds": round(built["bm25"], 1) if "bm25" in built else None,
-            "embedding": {key: round(value, 1) for key, value in spent.items()},
+            "embedding": {key: round(value, 1) for key, value in spent.items()} if "index" in built else None,
             "index_mb": {name: _megabytes(info) for name, info in infos.items()},
             "retrievers": {name: self._retriever(size, name) for name in RETRIEVERS if self.complete(size, name)},
         }
