@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from corpora.index.info import PARTS, SCHEMA, FileInfo, IndexInfo, Request, canonical, has_vectors
 from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE
 from corpora.retrievers.graph import FILES as GRAPH_FILES
-from corpora.retrievers.store import KEYS_FILE, KEYS_OFFSETS_FILE, OFFSETS_FILE, TEXT_FILE
+from corpora.retrievers.store import IDS_FILE, KEYS_FILE, KEYS_OFFSETS_FILE, OFFSETS_FILE, TEXT_FILE
 from corpora.retrievers.triples import FILES as FACT_FILES
 from signatures.common.errors import UserError, first_problem
 from signatures.common.files import atomic_write, sha256_text
@@ -25,8 +25,9 @@ REBUILD = ".rebuild"  # subfolder of an index that is being replaced
 DATABASE = ".database"  # subfolder of an index: files of tables with its vectors (`corpora.index.database`)
 DOCUMENTS = ".documents"  # subfolder of an index of documents: what was read of them (`corpora.sync`)
 _KEYS = frozenset({KEYS_FILE, KEYS_OFFSETS_FILE})  # both, or none if no passage has other keys
+_PASSAGES = (TEXT_FILE, OFFSETS_FILE, IDS_FILE, *sorted(_KEYS))
 _PARTS = ("bm25", "bm25s", "dense", "graph")
-OWN = (FILES_FILE, INFO_FILE, STATE_FILE, LOCK_FILE, TEXT_FILE, OFFSETS_FILE, *sorted(_KEYS), *_PARTS)
+OWN = (FILES_FILE, INFO_FILE, STATE_FILE, LOCK_FILE, *_PASSAGES, *_PARTS)
 _LARGE, _BLOCK, _BLOCKS = 4 << 20, 4096, 64  # bytes; of larger files, the size and number of the blocks hashed
 
 

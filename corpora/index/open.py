@@ -21,7 +21,7 @@ from corpora.retrievers.graph import VERSION as GRAPH_VERSION
 from corpora.retrievers.hybrid import HybridEngine
 from corpora.retrievers.multihop import VERSION, MultihopEngine, adapter
 from corpora.retrievers.settings import make_settings
-from corpora.retrievers.store import KEYS_FILE, PassageStore, content_hash, stored
+from corpora.retrievers.store import PassageStore, content_hash, stored
 from corpora.retrievers.triples import Facts
 from signatures.common.errors import UserError, unknown
 
@@ -97,7 +97,7 @@ def _open(
         raise UserError(f"{', '.join(fixed)} is fixed when an index is built: rebuild with another value.")
     info = _as_retriever(info, name, settings)
     model = _embedder_of(info.embedder, embedder, precision) if info.embedder else Embedder()
-    store = PassageStore(folder, keys=KEYS_FILE in info.files)
+    store = PassageStore.listed(folder, info.files)
     if len(store) != info.passages:
         raise damaged(folder, f"it has {len(store)} passages instead of {info.passages}")
     return IndexRetriever(_ENGINES[name](folder, info, model), store, _fingerprint(info, model.precision))
@@ -146,7 +146,7 @@ def ids_among(folder: Path, names: Iterable[str]) -> set[str]:
     chosen = complete_index(folder)
     if state_of(folder)[1] is None:
         return set()
-    return set(PassageStore(chosen, keys=KEYS_FILE in read_info(chosen).files).rows_of(list(names)))
+    return set(PassageStore.listed(chosen, read_info(chosen).files).rows_of(list(names)))
 
 
 def _as_retriever(info: IndexInfo, name: str, settings: Mapping[str, float]) -> IndexInfo:

@@ -25,7 +25,7 @@ from corpora.passages import corpus_hash, read_passages
 from corpora.retrievers.arrays import read_npy
 from corpora.retrievers.dense import VECTORS_FILE
 from corpora.retrievers.embedder import Embedder
-from corpora.retrievers.store import KEYS_FILE, OFFSETS_FILE, PassageStore, Stored, content_hash, stored, write_stored
+from corpora.retrievers.store import OFFSETS_FILE, PassageStore, Stored, content_hash, stored, write_stored
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import sha256_text
 
@@ -88,7 +88,7 @@ def update_index(
         if info.update is not None and info.update.changes == changes:
             return Updated(info, changed=False)
         model = embedder_of(folder, info, embedder, embeds=bool(files))
-        old = PassageStore(folder, keys=KEYS_FILE in info.files)
+        old = PassageStore.listed(folder, info.files)
         rows = _kept_rows(folder, old, ids, empty=not files)
         started = {"corpus_hash": sha256_text(canonical([info.corpus_hash, changes])), "settings": info.settings}
         request = Request(retriever=info.retriever, embedder=info.embedder, **started)

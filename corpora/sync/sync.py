@@ -30,7 +30,7 @@ from corpora.ingest.ingest import (
 )
 from corpora.languages import check_stemmer
 from corpora.retrievers.embedder import Embedder
-from corpora.retrievers.store import KEYS_FILE, PassageStore, Stored
+from corpora.retrievers.store import PassageStore, Stored
 from corpora.sync import record
 from corpora.sync.record import Cut, KnownDocument, Stamp
 from signatures.common.errors import UserError
@@ -275,7 +275,7 @@ class _Sync:
         if self.index is None or (self._before and self._before.corpus_hash == self.index.corpus_hash):
             return Counter()
         own = {*self._held, *self._begun, *readable}
-        store = PassageStore(self._opened, keys=KEYS_FILE in self.index.files)
+        store = PassageStore.listed(self._opened, self.index.files)
         return Counter(source for source in _sources(store) if source not in own)
 
     def renew(self, *, shown: bool) -> None:

@@ -65,14 +65,14 @@ def _of_index(folder: Path, wanted: set[str]) -> "dict[str, Passage]":
 
     from corpora.index.manifest import read_info
     from corpora.index.replace import complete_index
-    from corpora.retrievers.store import KEYS_FILE, PassageStore
+    from corpora.retrievers.store import PassageStore
     from corpora.web.recording import is_recording
     from corpora.web.retriever import open_web
 
     if is_recording(folder):
         return {passage.id: passage for passage in open_web(folder, None).passages(wanted)}
     folder = complete_index(folder)
-    store = PassageStore(folder, keys=KEYS_FILE in read_info(folder).files)
+    store = PassageStore.listed(folder, read_info(folder).files)
     rows = np.array(sorted(store.rows_of(wanted).values()), dtype=np.int64)
     found = store.passages(rows, np.zeros(len(rows))) if len(rows) else []
     return {passage.id: passage.model_copy(update={"score": None}) for passage in found}

@@ -1,0 +1,306 @@
+"""Measure what a growing corpus costs: recall, time, memory and build of all retrievers, with ever more distractors.
+
+    python -m experiments.benchmarks.retriever.growth --data ../shared/data --more ../shared/training_data
+
+The questions of the development sets are asked of one corpus: the passages of all sets, and so many distractors
+(`distractors.py`). Each retriever runs in a process of its own (`asked.py`). What is complete in the folder of work is
+kept, so that the same command goes on after a kill, and further sizes or retrievers can be added later.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpora.datasets.convert import pool
+from corpora.datasets.development import DEVELOPMENT
+from corpora.index.build import build_index
+from corpora.index.info import IndexInfo
+from corpora.index.manifest import read_info
+from corpora.index.update import vectors_of
+from corpora.passages import read_passages, write_passages
+from corpora.questions import Question, read_questions, write_questions
+from corpora.retrievers.dense import passage_text
+from corpora.retrievers.embedder import Embedder, Vectors
+from corpora.retrievers.store import PassageStore
+from experiments.analysis.report.plots import empty_figure, write_png
+from experiments.analysis.statistics import mean_of, paired
+from experiments.benchmarks.retrieval_recall import METRICS
+from experiments.benchmarks.retriever import asked
+from experiments.benchmarks.retriever.__main__ import prepare
+from experiments.benchmarks.retriever.distractors import MADE, distractors, real_passages
+from experiments.runs.config import portable, provenance
+from optimizers.distill.leakage import Evaluation
+from signatures.common.errors import UserError
+from signatures.common.files import atomic_write, sha256_text
+from signatures.common.versions import installed_versions
+from signatures.common.work import AppendedFile, complete_lines
+
+MODULE = "experiments.benchmarks.retriever.growth"
+OUT = Path("experiments/results/retrieval_growth.json")
+RETRIEVERS = ("bm25", "dense", "hybrid", "hybrid+own", "multihop", "multihop+own")
+SHOWN = {name: METRICS[name] for name in ("passage_recall@5", "all_gold@5")}
+Line = dict[str, Any]
+
+
+class Reusing(Embedder):
+    """The default embedder, which takes over vectors of indexes by it; what it embeds is counted and timed.
+
+    Args:
+        indexes: Folders of complete indexes.
+        log: File to which each call appends `taken`, `embedded`, `seconds` and `cpu_seconds`.
+        options: Of an `Embedder`.
+    """
+
+    def __init__(self, indexes: Sequence[Path], log: Path, **options: Any):
+        super().__init__(**options)
+        self._log, self._known = log, dict[str, Vectors]()
+        for folder in indexes:
+            made = read_info(folder).embedder
+            if made is None or made.weights_hash != self.weights_hash:
+                raise UserError(f"{folder} has no vectors by {self.id}: name another index.")
+            store = PassageStore(folder, keys=False)
+            vectors = vectors_of(folder, len(store))
+            self._known |= {sha256_text(passage_text(each)): vectors[n] for n, each in enumerate(store.records())}
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of texts."""
+        found = [self._known.get(sha256_text(text)) for text in texts]
+        new = [text for text, vector in zip(texts, found, strict=True) if vector is None]
+        start, cpu = time.perf_counter(), time.process_time()
+        made = iter(super().__call__(new) if new else ())
+        took = {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - cpu}
+        with AppendedFile(self._log) as file:
+            file.append({"taken": len(texts) - len(new), "embedded": len(new), **took})
+        return np.stack([next(made) if vector is None else vector for vector in found])
+
+
+class Growth:
+    """The questions, and the corpora and measurements of all sizes, in one folder.
+
+    Args:
+        data: Folder with the official files.
+        more: Folder with further training data.
+        work: Folder of work.
+    """
+
+    def __init__(self, data: Path, more: Path, work: Path):
+        self.work, self.own, self.questions_path = work, work / "own.jsonl", work / "questions.jsonl"
+        prepared = {name: _prepared(name, data, work / "sets") for name in DEVELOPMENT}
+        self.sets: dict[str, list[Question]] = {name: questions for name, (_, questions) in prepared.items()}
+        self.own_ids = {name: {each.id for each in read_passages(path)} for name, (path, _) in prepared.items()}
+        if not self.questions_path.is_file():
+            pool([path for path, _ in prepared.values()], self.own, overwrite=True)
+            write_questions(self.questions_path, chain(*self.sets.values()))
+        self._real = real_passages(data, more, work)
+
+    def corpus(self, size: int) -> Path:
+        """Return the file of the corpus with so many distractors."""
+        out = self.work / str(size) / "passages.jsonl"
+        if size == 0:
+            return self.own
+        if not out.is_file():
+            own = list(read_passages(self.own))
+            needed = Evaluation.of(chain(*self.sets.values()), {record.id: record for record in own})
+            further = distractors(own, read_passages(self._real), needed)
+            write_passages(out, chain(own, islice(further, size)))
+        return out
+
+    def index(self, size: int, words: bool, vectors: Sequence[Path]) -> Path:
+        """Build the index of a size, of words alone or a hybrid, unless it is there; return its folder."""
+        of_size = self.work / str(size)
+        folder = of_size / ("bm25" if words else "index")
+        if not (folder / "index.json").is_file():
+            start, retriever = time.perf_counter(), "bm25" if words else "hybrid"
+            embedder = Embedder() if words else Reusing(vectors, of_size / "embedding.jsonl")
+            build_index(
+                self.corpus(size), folder, retriever=retriever, resume=folder.exists(), progress=True, embedder=embedder
+            )
+            with AppendedFile(of_size / "built.jsonl") as file:
+                file.append({"of": folder.name, "seconds": time.perf_counter() - start})
+        return folder
+
+    def answers(self, size: int, name: str) -> dict[str, Line]:
+        """Return what a retriever found for each question, by id; fewer than all if it was not measured to the end."""
+        return {line["id"]: line for line in _lines(self._cell(size, name)) if "id" in line}
+
+    def measure(self, size: int, name: str, folder: Path) -> None:
+        """Ask one retriever, in a new process with one thread for what it computes."""
+        command = [asked.MODULE, str(folder), name, str(self.questions_path), str(self._cell(size, name))]
+        subprocess.run([sys.executable, "-m", *command], check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+    def _cell(self, size: int, name: str) -> Path:
+        return self.work / str(size) / f"{name}.jsonl"
+
+    def complete(self, size: int, name: str) -> bool:
+        """Return whether a retriever was asked all questions."""
+        return len(self.answers(size, name)) == sum(map(len, self.sets.values()))
+
+    def of_size(self, size: int) -> dict[str, Any]:
+        """Return the record of a size: what was built, and each retriever that was asked all questions."""
+        lines = _lines(self.work / str(size) / "embedding.jsonl")
+        spent = {key: sum(line[key] for line in lines) for key in ("taken", "embedded", "seconds", "cpu_seconds")}
+        built = {line["of"]: line["seconds"] for line in _lines(self.work / str(size) / "built.jsonl")}
+        infos = {name: read_info(self.work / str(size) / name) for name in built}
+        return {
+            "passages": max((info.passages for info in infos.values()), default=None),
+            "bm25_build_seconds": round(built["bm25"], 1) if "bm25" in built else None,
+            "embedding": {key: round(value, 1) for key, value in spent.items()} if "index" in built else None,
+            "index_mb": {name: _megabytes(info) for name, info in infos.items()},
+            "retrievers": {name: self._retriever(size, name) for name in RETRIEVERS if self.complete(size, name)},
+        }
+
+    def _retriever(self, size: int, name: str) -> dict[str, Any]:
+        lines, base = self.answers(size, name), self.answers(0, name)
+        sets = {}
+        for of, questions in self.sets.items():
+            now, before = ({m: _values(by, questions, m) for m in SHOWN} for by in (lines, base or lines))
+            sets[of] = {
+                metric: {
+                    **_short(mean_of(now[metric]).as_dict()),
+                    **({"change": _short(paired(before[metric], now[metric]).as_dict())} if size and base else {}),
+                }
+                for metric in SHOWN
+            }
+        opened = [line for line in _lines(self._cell(size, name)) if "open_ms" in line]
+        return {
+            "sets": sets,
+            "ms": {key: _quantiles([line[key] for line in lines.values()]) for key in ("ms", "cpu_ms")},
+            "open_ms": round(statistics.median(line["open_ms"] for line in opened), 1),
+            "mb": {key: round(max(line[key] for line in lines.values())) for key in ("peak_mb", "own_mb")},
+            "opened_mb": round(max(line["own_mb"] for line in opened)),
+            "share_of_found": self._kinds(lines),
+        }
+
+    def _kinds(self, lines: Mapping[str, Line]) -> dict[str, dict[str, float]]:
+        """Return for each set the share of each kind of passage among all that were found."""
+        everything = set().union(*self.own_ids.values())
+        shares = {}
+        for name, questions in self.sets.items():
+            found = Counter[str]()
+            for passage in chain(*(lines[question.id]["found"] for question in questions)):
+                own = "own set" if passage in self.own_ids[name] else "other sets" if passage in everything else None
+                found[own or ("recombined" if passage.startswith(MADE) else "other real")] += 1
+            shares[name] = {kind: round(count / found.total(), 4) for kind, count in found.most_common()}
+        return shares
+
+
+def _prepared(name: str, data: Path, work: Path) -> tuple[Path, list[Question]]:
+    """Return the corpus and the questions of a set, which are kept."""
+    kept = work / name / "asked.jsonl"
+    if not kept.is_file():
+        write_questions(kept, prepare(name, data, None, work)[1])
+    return work / name / "passages.jsonl", read_questions(kept)
+
+
+def _lines(path: Path) -> list[Line]:
+    return [json.loads(line) for _, line in complete_lines(path)]
+
+
+def _megabytes(info: IndexInfo) -> dict[str, float]:
+    parts = Counter[str]()
+    for name, file in info.files.items():
+        parts[name.split("/")[0] if "/" in name else "passages"] += file.bytes
+    return {name: round(size / 1e6, 1) for name, size in parts.items()}
+
+
+def _values(lines: Mapping[str, Line], questions: Sequence[Question], metric: str) -> list[float | None]:
+    function, k = SHOWN[metric]
+    return [function(lines[question.id]["found"], question.gold_ids, k) for question in questions]
+
+
+def _short(fields: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        name: round(fields[name], 4) for name in ("mean", "difference", "low", "high") if fields.get(name) is not None
+    }
+
+
+def _quantiles(values: Sequence[float]) -> dict[str, float]:
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    return {"p50": round(cuts[49], 1), "p99": round(cuts[98], 1)}
+
+
+def _change(of: Mapping[str, float]) -> str:
+    return f" ({100 * of['difference']:+.1f} [{100 * of['low']:.1f}, {100 * of['high']:.1f}])"
+
+
+def table(sizes: Mapping[str, Any]) -> str:
+    """Return recall@5 in percent with the change from no distractors, times and memory, as a Markdown table."""
+    head = ["further passages", "retriever", *DEVELOPMENT, "p50, p99 ms", "of CPU", "MB at most, own"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for size, entry in sizes.items():
+        for name, found in entry["retrievers"].items():
+            cells = []
+            for by in found["sets"].values():
+                of = by["passage_recall@5"]
+                cells.append(f"{100 * of['mean']:.1f}{_change(of['change']) if 'change' in of else ''}")
+            times = [f"{of['p50']:.0f}, {of['p99']:.0f}" for of in found["ms"].values()]
+            memory = ", ".join(str(value) for value in found["mb"].values())
+            lines.append(f"| {' | '.join([f'{int(size):,}', name, *cells, *times, memory])} |")
+    return "\n".join(lines)
+
+
+def draw(sizes: Mapping[str, Any], path: Path) -> None:
+    """Write the plot: recall@5 of each set, and the median time of the CPU, over the number of distractors."""
+    figure, canvas = empty_figure(4.2 * (len(DEVELOPMENT) + 1), 3.8)
+    *panels, times = figure.subplots(1, len(DEVELOPMENT) + 1)
+    for name in (each for each in RETRIEVERS if any(each in entry["retrievers"] for entry in sizes.values())):
+        points = {int(size): entry["retrievers"][name] for size, entry in sizes.items() if name in entry["retrievers"]}
+        for axes, of in zip(panels, DEVELOPMENT, strict=True):
+            means = [found["sets"][of]["passage_recall@5"] for found in points.values()]
+            spread = [[100 * abs(each["mean"] - each[end]) for each in means] for end in ("low", "high")]
+            values = [100 * each["mean"] for each in means]
+            axes.errorbar(list(points), values, yerr=spread, marker="o", markersize=4, capsize=2, linewidth=1.2)
+        values = [found["ms"]["cpu_ms"]["p50"] for found in points.values()]
+        times.plot(list(points), values, marker="o", markersize=4, linewidth=1.2, label=name)
+    for axes, title in zip((*panels, times), (*DEVELOPMENT, "median ms of CPU"), strict=True):
+        axes.set_xscale("symlog", linthresh=10_000)
+        axes.set_title(title, loc="left", fontsize=9)
+        axes.spines[["top", "right"]].set_visible(False)
+    times.set_yscale("log")
+    times.legend(fontsize=8)
+    panels[0].set_ylabel("passage_recall@5, %")
+    figure.supxlabel("further passages in the corpus", fontsize=9)
+    write_png(canvas, path)
+
+
+def main() -> None:
+    """Measure with the paths of the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder with the official files")
+    parser.add_argument("--more", type=Path, required=True, help="folder with further training data")
+    parser.add_argument("--work", type=Path, default=Path("indexes/growth"))
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--sizes", type=lambda text: [int(part) for part in text.split(",")], default=[0, 100_000])
+    parser.add_argument("--retrievers", nargs="+", default=RETRIEVERS, choices=RETRIEVERS)
+    parser.add_argument("--vectors", type=Path, nargs="+", default=[], help="indexes whose vectors are taken over")
+    arguments = parser.parse_args()
+    growth = Growth(arguments.data, arguments.more, arguments.work)
+    for size in arguments.sizes:
+        growth.index(size, True, ())
+        earlier = [path.parent for path in arguments.work.glob("*/index/index.json")]
+        for name in arguments.retrievers:
+            if not growth.complete(size, name):
+                words = name == "bm25"
+                growth.measure(size, name, growth.index(size, words, [*arguments.vectors, *earlier]))
+    done = sorted(int(path.parent.name) for path in arguments.work.glob("*/built.jsonl"))
+    sizes = {str(size): growth.of_size(size) for size in done}
+    result = {**provenance(MODULE), "versions": installed_versions(("numpy", "tantivy", "openvino")), "sizes": sizes}
+    with atomic_write(arguments.out) as file:
+        file.write(json.dumps(portable(result), indent=1) + "\n")
+    draw(sizes, arguments.out.with_suffix(".png"))
+    print(table(sizes))
+
+
+if __name__ == "__main__":
+    main()
