@@ -192,8 +192,8 @@ def _checked_folder(corpus: Path | None, building: Building, output: options.Rep
         )
     if building.out is None:
         raise UserError("Name the index that --add and --remove change: --out FOLDER.")
-    stated = {"--retriever": building.retriever, "--dense": building.dense, "--language": building.language}
-    stated |= {"--triples": building.triples}
+    stated: dict[str, object] = {"--retriever": building.retriever, "--dense": building.dense}
+    stated |= {"--language": building.language, "--triples": building.triples}
     if given := ["--overwrite"] * output.overwrite + [name for name, value in stated.items() if value is not None]:
         raise UserError(f"{given[0]} is for building an index; --add and --remove change one: omit it.")
     return building.out
