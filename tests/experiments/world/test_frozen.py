@@ -7,7 +7,7 @@ from experiments.world.simulated import CODE_OF_OTHERS
 from signatures.common.files import sha256_text
 
 WORLD = Path(__file__).parents[3] / "experiments" / "world"
-PINNED = "da918eecee3dd821"
+PINNED = "4292060b6a011d89"
 
 
 def world_hash() -> str:
