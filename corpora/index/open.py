@@ -116,25 +116,34 @@ def fingerprints(folder: Path) -> set[str]:
         UserError: No complete index, or changed files.
     """
     info = read_info(folder)
-    served = [name for name, parts in PARTS.items() if parts <= PARTS[info.retriever]]
     return {
         _fingerprint(_as_retriever(info, name, {}), precision)
-        for name in served
+        for name in _served(info)
         for precision in (PRECISIONS if has_vectors(name) else PRECISIONS[:1])
     }
 
 
-def serves_multihop(folder: Path) -> bool:
-    """Return whether the index in `folder` is a hybrid one in English that opens as "multihop", too.
-
-    One that was built for another retriever, such as a graph, keeps it. False if there is none that can be opened.
-    """
+def served(folder: Path) -> list[str]:
+    """Return the retrievers that the index in `folder` opens as; none if there is none that can be opened."""
     try:
         info = read_info(complete_index(folder))
     except (UserError, OSError):  # told when it is opened
-        return False
+        return []
+    hops = info.embedder is not None and info.embedder.weights_hash == adapter().base
+    return [name for name in _served(info) if hops or MultihopEngine.name not in name]
+
+
+def _served(info: IndexInfo) -> list[str]:
+    return [name for name, parts in PARTS.items() if parts <= PARTS[info.retriever]]
+
+
+def chosen_by_default(folder: Path) -> str | None:
+    """Return "multihop" for a hybrid index in English that serves it; None for others, which stay what they are."""
+    if MultihopEngine.name not in served(folder):
+        return None
+    info = read_info(complete_index(folder))
     fits = info.retriever == HybridEngine.name and info.settings.language == DEFAULT_LANGUAGE
-    return fits and info.embedder is not None and info.embedder.weights_hash == adapter().base
+    return MultihopEngine.name if fits else None
 
 
 def ids_among(folder: Path, names: Iterable[str]) -> set[str]:

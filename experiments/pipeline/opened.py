@@ -98,7 +98,10 @@ class OpenedProgram(Answerer):
         from corpora.index.info import PARTS
 
         stated = {name: getattr(self.config, name) for name in RETRIEVAL}
-        if stated["retriever"] not in PARTS:  # the user's own, or the web, which nobody opens unasked
+        if stated["retriever"] not in (
+            *PARTS,
+            setup.GRAPH_LM,
+        ):  # the user's own, or the web, which nobody opens unasked
             del stated["retriever"]
         return {name: value for name, value in stated.items() if value is not None}
 
@@ -173,6 +176,7 @@ class AnswererSpec:
             config = replace(
                 config,
                 index=getattr(retrieve, "folder", None),
+                retriever=setup.retriever_of(retrieve),
                 rerank=None if isinstance(retrieve, OwnRetriever) else getattr(retrieve, "name", None),
                 sentences=_whole(getattr(retrieve, "sentences", None)),
             )

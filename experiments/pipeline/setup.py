@@ -660,13 +660,12 @@ def _with_small_defaults(program: ProgramSpec, lm: LMSpec) -> ChosenDefault:
 
 
 def _with_small_retrieval(program: ProgramSpec) -> ProgramSpec:
-    from corpora.index.open import serves_multihop
+    from corpora.index.open import chosen_by_default
 
     if program.index is None or _own_search(program):
         return program
-    if program.retriever is None and serves_multihop(program.index):
-        program = replace(program, retriever=SMALL_RETRIEVER)
-    return replace(program, rerank=program.rerank or SMALL_RERANK)
+    retriever = program.retriever or chosen_by_default(program.index)
+    return replace(program, retriever=retriever, rerank=program.rerank or SMALL_RERANK)
 
 
 def _own_search(program: ProgramSpec) -> bool:
@@ -690,7 +689,6 @@ def with_artifact_defaults(
     """
     if program.artifact is None:
         return program, lm
-    from corpora.index.info import PARTS
     from programs.artifact import read_artifact
 
     folder = program.artifact
@@ -700,14 +698,38 @@ def with_artifact_defaults(
         return program, lm
     if program.index is None and (stored := artifact.data.get("index")):
         program = replace(program, index=_index_of(folder, stored, artifact.corpus))
-    if program.retriever is None and not _own_search(program) and (stored := artifact.data.get("retriever")) in PARTS:
-        program = replace(program, retriever=stored)
+    if program.retriever is None and not _own_search(program):
+        program = replace(program, retriever=_stored_retriever(artifact.data.get("retriever"), program.index))
     # A stranger's artifact could name any model, so that only those without one of their own are opened unasked.
     if program.rerank is None and not _own_search(program) and _opened_unasked(stored := artifact.data.get("rerank")):
         program = replace(program, rerank=stored)
     if program.sentences is None and type(stored := artifact.data.get("sentences")) is int:
         program = replace(program, sentences=stored)
     return program, lm
+
+
+def _stored_retriever(stored: object, index: Path | None) -> str | None:
+    """Return the retriever that an artifact names; None if the index, which may be another, does not serve it."""
+    from corpora.index.open import served
+
+    if index is None or not isinstance(stored, str):
+        return None
+    return stored if stored.removesuffix("-lm") in served(index) else None
+
+
+def retriever_of(retrieve: "Retriever") -> str | None:
+    """Return the retriever that an index was opened as; None if it is that for which it was built, or no index."""
+    from corpora.index.manifest import read_info
+
+    while (inner := getattr(retrieve, "retriever", None)) is not None:  # behind a reranker or a choice of sentences
+        retrieve = inner
+    name, folder = getattr(getattr(retrieve, "engine", None), "name", None), getattr(retrieve, "folder", None)
+    if not isinstance(name, str) or not isinstance(folder, Path):
+        return None
+    try:
+        return None if name == read_info(folder).retriever else name
+    except UserError:  # removed or replaced since
+        return name
 
 
 def _opened_unasked(rerank: object) -> bool:

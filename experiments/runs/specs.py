@@ -168,7 +168,7 @@ class Indexing(InLanguage):
 
     PANEL: ClassVar[str] = "Index"
     retriever: Annotated[
-        str | None, Field("bm25, bm25s, dense, hybrid, multihop, graph or graph-multihop; by default hybrid.")
+        str | None, Field("bm25, bm25s, dense, hybrid, multihop, graph, graph-multihop; by default hybrid.")
     ] = None
     embedder: Annotated[
         str | None, Field("A sentence-transformers model, by name or folder; by default all-MiniLM-L6-v2.")
@@ -675,6 +675,7 @@ class CascadeSpec:
         float | None, Range(0), Field("Tokens of a question at most, on average, cached ones included.")
     ] = None
     index: Annotated[Path | None, Field("Index folder; by default that of the artifacts.")] = None
+    retriever: Annotated[str | None, Field("Of the index; by default as the artifacts were compiled.")] = None
     rerank: Annotated[str | None, Field("own, own-light or none; by default as the artifacts were compiled.")] = None
     sentences: Annotated[
         int | None,

@@ -96,7 +96,10 @@ def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _data(parts: Mapping[str, Path], records: Sequence[Artifact], out: Path) -> dict[str, Any]:
-    """Return where the index is, relative to `out`, and how it is searched, if the parts that name one agree."""
+    """Return where the index is, relative to `out`, and how it is searched, if the parts that name one agree.
+
+    Of parts with different indexes only that is kept in whose search they agree: another index must be named then.
+    """
     named = [
         (
             os.path.normpath(folder.resolve() / str(record.data["index"])),
@@ -106,7 +109,8 @@ def _data(parts: Mapping[str, Path], records: Sequence[Artifact], out: Path) -> 
         if record.data.get("index")
     ]
     if (same := _same(iter(named))) is None:
-        return {}
+        shared = {name: _same(read.get(name) for _, read in named) for name in RETRIEVAL}
+        return {name: value for name, value in shared.items() if value is not None}
     index, read = same
     with contextlib.suppress(ValueError):  # on another drive
         index = os.path.relpath(index, out.resolve())

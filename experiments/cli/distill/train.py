@@ -55,6 +55,7 @@ class ProgramValidation:
         Mapping[str, Any],
         Field("A knob of --program as name=value, repeatable.", "--set", form=("name=value", "k=4")),
     ] = field(default_factory=dict)
+    retriever: Annotated[str | None, fields_of(Retrieval)["retriever"].field] = None
     rerank: Annotated[str | None, fields_of(Retrieval)["rerank"].field] = None
     sentences: Annotated[int | None, SENTENCES, fields_of(Retrieval)["sentences"].field] = None
 

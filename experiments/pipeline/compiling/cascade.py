@@ -13,6 +13,7 @@ from experiments.pipeline.opened import AnswererSpec
 from experiments.runs.config import corpus_of
 from experiments.runs.files import git_revision
 from experiments.runs.specs import CascadeSpec, ProgramSpec
+from programs.artifacts.record import RETRIEVAL
 from programs.inference import warm_up
 from signatures.common.errors import UserError
 
@@ -142,6 +143,7 @@ def _opened(config: CascadeConfig, lm: "LMSpec", budget: "Budget | None") -> "tu
         named = ProgramSpec(
             artifact=unfitted,
             index=config.index,
+            retriever=config.retriever,
             rerank=config.rerank,
             sentences=config.sentences,
             accept_probability_mode=config.accept_probability_mode,
@@ -154,7 +156,7 @@ def _opened(config: CascadeConfig, lm: "LMSpec", budget: "Budget | None") -> "tu
 
 def _searched(config: CascadeConfig, out: Path) -> dict[str, Any]:
     index = None if config.index is None else relative_path(config.index, out)
-    stated = {"index": index, "rerank": config.rerank, "sentences": config.sentences}
+    stated = {"index": index, **{name: getattr(config, name) for name in RETRIEVAL}}
     return {name: value for name, value in stated.items() if value is not None}
 
 

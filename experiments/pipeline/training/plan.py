@@ -42,6 +42,7 @@ from optimizers.distill.training.checkpoints import newest
 from optimizers.distill.training.data import open_examples
 from optimizers.distill.training.scoring import check_metric
 from optimizers.distill.training.settings import TrainingSettings, make_settings
+from programs.artifacts.record import RETRIEVAL
 from programs.lms.weights.adapter import TENSORS
 from programs.lms.weights.choice import DESCRIPTION
 from signatures.common.errors import UserError, unknown
@@ -162,12 +163,12 @@ def _asked(path: Path, stated: Any) -> "ProgramScores":
     from experiments.pipeline.training.program_scores import ProgramScores
     from experiments.runs.specs import ProgramSpec
 
-    known = {"name", "questions", "limit", "program", "preset", "knobs", "index", "rerank", "sentences"}
+    known = {"name", "questions", "limit", "program", "preset", "knobs", "index", *RETRIEVAL}
     name, questions, _ = (_text(path, "[[asked]]", stated, each) for each in ("name", "questions", "program"))
     if strange := stated.keys() - known:
         raise unknown(f"key of [[asked]] in {path}", min(strange), sorted(known))
     program = {key: value for key, value in stated.items() if key not in ("name", "questions", "limit")}
-    for each in {"preset", "index", "rerank"} & program.keys():
+    for each in {"preset", "index", "retriever", "rerank"} & program.keys():
         _text(path, "[[asked]]", program, each)
     if not isinstance(program.get("knobs", {}), dict):
         raise UserError(f"{path}: knobs of [[asked]] must be a table, such as {{ k = 4 }}.")

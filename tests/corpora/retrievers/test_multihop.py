@@ -8,7 +8,7 @@ import pytest
 from corpora.encoders.low_rank import LowRank, save
 from corpora.index import open as opening
 from corpora.index.build import build_index
-from corpora.index.open import fingerprints, open_index, serves_multihop
+from corpora.index.open import chosen_by_default, fingerprints, open_index, served
 from corpora.retrievers import multihop
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
 from corpora.retrievers.engine import Fusing, IndexRetriever, Prefetching
@@ -134,7 +134,9 @@ def test_an_index_by_another_embedder_is_refused_with_the_cure(folder, fake_embe
     assert not (folder.parent / "new").exists()
     with pytest.raises(UserError, match=f"'fake' is not the model.*{DEFAULT_EMBEDDER}.*or another retriever"):
         open_index(folder, retriever="multihop", embedder=fake_embedder)
-    assert not serves_multihop(folder)
+    assert "hybrid" in served(folder)
+    assert "multihop" not in served(folder)
+    assert chosen_by_default(folder) is None
 
 
 def test_the_shipped_adapter_is_small_and_belongs_to_the_default_embedder():
