@@ -168,7 +168,7 @@ class Indexing(InLanguage):
 
     PANEL: ClassVar[str] = "Index"
     retriever: Annotated[
-        str | None, Field("bm25, bm25s, dense, hybrid, multihop, graph, graph-multihop; by default hybrid.")
+        str | None, Field("graph-multihop, multihop, graph, hybrid, dense, bm25 or bm25s; by default hybrid.")
     ] = None
     embedder: Annotated[
         str | None, Field("A sentence-transformers model, by name or folder; by default all-MiniLM-L6-v2.")
