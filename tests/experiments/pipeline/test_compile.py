@@ -265,8 +265,11 @@ def test_a_model_that_an_artifact_names_as_reranker_is_not_opened_unasked(make, 
     assert defaults(tmp_path / "a")[0].rerank is None
 
 
-@pytest.mark.parametrize(("stored", "found"), [("bm25", "bm25"), ("stranger:search", None), ("serper", None)])
-def test_the_retriever_of_an_artifact_is_opened_again_unless_it_is_code_or_the_web(make, tmp_path, stored, found):
+@pytest.mark.parametrize(
+    ("stored", "found"),
+    [("bm25", "bm25"), ("multihop", None), (["bm25"], None), ("stranger:search", None), ("serper", None)],
+)
+def test_the_retriever_of_an_artifact_is_opened_again_if_its_index_serves_it(make, tmp_path, stored, found):
     index_of(tmp_path / "index", "fog")
     make(
         out=tmp_path / "a",

@@ -3,7 +3,9 @@
 import pytest
 
 from corpora.index.build import build_index
-from experiments.pipeline.setup import SMALL, SMALL_PROGRAM, with_defaults
+from corpora.index.open import open_index
+from corpora.retrievers.rerank import open_reranker
+from experiments.pipeline.setup import SMALL, SMALL_PROGRAM, retriever_of, with_defaults
 from experiments.runs.specs import ProgramSpec
 from programs.catalog import PROGRAMS, build
 from programs.lms.spec import LMSpec
@@ -40,6 +42,12 @@ def test_the_embedded_lm_gets_multihop_retrieval_where_the_index_serves_it(index
     assert chosen(indexes / "hybrid", retriever="hybrid") == "hybrid"
     assert chosen(indexes / "bm25") is None
     assert chosen(tmp_path / "nowhere") is None
+
+
+def test_an_index_that_is_opened_as_another_retriever_is_known_behind_its_reranker(indexes):
+    assert retriever_of(open_reranker(open_index(indexes / "hybrid", retriever="bm25"), "own-light")) == "bm25"
+    assert retriever_of(open_index(indexes / "hybrid")) is None
+    assert retriever_of(lambda query, k: []) is None
 
 
 def test_a_named_preset_reranker_or_knob_stays(tmp_path):
