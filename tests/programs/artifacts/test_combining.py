@@ -54,6 +54,9 @@ def test_lm_corpus_and_index_are_recorded_if_the_parts_agree(parts, tmp_path, re
     assert other.lm is None
     record = combine("ensemble", [*parts, tmp_path / "c"], tmp_path / "out")
     assert (record.lm, record.corpus, record.data) == (None, None, {})
+    same = {"rerank": "own", "sentences": 8}  # of another index, which must be named, and is searched as before
+    freeze(build("rag", retriever), tmp_path / "d", corpus="other", data={"index": "../other", **same})
+    assert combine("ensemble", [*parts, tmp_path / "d"], tmp_path / "out2").data == same
 
 
 def test_combinations_and_older_artifacts_can_be_combined_again(parts, tmp_path):
