@@ -98,7 +98,8 @@ def _of_triples(
                 continue
             first, last = (phrases.setdefault(key, len(phrases)) for key in ends)
             facts.setdefault((first, entity_key(triple.relation), last), triple)
-            weights |= Counter({(-1 - row_of[name], end): 1 for end in (first, last)})
+            for end in (first, last):
+                weights[-1 - row_of[name], end] = 1  # however many triples of the passage name it
             if first != last:
                 weights[min(first, last), max(first, last)] += 1
     if not facts:
