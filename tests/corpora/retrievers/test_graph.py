@@ -8,7 +8,7 @@ import pytest
 
 from corpora.index.build import build_index
 from corpora.index.graph import step_graph
-from corpora.index.info import PARTS
+from corpora.index.info import GRAPH_LM, OPENED_AS, PARTS
 from corpora.index.open import fingerprints, open_index
 from corpora.index.update import update_index
 from corpora.retrievers.engine import Leading
@@ -16,7 +16,7 @@ from corpora.retrievers.graph import Edges, Graph, GraphMultihopEngine, write_gr
 from corpora.retrievers.multihop import MultihopEngine
 from corpora.retrievers.rerank import open_reranker
 from corpora.retrievers.store import PassageStore
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, UserNotice
 
 TEXTS = {
     "Amber": "amber brook cedar, made by Delta Ember in Fjord",
@@ -109,6 +109,7 @@ def test_it_opens_as_what_it_contains_and_other_indexes_keep_their_fingerprints(
     build_index(corpus, out, embedder=fake_embedder)
     served = [name for name, parts in PARTS.items() if parts <= PARTS["graph"] and "multihop" not in name]
     assert "graph" in served
+    assert {*PARTS, GRAPH_LM} == OPENED_AS
     assert all(ids(opened(folder, fake_embedder, name)(QUESTION, 1)) == ["Amber"] for name in served)
     assert fingerprints(out) < fingerprints(folder)
     assert len(fingerprints(folder) ^ fingerprints(of_triples)) == 12  # two retrievers, in three precisions
@@ -155,6 +156,14 @@ def test_work_grows_with_the_triples_and_not_with_their_square(corpus, tmp_path,
     store = PassageStore(tmp_path / "index")
     one, two, three = lines_run(1), lines_run(101), lines_run(201)
     assert three - two < 1.5 * (two - one)
+
+
+def test_triples_of_passages_that_are_gone_are_left_out(corpus, tmp_path, fake_embedder):
+    lines = [{"id": name, "triples": [[name, "made by", "Delta Ember"]]} for name in ("gone", "Amber", "gone too")]
+    with pytest.warns(UserNotice, match=r"'gone', which the corpus lacks \(2 of 3\): they are left out"):
+        out = indexed(lines, corpus, tmp_path, fake_embedder)
+    texts = [json.loads(line) for line in (out / "graph" / "facts.jsonl").read_text().splitlines()]
+    assert texts == [["Amber", "made by", "Delta Ember"]]
 
 
 @pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\x85", "\ud800"])
