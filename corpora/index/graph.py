@@ -1,9 +1,10 @@
 """The step of a build that makes the graph of passages and phrases: by rule, or of an LM's triples."""
 
 import json
+import warnings
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from corpora.retrievers.entities import Entities, entity_key, key_hash
 from corpora.retrievers.graph import Edges, write_graph
 from corpora.retrievers.store import PassageStore
 from corpora.retrievers.triples import ENDS_FILE, FACTS_FILE, VECTORS_FILE, Triple, read_triples
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, UserNotice
 from signatures.common.files import atomic_write
 
 TITLE = 20.0  # weight of the passage that an entity is the title of, where one that names it has 1
@@ -83,22 +84,19 @@ def _of_triples(
     """Write the triples into a folder; return the hashes of their phrases, and all edges of these."""
     by_id = dict(read_triples(path))
     row_of = store.rows_of(by_id)
-    if missing := [name for name in by_id if name not in row_of]:
-        raise UserError(
-            f"{path} has triples of passage {missing[0][:60]!r}, which the corpus lacks ({len(missing)} of "
-            f"{len(by_id)}): name the triples of this corpus."
-        )
+    _note_missing(path, by_id, row_of)
     weights: Counter[tuple[int, int]] = Counter()  # of two phrases, or of a passage (-1 - row) and a phrase
     phrases: dict[str, int] = {}
     facts: dict[tuple[int, str, int], Triple] = {}
-    for name, triples in by_id.items():
-        for triple in triples:
+    for name in filter(row_of.__contains__, by_id):  # in the order of the file
+        for triple in by_id[name]:
             ends = entity_key(triple.subject), entity_key(triple.object)
             if not all(ends):
                 continue
             first, last = (phrases.setdefault(key, len(phrases)) for key in ends)
             facts.setdefault((first, entity_key(triple.relation), last), triple)
-            weights |= Counter({(-1 - row_of[name], end): 1 for end in (first, last)})
+            for end in (first, last):
+                weights[-1 - row_of[name], end] = 1  # however many triples of the passage name it
             if first != last:
                 weights[min(first, last), max(first, last)] += 1
     if not facts:
@@ -112,6 +110,22 @@ def _of_triples(
     both, strength = np.concatenate([pairs, synonyms]), np.concatenate([strength, cosines])
     _write_facts(folder, embedder, facts, nodes, shown)
     return keys, Edges(nodes[both[:, 0]], nodes[both[:, 1]], strength, strength)
+
+
+def _note_missing(path: Path, by_id: Collection[str], row_of: Mapping[str, int]) -> None:
+    """Warn with a `UserNotice` if a file has triples of passages that the corpus lacks, as after their removal.
+
+    Raises:
+        UserError: It has none of others.
+    """
+    missing = [name for name in by_id if name not in row_of]
+    if not missing:
+        return
+    counts = f"{len(missing)} of {len(by_id)}"
+    which = f"{path} has triples of passage {missing[0][:60]!r}, which the corpus lacks ({counts})"
+    if not row_of:
+        raise UserError(f"{which}: name the triples of this corpus.")
+    warnings.warn(UserNotice(f"{which}: they are left out."), stacklevel=2)
 
 
 def _write_facts(

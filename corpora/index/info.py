@@ -22,6 +22,8 @@ PARTS: dict[str, frozenset[str]] = {
     "graph": frozenset({"bm25", "dense", "graph"}),
     "graph-multihop": frozenset({"bm25", "dense", "graph"}),
 }
+GRAPH_LM = "graph-lm"  # opens an index for `graph` that is made of triples, among which an LM chooses
+OPENED_AS = frozenset({*PARTS, GRAPH_LM})  # all retrievers that indexes are opened as
 
 
 def canonical(value: object) -> str:

@@ -127,7 +127,7 @@ def refuse_triples(folder: Path, info: IndexInfo) -> None:
     if info.triples is not None:
         raise UserError(
             f"{folder} has a graph of triples and is not changed: extract those of the new corpus (`verihop index "
-            "triples` keeps what is there), and build it again with overwrite."
+            "triples --resume` asks for new and changed passages alone), and build it again with overwrite."
         )
 
 

@@ -28,6 +28,7 @@ DEPTH = 20  # passages that are reranked, if neither name nor scorer says how ma
 FOUND = 10  # passages that the text of another retrieves
 _DEPTH = re.compile(r"(.+):(\d{1,9})", re.ASCII | re.DOTALL)
 _FINGERPRINT = re.compile(r"(?:rerank\d+|sentences\d+/\d+)\[[^\]]*\]\((.*)\)", re.DOTALL)
+_CHOSEN = re.compile(r"(.*)-lm:[0-9a-f]{16}", re.DOTALL)  # an LM that chooses among triples
 
 
 class Scorer(Protocol):
@@ -252,6 +253,6 @@ def _leads(retriever: Retriever) -> bool:
 
 def without_reranking(fingerprint: str) -> str:
     """Return the fingerprint of the retriever below, given that of what reranks or chooses; any other unchanged."""
-    while match := _FINGERPRINT.fullmatch(fingerprint):
+    while match := _FINGERPRINT.fullmatch(fingerprint) or _CHOSEN.fullmatch(fingerprint):
         fingerprint = match[1]
     return fingerprint

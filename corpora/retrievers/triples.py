@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from corpora.compressed import read_lines
 from corpora.jsonl import bad_line, read_objects
 from corpora.retrievers.arrays import read_npy
 from corpora.retrievers.dense import ExactSearch
 from corpora.retrievers.embedder import Vectors
 from corpora.retrievers.engine import Rows, Scores, best
 from signatures.common.errors import UserError
+from signatures.common.files import utf8
 
 ENDS_FILE, FACTS_FILE, VECTORS_FILE = "fact_ends.npy", "facts.jsonl", "fact_vectors.npy"
 FILES = (ENDS_FILE, FACTS_FILE, VECTORS_FILE)
@@ -39,6 +41,8 @@ def well_formed(triple: Any) -> bool:
 def read_triples(path: Path) -> Iterator[tuple[str, list[Triple]]]:
     """Yield id and well-formed triples of each passage of a file; other keys of a line are ignored.
 
+    A lone surrogate in a text becomes "?".
+
     Raises:
         UserError: A line has no id or no list of triples.
     """
@@ -46,7 +50,7 @@ def read_triples(path: Path) -> Iterator[tuple[str, list[Triple]]]:
         name, triples = line.get("id"), line.get("triples")
         if not isinstance(name, str) or not isinstance(triples, list):
             raise bad_line(path, number, "no id, or no list of triples", _RULE)
-        yield name, [Triple(*(text.strip() for text in each)) for each in triples if well_formed(each)]
+        yield name, [Triple(*(utf8(text).strip() for text in each)) for each in triples if well_formed(each)]
 
 
 class Facts:
@@ -89,7 +93,7 @@ class Facts:
     @cached_property
     def _texts(self) -> Sequence[Triple]:
         try:
-            texts = [Triple(*json.loads(line)) for line in self._path.read_text(encoding="utf-8").splitlines()]
+            texts = [Triple(*json.loads(line)) for line in read_lines(self._path)]
         except (OSError, ValueError, TypeError, RecursionError) as error:
             raise self._damaged("not JSON") from error
         if len(texts) != len(self.ends) or not all(map(well_formed, texts)):

@@ -38,6 +38,7 @@ def map_rows(
     threads: int,
     resume: bool,
     progress: bool = True,
+    current: Callable[[Row, Item], bool] = lambda row, item: True,
 ) -> list[Row]:
     """Return the rows of all items; each is written as soon as it is complete, and items that have a row are skipped.
 
@@ -50,6 +51,7 @@ def map_rows(
         threads: Items in progress at a time.
         resume: Continue what `out` contains.
         progress: Show a bar on stderr.
+        current: Returns whether a row with the id of an item is still that of the item; else it is made again.
 
     Raises:
         UserError: `out` contains something else, or rows although `resume` is False; or items failed because the LM did
@@ -60,8 +62,8 @@ def map_rows(
     import dspy
 
     with run_lock(out):
-        done = {row["id"] for row in open_run(out, description, resume=resume)}
-        waiting = [item for item in items if id_of(item) not in done]
+        done = {row["id"]: row for row in open_run(out, description, resume=resume)}
+        waiting = [item for item in items if (row := done.get(id_of(item))) is None or not current(row, item)]
         with (
             dspy.context(lm=connection.lm, adapter=connection.adapter, disable_history=True, trace=None),
             controlled() as control,

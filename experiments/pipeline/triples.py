@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 import dspy
 
-from corpora.passages import corpus_hash, read_passages
+from corpora.index.info import canonical
+from corpora.passages import read_passages
 from corpora.retrievers.triples import well_formed
 from experiments.pipeline.map_rows import map_rows
 from experiments.pipeline.setup import refuse_simulated
 from experiments.runs.config import describe_lm
 from experiments.runs.files import SCHEMA, Json, Row, git_revision
 from programs.parts.prediction import try_predict
+from signatures.common.files import sha256_text
 from signatures.triples import ExtractTriples
 from signatures.types import Passage
 
@@ -61,6 +63,9 @@ def extract_triples(
 ) -> Extracted:
     """Extract the triples of all passages of a corpus; each passage is a row as soon as it is done.
 
+    The corpus may have changed since: `resume` asks for passages that are new or have another title or text, and rows
+    of passages that are gone stay, but do not count.
+
     Args:
         corpus: A `passages.jsonl`, possibly compressed.
         connection: The LM; a spent budget ends the work, and `resume` goes on with another.
@@ -84,7 +89,6 @@ def extract_triples(
             "schema": SCHEMA,
             "kind": "triples",
             "lm": describe_lm(connection),
-            "corpus": corpus_hash(corpus),
             "git_revision": git_revision(),
         },
         connection=connection,
@@ -92,7 +96,10 @@ def extract_triples(
         threads=threads,
         resume=resume,
         progress=progress,
+        current=lambda row, passage: row.get("passage") == _print_of(passage),
     )
+    here = {passage.id for passage in passages}
+    rows = [row for row in rows if row["id"] in here]
     return Extracted(
         passages=len(rows),
         triples=sum(len(row["triples"]) for row in rows),
@@ -109,4 +116,10 @@ def _row(predict: dspy.Predict, passage: Passage) -> Row:
         found = try_predict(predict, passages=[passage])
     lines = [] if found is None else [str(line) for line in found.triples or []]
     triples = [parts for line in lines if well_formed(parts := [part.strip() for part in line.split("|")])]
-    return {"id": passage.id, "triples": triples, "ill_formed": len(lines) - len(triples), **meter.counts()}
+    own = {"id": passage.id, "passage": _print_of(passage), "triples": triples}
+    return {**own, "ill_formed": len(lines) - len(triples), **meter.counts()}
+
+
+def _print_of(passage: Passage) -> str:
+    """Return a hash of what the LM reads: ids of a user's own passages may stay when their texts change."""
+    return sha256_text(canonical([passage.title, passage.text]))[:16]

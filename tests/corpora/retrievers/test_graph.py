@@ -1,12 +1,14 @@
 """The graph: a passage is found by way of an entity or a triple, whatever words it has."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
 
 from corpora.index.build import build_index
-from corpora.index.info import PARTS
+from corpora.index.graph import step_graph
+from corpora.index.info import GRAPH_LM, OPENED_AS, PARTS
 from corpora.index.open import fingerprints, open_index
 from corpora.index.update import update_index
 from corpora.retrievers.engine import Leading
@@ -14,7 +16,7 @@ from corpora.retrievers.graph import Edges, Graph, GraphMultihopEngine, write_gr
 from corpora.retrievers.multihop import MultihopEngine
 from corpora.retrievers.rerank import open_reranker
 from corpora.retrievers.store import PassageStore
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, UserNotice
 
 TEXTS = {
     "Amber": "amber brook cedar, made by Delta Ember in Fjord",
@@ -107,6 +109,7 @@ def test_it_opens_as_what_it_contains_and_other_indexes_keep_their_fingerprints(
     build_index(corpus, out, embedder=fake_embedder)
     served = [name for name, parts in PARTS.items() if parts <= PARTS["graph"] and "multihop" not in name]
     assert "graph" in served
+    assert {*PARTS, GRAPH_LM} == OPENED_AS
     assert all(ids(opened(folder, fake_embedder, name)(QUESTION, 1)) == ["Amber"] for name in served)
     assert fingerprints(out) < fingerprints(folder)
     assert len(fingerprints(folder) ^ fingerprints(of_triples)) == 12  # two retrievers, in three precisions
@@ -119,6 +122,57 @@ def test_passages_are_found_by_way_of_the_triples_of_others(of_triples, fake_emb
     retrieve = opened(of_triples, fake_embedder)
     assert ids(retrieve("amber made", 3))[0] == "Amber"
     assert "Jetty" in ids(retrieve("amber made", 2))  # nothing but a triple links them
+
+
+def indexed(lines, corpus, tmp_path, fake_embedder, name="index"):
+    path = tmp_path / f"{name}.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    build_index(corpus, tmp_path / name, retriever="graph", embedder=fake_embedder, triples=path)
+    return tmp_path / name
+
+
+def test_work_grows_with_the_triples_and_not_with_their_square(corpus, tmp_path, fake_embedder):
+    def lines_run(count):
+        triples = [[f"amber{place}", "is", f"brook{place}"] for place in range(count)]
+        path, out = tmp_path / "many.jsonl", tmp_path / str(count)
+        path.write_text(json.dumps({"id": "Amber", "triples": triples}))
+        out.mkdir()
+        lines = 0
+
+        def trace(*_):
+            nonlocal lines
+            lines += 1
+            return trace
+
+        former = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            step_graph(out, store, fake_embedder, path, shown=False)
+        finally:
+            sys.settrace(former)
+        return lines
+
+    build_index(corpus, tmp_path / "index", embedder=fake_embedder)
+    store = PassageStore(tmp_path / "index")
+    one, two, three = lines_run(1), lines_run(101), lines_run(201)
+    assert three - two < 1.5 * (two - one)
+
+
+def test_triples_of_passages_that_are_gone_are_left_out(corpus, tmp_path, fake_embedder):
+    lines = [{"id": name, "triples": [[name, "made by", "Delta Ember"]]} for name in ("gone", "Amber", "gone too")]
+    with pytest.warns(UserNotice, match=r"'gone', which the corpus lacks \(2 of 3\): they are left out"):
+        out = indexed(lines, corpus, tmp_path, fake_embedder)
+    texts = [json.loads(line) for line in (out / "graph" / "facts.jsonl").read_text().splitlines()]
+    assert texts == [["Amber", "made by", "Delta Ember"]]
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\x85", "\ud800"])
+def test_texts_with_odd_characters_are_kept(odd, corpus, tmp_path, fake_embedder):
+    line = {"id": "Amber", "triples": [["Amber", f"made{odd}x by", "Delta Ember"], [odd, odd, odd]]}
+    asked = []
+    engine = opened(indexed([line], corpus, tmp_path, fake_embedder), fake_embedder).engine
+    engine.keeping(lambda _, triples: asked.extend(triples) or []).rank(["amber made"], 1)
+    assert asked == [("Amber", f"made{odd}x by".replace("\ud800", "?"), "Delta Ember")]
 
 
 def test_a_filter_chooses_among_the_triples(of_triples, folder, fake_embedder):

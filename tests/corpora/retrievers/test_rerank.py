@@ -96,6 +96,10 @@ def test_light_reranker_only_reorders_what_was_retrieved(hybrid):
 def test_fingerprint_names_scorers_and_retriever(own, hybrid):
     assert without_reranking(own.fingerprint) == hybrid.fingerprint
     assert without_reranking(hybrid.fingerprint) == hybrid.fingerprint
+    chosen = Fixed({})
+    chosen.fingerprint = f"graph-0123-lm:{'0a' * 8}"
+    assert without_reranking(Reranker(chosen, own_scorers()[0]).fingerprint) == "graph-0123"
+    assert without_reranking("graph-0123-lm:gpt") == "graph-0123-lm:gpt"
     assert own.fingerprint != Reranker(hybrid, own_scorers()[0]).fingerprint
     assert own.fingerprint != Reranker(hybrid, *own_scorers(), depth=30).fingerprint
     assert LinkScorer(weights()).fingerprint != LinkScorer(weights(bias=1.0)).fingerprint

@@ -9,6 +9,7 @@ import pytest
 import corpora.index.open as opening
 from corpora.index.build import build_index
 from corpora.retrievers.embedder import Embedder
+from corpora.retrievers.triples import read_triples
 from experiments.pipeline.lm_ranking import ConnectedChoice
 from experiments.pipeline.setup import open_retriever
 from experiments.pipeline.triples import ROWS, extract_triples
@@ -68,6 +69,24 @@ def test_an_extraction_stops_at_its_budget_and_goes_on(corpus):
     assert (found.passages, found.triples, found.ill_formed, found.without, found.parse_failures) == (3, 2, 2, 1, 1)
     first = json.loads(rows.read_text().splitlines()[0])
     assert (first["triples"], first["calls"]) == ([["Amber", "is", "brook"]], 1)
+
+
+def test_a_changed_corpus_asks_for_what_changed(corpus):
+    first = connected()
+    extract(corpus, first)
+    changed = {"Amber": ("amber", TEXTS["Amber"]), "Cedar": ("cedar", "other"), "Fjord": ("fjord", "new")}
+    lines = [{"id": name, "title": title, "text": text} for title, (name, text) in changed.items()]
+    corpus.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    again = connected(lambda *_: {"entities": [], "triples": ["a | b | c", "d | e | f"]})
+    again.lm.model = first.lm.model
+    found = extract(corpus, again, resume=True)
+    assert [sum(text in prompt for prompt in again.lm.engine.prompts) for text in ("Cedar: other", "Fjord: new")] == [
+        1,
+        1,
+    ]
+    assert len(again.lm.engine.prompts) == 2
+    assert (found.passages, found.triples) == (3, 5)
+    assert [len(triples) for triples in dict(read_triples(corpus.parent / "triples" / ROWS)).values()] == [1, 2, 0, 2]
 
 
 def test_the_lm_chooses_among_the_triples_of_an_index(corpus, monkeypatch):
