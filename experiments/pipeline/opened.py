@@ -95,13 +95,10 @@ class OpenedProgram(Answerer):
 
     def provenance(self) -> dict[str, str | int]:
         """Return retriever, reranker and sentences, if named, so that who loads an artifact need not name them."""
-        from corpora.index.info import PARTS
+        from corpora.index.info import OPENED_AS
 
         stated = {name: getattr(self.config, name) for name in RETRIEVAL}
-        if stated["retriever"] not in (
-            *PARTS,
-            setup.GRAPH_LM,
-        ):  # the user's own, or the web, which nobody opens unasked
+        if stated["retriever"] not in OPENED_AS:  # the user's own, or the web, which nobody opens unasked
             del stated["retriever"]
         return {name: value for name, value in stated.items() if value is not None}
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 HALLUCINATION = "hallucination[halluqa]"
 PAPER = "paper"  # preset
-GRAPH_LM = "graph-lm"  # retriever: a graph of triples, among which the LM chooses
 
 
 def open_lm(config: LMSpec, budget: "Budget | None" = None) -> "Connection":
@@ -158,6 +157,7 @@ def open_retriever(config: Retrieval, connect: "Callable[[], Connection] | None"
         if config.precision is not None:
             raise UserError(f"The precision {config.precision} needs an index: name its folder (index), too.")
         return None
+    from corpora.index.info import GRAPH_LM
     from corpora.index.open import open_index
     from corpora.retrievers.graph import GRAPH
 
@@ -171,6 +171,7 @@ def _choosing(
     retrieve: "IndexRetriever", config: Retrieval, connect: "Callable[[], Connection] | None"
 ) -> "IndexRetriever":
     """Return a retriever by a graph of triples, among which the LM chooses those that help with a question."""
+    from corpora.index.info import GRAPH_LM
     from corpora.retrievers.graph import GRAPH, GraphEngine
     from experiments.pipeline.lm_ranking import ConnectedChoice
 
@@ -710,11 +711,13 @@ def with_artifact_defaults(
 
 def _stored_retriever(stored: object, index: Path | None) -> str | None:
     """Return the retriever that an artifact names; None if the index, which may be another, does not serve it."""
+    from corpora.index.info import GRAPH_LM
     from corpora.index.open import served
+    from corpora.retrievers.graph import GRAPH
 
     if index is None or not isinstance(stored, str):
         return None
-    return stored if stored.removesuffix("-lm") in served(index) else None
+    return stored if (GRAPH if stored == GRAPH_LM else stored) in served(index) else None
 
 
 def retriever_of(retrieve: "Retriever") -> str | None:
