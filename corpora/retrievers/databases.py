@@ -219,13 +219,9 @@ class VectorTable:
             self._database().count(self.name)
 
     def fill(self, vectors: Vectors, advance: Advance) -> None:
-        """Bring the vectors into the table, if they are not there."""
+        """Make the table anew: one of this name and size may have vectors of another embedder that is named as ours."""
         with self._explained():
-            database = self._database()
-            if database.count(self.name) == len(vectors):
-                advance(len(vectors))
-                return
-            database.fill(self.name, vectors, advance)
+            self._database().fill(self.name, vectors, advance)
         self.check()
 
     def _nearest(self, queries: list[tuple[NDArray[np.float32], int]]) -> list[RowNumbers]:
