@@ -160,7 +160,7 @@ class _Lancedb:
 
 
 DATABASES: dict[str, Callable[[str], Database]] = {MILVUS: _Milvus, PGVECTOR: _Pgvector, LANCEDB: _Lancedb}
-_EXAMPLE = "export VERIHOP_PGVECTOR=postgresql://user:password@localhost/database"
+_EXAMPLE = "export VERIHOP_PGVECTOR=postgresql://user@localhost/database"
 
 
 def variable(kind: str) -> str:
@@ -226,7 +226,12 @@ class VectorTable:
 
     def _nearest(self, queries: list[tuple[NDArray[np.float32], int]]) -> list[RowNumbers]:
         with self._explained():
-            return [self._database().nearest(self.name, vector, count) for vector, count in queries]
+            found = [self._database().nearest(self.name, vector, count) for vector, count in queries]
+        if any(len(rows) and not 0 <= rows.min() <= rows.max() < self._count for rows in found):
+            raise UserError(
+                f"{self._shown()} has rows in table {self.name} that this index has not: fill it with `{self._cure}`."
+            )
+        return found
 
     def _address(self) -> str:
         if stated := os.environ.get(variable(self.kind), ""):
@@ -254,5 +259,5 @@ class VectorTable:
             needed = "the extension pgvector (Debian: postgresql-NN-pgvector) must be there; " * (self.kind == PGVECTOR)
             raise UserError(
                 f"{self._shown()} failed ({one_line(error, 200)}): {needed}check that it runs and what "
-                f"{variable(self.kind)} says, or do without it (`{self._cure.replace(self.kind, 'flat')}`)."
+                f"{variable(self.kind)} says, or do without it (`{self._cure.removesuffix(self.kind)}flat`)."
             ) from error

@@ -155,14 +155,22 @@ def test_vectors_of_another_embedder_with_the_same_name_are_replaced(tables, cor
     assert rankings(folder, fake_embedder) == before
 
 
+@pytest.mark.parametrize("row", [-1, 60])
+def test_a_row_that_the_index_has_not_is_told_with_the_cure(row, tables, corpus, fake_embedder, monkeypatch, tmp_path):
+    folder = built(corpus, tmp_path / "index", fake_embedder, "milvus")
+    monkeypatch.setattr(Memory, "nearest", lambda *asked: np.array([3, row]))
+    with pytest.raises(UserError, match=f"fill it with `verihop index --out {folder} --dense milvus`"):
+        open_index(folder, embedder=fake_embedder)("amber", 3)
+
+
 def test_a_database_that_is_not_reached_is_told_before_anything_is_embedded(tables, corpus, monkeypatch, tmp_path):
     def encode(texts):
         raise AssertionError("embedded")
 
     monkeypatch.setitem(databases.DATABASES, "milvus", lambda address: Memory({}, "connection refused"))
     with pytest.raises(UserError, match=r"milvus at elsewhere failed \(connection refused\): .*VERIHOP_MILVUS") as told:
-        built(corpus, tmp_path / "index", Embedder("never", encode=encode), "milvus")
-    assert "--dense flat" in str(told.value)
+        built(corpus, tmp_path / "milvus", Embedder("never", encode=encode), "milvus")
+    assert f"(`verihop index --out {tmp_path / 'milvus'} --dense flat`)" in str(told.value)
     assert "\n" not in str(told.value)
 
 
@@ -208,7 +216,7 @@ def test_a_package_that_is_missing_is_named(kind, corpus, fake_embedder, monkeyp
 def test_postgresql_has_to_be_named_and_its_password_is_never_shown(corpus, fake_embedder, monkeypatch, tmp_path):
     pytest.importorskip("psycopg")
     monkeypatch.delenv("VERIHOP_PGVECTOR", raising=False)
-    with pytest.raises(UserError, match="export VERIHOP_PGVECTOR=postgresql://"):
+    with pytest.raises(UserError, match="export VERIHOP_PGVECTOR=postgresql://user@localhost/"):
         built(corpus, tmp_path / "index", fake_embedder, "pgvector")
     for address in ("postgresql://u:hunter2-9x@127.0.0.1:1/d", "host=127.0.0.1 port=1 password=hunter2-9x",
                     "host 127.0.0.1 password hunter2-9x"):  # fmt: skip
