@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from signatures.common.errors import UserError, one_line
 from signatures.common.http import checked_base, checked_key, content_of, http_client, retry_after
 from signatures.common.per_process import PerProcess
+from signatures.common.secrets import without_secrets
 
 if TYPE_CHECKING:
     import httpx
@@ -36,12 +38,18 @@ Vectors = NDArray[np.float32]
 
 
 def served_name(name: str, api_base: str) -> str:
-    """Return the name of an embedder on a server, without what the address says of a user.
+    """Return the name of an embedder on a server, with `***` for a key in the path, and without a user and password.
 
     Raises:
-        UserError: It is no address of a server.
+        UserError: It is no address of a server, or it cannot be told apart from the name.
     """
-    return f"{name}@{_public(checked_base(api_base))}"
+    served = f"{name}@{_public(checked_base(api_base))}"
+    if _NAMED.fullmatch(served) is None:
+        raise UserError(
+            f"{without_secrets(api_base)!r} has an @ or a space in its path, or the embedder {name[:60]!r} a line "
+            f"break: write them as %40 and %20; a key belongs into {KEY}, not into the address."
+        )
+    return served
 
 
 def served_encoder(embedder: str, api_base: str | None = None) -> "ServedEncoder | None":
@@ -56,8 +64,9 @@ def served_encoder(embedder: str, api_base: str | None = None) -> "ServedEncoder
 
 
 def _public(base: str) -> str:
-    scheme, _, rest = base.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
+    parts = urlsplit(base)
+    bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return bare if "@" in bare else without_secrets(bare)  # an @ of the path is refused
 
 
 class ServedEncoder:
@@ -119,15 +128,19 @@ class ServedEncoder:
                 break
         said = one_line(content[:2000].decode("utf-8", "replace"), 200) if status else "no reply"
         cures = {401: f"set {KEY}", 403: f"set {KEY}", 404: "check the name of the embedder and the address"}
+        cures |= dict.fromkeys(range(300, 400), "redirects are not followed, so name the address they lead to")
         other = "try again later" if status >= 500 or status == 429 else "cut passages that its model cannot read"
         raise self._failed(f"status {status}: {said}", cures.get(status, other)).quoting(said)
 
     def _vectors(self, content: bytes, count: int) -> Vectors:
         try:
             data = sorted(json.loads(content)["data"], key=lambda item: item["index"])
-            vectors = np.array([item["embedding"] for item in data], dtype=np.float32)
+            with np.errstate(over="ignore"):
+                vectors = np.array([item["embedding"] for item in data], dtype=np.float32)
             if [item["index"] for item in data] != list(range(count)) or vectors.ndim != 2 or not vectors.size:
                 raise ValueError(f"{len(data)} vectors for {count} texts")
+            if not np.isfinite(vectors).all():
+                raise ValueError("a number is not finite")
         except (ValueError, LookupError, TypeError, RecursionError, OverflowError) as error:
             raise self._failed(f"no vectors: {one_line(error, 100)}", "use an OpenAI-compatible server") from error
         return vectors

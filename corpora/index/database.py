@@ -26,10 +26,12 @@ from corpora.index.progress import progress_bar
 from corpora.index.replace import finish_replacing
 from corpora.retrievers.arrays import read_npy
 from corpora.retrievers.databases import DATABASES, VectorTable
-from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE, ExactKind, build_codes, choose_kind
-from corpora.retrievers.settings import make_settings
+from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE, ExactKind, build_codes, choose_kind, faiss_library
+from corpora.retrievers.settings import RetrievalSettings, make_settings
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
+
+_CODES = frozenset(name for names in CODE_FILES.values() for name in names)
 
 
 def table_of(folder: Path, request: Request, kind: ExactKind | None, passages: int) -> VectorTable | None:
@@ -64,14 +66,15 @@ def remove_old_tables(folder: Path, request: Request) -> None:
         except UserError:  # damaged, and about to be replaced
             return
     for path in (root / DATABASE).glob("verihop_*"):
-        if path.name not in kept:
+        if path.name not in kept and path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
 
 
 def search_with(folder: Path | str, dense_kind: str, *, progress: bool = False) -> IndexInfo:
     """Have the vectors of a complete index searched in another way, and fill the table if there is one.
 
-    Nothing is embedded and no ranking changes, up to the errors of compressed kinds; the fingerprint does.
+    Nothing is embedded and no ranking changes, up to the errors of compressed kinds; the fingerprint does. Where it is
+    killed, the index opens as it was, or as "flat" if codes of one kind were to replace those of another.
 
     Args:
         folder: Of the index.
@@ -89,15 +92,32 @@ def search_with(folder: Path | str, dense_kind: str, *, progress: bool = False) 
             raise UserError(f"{folder} is a {info.retriever} index and has no vectors: rebuild it as a hybrid index.")
         settings = make_settings(**{**info.settings.model_dump(), "dense_kind": dense_kind})
         kind = choose_kind(info.passages, settings.dense_kind)
+        if CODE_FILES[kind] and kind != info.dense_kind:  # files of the same names may be of another kind
+            faiss_library()  # missed before anything is changed
+            if CODE_FILES[info.dense_kind or "flat"]:
+                _exchange(folder, info, make_settings(**{**settings.model_dump(), "dense_kind": "flat"}), "flat")
+            _remove_codes(folder, "flat")
         store_vectors(folder, table_of(folder, info, kind, info.passages), kind, shown=progress)
-        for name in set(CODE_FILES[info.dense_kind or "flat"]) - set(CODE_FILES[kind]):
-            (folder / "dense" / name).unlink(missing_ok=True)
-        (folder / FILES_FILE).unlink(missing_ok=True)
-        changed = {"settings": settings, "dense_kind": kind, "files": list_files(folder)}
-        new = info.model_copy(update=changed)
-        write_info(folder, new)
+        new = _exchange(folder, info, settings, kind)
+        _remove_codes(folder, kind)
         remove_old_tables(folder, new)
         return new
+
+
+def _exchange(folder: Path, info: IndexInfo, settings: RetrievalSettings, kind: ExactKind) -> IndexInfo:
+    """Write an `index.json` that lists the codes of this kind only: others are deleted later, so a kill breaks none."""
+    others = {f"dense/{name}" for name in _CODES - set(CODE_FILES[kind])}
+    files = {name: file for name, file in list_files(folder).items() if name not in others}
+    new = info.model_copy(update={"settings": settings, "dense_kind": kind, "files": files})
+    (folder / FILES_FILE).unlink(missing_ok=True)
+    write_info(folder, new)
+    return new
+
+
+def _remove_codes(folder: Path, kind: ExactKind) -> None:
+    """Delete the codes that a kind of search does not need."""
+    for name in _CODES - set(CODE_FILES[kind]):
+        (folder / "dense" / name).unlink(missing_ok=True)
 
 
 def store_vectors(folder: Path, table: VectorTable | None, kind: ExactKind, *, shown: bool) -> None:

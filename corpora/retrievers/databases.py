@@ -160,7 +160,7 @@ class _Lancedb:
 
 
 DATABASES: dict[str, Callable[[str], Database]] = {MILVUS: _Milvus, PGVECTOR: _Pgvector, LANCEDB: _Lancedb}
-_EXAMPLE = "export VERIHOP_PGVECTOR=postgresql://user:password@localhost/database"
+_EXAMPLE = "export VERIHOP_PGVECTOR=postgresql://user@localhost/database"
 
 
 def variable(kind: str) -> str:
@@ -219,18 +219,19 @@ class VectorTable:
             self._database().count(self.name)
 
     def fill(self, vectors: Vectors, advance: Advance) -> None:
-        """Bring the vectors into the table, if they are not there."""
+        """Make the table anew: one of this name and size may have vectors of another embedder that is named as ours."""
         with self._explained():
-            database = self._database()
-            if database.count(self.name) == len(vectors):
-                advance(len(vectors))
-                return
-            database.fill(self.name, vectors, advance)
+            self._database().fill(self.name, vectors, advance)
         self.check()
 
     def _nearest(self, queries: list[tuple[NDArray[np.float32], int]]) -> list[RowNumbers]:
         with self._explained():
-            return [self._database().nearest(self.name, vector, count) for vector, count in queries]
+            found = [self._database().nearest(self.name, vector, count) for vector, count in queries]
+        if any(len(rows) and not 0 <= rows.min() <= rows.max() < self._count for rows in found):
+            raise UserError(
+                f"{self._shown()} has rows in table {self.name} that this index has not: fill it with `{self._cure}`."
+            )
+        return found
 
     def _address(self) -> str:
         if stated := os.environ.get(variable(self.kind), ""):
@@ -258,5 +259,5 @@ class VectorTable:
             needed = "the extension pgvector (Debian: postgresql-NN-pgvector) must be there; " * (self.kind == PGVECTOR)
             raise UserError(
                 f"{self._shown()} failed ({one_line(error, 200)}): {needed}check that it runs and what "
-                f"{variable(self.kind)} says, or do without it (`{self._cure.replace(self.kind, 'flat')}`)."
+                f"{variable(self.kind)} says, or do without it (`{self._cure.removesuffix(self.kind)}flat`)."
             ) from error

@@ -164,9 +164,15 @@ def _check_passages(corpus: Path) -> None:
 
 def _build(corpus: Path, folder: Path, building: Building, output: options.Replacing) -> "IndexInfo":
     from corpora.index.build import build_index
+    from corpora.index.info import PARTS, has_vectors
     from corpora.languages import DEFAULT_LANGUAGE, check_stemmer
     from corpora.retrievers.settings import make_settings
 
+    if building.dense is not None and building.retriever in PARTS and not has_vectors(building.retriever):
+        raise UserError(
+            f"--dense {building.dense} is how vectors are searched, and a {building.retriever} index has none: omit "
+            "it, or choose --retriever dense or hybrid."
+        )
     return build_index(
         corpus,
         folder,
@@ -201,7 +207,10 @@ def _checked_folder(corpus: Path | None, building: Building, output: options.Rep
 
 def _searched_folder(building: Building, output: options.Replacing) -> Path:
     """Return the index whose --dense changes; raise UserError if other options of a build are given."""
-    given = (output.overwrite, building.retriever, building.embedder, building.language)
+    given = (
+        *(output.overwrite, building.resume, building.retriever, building.embedder, building.language),
+        *(building.embed_api_base, building.triples, building.cluster, building.workers),
+    )
     if building.out is None or any(given):
         raise UserError("--dense without a corpus changes the index of --out FOLDER: name that alone, or a corpus.")
     return building.out

@@ -29,7 +29,7 @@ class Served:
         class Handler(JsonHandler):
             def post(self):
                 body = self.body()
-                assert self.path == "/v1/embeddings"
+                assert self.path.endswith("/v1/embeddings")
                 with state.lock:
                     state.sizes.append(len(body["input"]))
                     state.keys.append(self.headers.get("Authorization"))
@@ -94,6 +94,9 @@ def test_a_busy_server_is_asked_again(served):
         ((200, {"data": [{"index": 1, "embedding": [1.0]}]}), "no vectors: 1 vectors for 1 texts"),
         ((200, {"data": [{"index": 0, "embedding": ["x"]}]}), "no vectors"),
         ((200, b"<html>"), "OpenAI-compatible"),
+        ((200, b'{"data": [{"index": 0, "embedding": [1.0, NaN]}]}'), "no vectors: a number is not finite"),
+        ((200, b'{"data": [{"index": 0, "embedding": [1.0, 1e39]}]}'), "no vectors: a number is not finite"),
+        ((307, b""), "status 307: .*redirects are not followed, so name the address"),
     ],
 )
 def test_a_reply_that_is_no_vectors_is_one_line_and_not_repeated(served, reply, told):
@@ -171,6 +174,24 @@ def test_user_and_password_of_the_address_are_in_no_file(served, corpus, tmp_pat
     served.replies = [(400, {"error": "you are someone:pass-9127-word"})]
     with pytest.raises(UserError, match="status 400") as told:
         open_embedder("m", address)(["amber"])
+    assert "pass-9127" not in str(told.value)
+
+
+def test_a_key_in_the_path_of_the_address_is_in_no_file(served, corpus, monkeypatch, tmp_path):
+    address = served.base.replace("/v1", "/sk-abcdefghij0123456789/v1")
+    info = build_index(corpus, tmp_path / "index", embedder=open_embedder("m", address))
+    assert info.embedder is not None
+    assert info.embedder.id == f"m@{served.base.replace('/v1', '/***/v1')}"
+    monkeypatch.setenv(BASE, address)
+    assert open_index(tmp_path / "index")("amber", 1)
+    content = b"".join(path.read_bytes() for path in (tmp_path / "index").rglob("*") if path.is_file())
+    assert b"sk-abcdefghij" not in content
+
+
+@pytest.mark.parametrize("path", ["team@work/v1", "team work/v1", "pass-9127/word@host/v1"])
+def test_an_address_that_cannot_stand_in_a_name_is_refused(path):
+    with pytest.raises(UserError, match="%40") as told:
+        open_embedder("m", f"http://127.0.0.1:1/{path}")
     assert "pass-9127" not in str(told.value)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from corpora.index.build import build_index
 from corpora.index.database import search_with
-from corpora.index.manifest import DATABASE
+from corpora.index.manifest import DATABASE, read_info
 from corpora.index.open import open_index
 from corpora.index.update import update_index
 from corpora.retrievers import databases
@@ -146,14 +146,31 @@ def test_what_is_missing_in_a_table_is_filled_again_by_the_command_that_is_named
     assert rankings(folder, fake_embedder) == before
 
 
+def test_vectors_of_another_embedder_with_the_same_name_are_replaced(tables, corpus, fake_embedder, tmp_path):
+    folder = built(corpus, tmp_path / "index", fake_embedder, "milvus")
+    before = rankings(folder, fake_embedder)
+    (name,) = tables
+    tables[name] = -tables[name]
+    search_with(folder, "milvus")
+    assert rankings(folder, fake_embedder) == before
+
+
+@pytest.mark.parametrize("row", [-1, 60])
+def test_a_row_that_the_index_has_not_is_told_with_the_cure(row, tables, corpus, fake_embedder, monkeypatch, tmp_path):
+    folder = built(corpus, tmp_path / "index", fake_embedder, "milvus")
+    monkeypatch.setattr(Memory, "nearest", lambda *asked: np.array([3, row]))
+    with pytest.raises(UserError, match=f"fill it with `verihop index --out {folder} --dense milvus`"):
+        open_index(folder, embedder=fake_embedder)("amber", 3)
+
+
 def test_a_database_that_is_not_reached_is_told_before_anything_is_embedded(tables, corpus, monkeypatch, tmp_path):
     def encode(texts):
         raise AssertionError("embedded")
 
     monkeypatch.setitem(databases.DATABASES, "milvus", lambda address: Memory({}, "connection refused"))
     with pytest.raises(UserError, match=r"milvus at elsewhere failed \(connection refused\): .*VERIHOP_MILVUS") as told:
-        built(corpus, tmp_path / "index", Embedder("never", encode=encode), "milvus")
-    assert "--dense flat" in str(told.value)
+        built(corpus, tmp_path / "milvus", Embedder("never", encode=encode), "milvus")
+    assert f"(`verihop index --out {tmp_path / 'milvus'} --dense flat`)" in str(told.value)
     assert "\n" not in str(told.value)
 
 
@@ -199,7 +216,7 @@ def test_a_package_that_is_missing_is_named(kind, corpus, fake_embedder, monkeyp
 def test_postgresql_has_to_be_named_and_its_password_is_never_shown(corpus, fake_embedder, monkeypatch, tmp_path):
     pytest.importorskip("psycopg")
     monkeypatch.delenv("VERIHOP_PGVECTOR", raising=False)
-    with pytest.raises(UserError, match="export VERIHOP_PGVECTOR=postgresql://"):
+    with pytest.raises(UserError, match="export VERIHOP_PGVECTOR=postgresql://user@localhost/"):
         built(corpus, tmp_path / "index", fake_embedder, "pgvector")
     for address in ("postgresql://u:hunter2-9x@127.0.0.1:1/d", "host=127.0.0.1 port=1 password=hunter2-9x",
                     "host 127.0.0.1 password hunter2-9x"):  # fmt: skip
@@ -254,3 +271,45 @@ def test_codes_are_made_and_deleted_with_the_kind_of_search(hybrid_folder, corpu
     search_with(folder, "flat")
     assert not (folder / "dense" / "codes.faiss").exists()
     assert rankings(folder, fake_embedder) == rankings(hybrid_folder, fake_embedder)
+
+
+@pytest.mark.parametrize(("old", "new"), [("rabitq", "ivf_rabitq"), ("ivf_rabitq", "rabitq")])
+def test_codes_of_one_kind_replace_those_of_another_and_a_kill_leaves_an_index(
+    old, new, hybrid_folder, corpus, fake_embedder, monkeypatch, tmp_path
+):
+    pytest.importorskip("faiss")
+    folder = built(corpus, tmp_path / "index", fake_embedder, old)
+    fresh = built(corpus, tmp_path / "fresh", fake_embedder, new)
+    with monkeypatch.context() as context:
+        context.setattr("corpora.index.database.store_vectors", lambda *args, **how: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            search_with(folder, new)
+    assert rankings(folder, fake_embedder) == rankings(hybrid_folder, fake_embedder)
+    (folder / "dense" / "codes.faiss").write_bytes(b"left by a kill")
+    files, expected = search_with(folder, new).files, read_info(fresh).files
+    assert {name for name in files if "dense" in name} == {name for name in expected if "dense" in name}
+    assert rankings(folder, fake_embedder) == rankings(fresh, fake_embedder)
+
+
+@pytest.mark.parametrize(("old", "new"), [("rabitq", "ivf_rabitq"), ("ivf_rabitq", "rabitq"), ("rabitq", "flat")])
+def test_an_exchange_that_is_killed_before_any_step_leaves_an_index_that_opens(
+    old, new, corpus, fake_embedder, monkeypatch, tmp_path
+):
+    pytest.importorskip("faiss")
+    for step in ("write_info", "_remove_codes", "remove_old_tables"):
+        folder = built(corpus, tmp_path / step, fake_embedder, old)
+        with monkeypatch.context() as context:
+            context.setattr(f"corpora.index.database.{step}", lambda *args: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                search_with(folder, new)
+        assert open_index(folder, embedder=fake_embedder)("amber", 3)
+
+
+def test_what_is_no_folder_of_a_table_stays(tables, corpus, fake_embedder, tmp_path):
+    folder = built(corpus, tmp_path / "index", fake_embedder, "milvus")
+    (tmp_path / "elsewhere").mkdir()
+    (folder / DATABASE).mkdir(exist_ok=True)
+    (folder / DATABASE / "verihop_link").symlink_to(tmp_path / "elsewhere")
+    (folder / DATABASE / "verihop_file").touch()
+    search_with(folder, "flat")
+    assert {path.name for path in (folder / DATABASE).iterdir()} >= {"verihop_link", "verihop_file"}

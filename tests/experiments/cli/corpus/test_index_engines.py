@@ -53,8 +53,11 @@ def test_an_index_of_vectors_of_a_server_is_built_searched_and_its_search_exchan
 def test_dense_alone_changes_an_index_and_nothing_else(served, verihop, tmp_path):
     code, _, err = verihop("index", "--dense", "flat")
     assert (code, "name that alone, or a corpus" in err) == (2, True)
-    code, _, err = verihop("index", "--dense", "flat", "--out", tmp_path, "--retriever", "dense")
-    assert (code, "name that alone, or a corpus" in err) == (2, True)
+    for other in (["--retriever", "dense"], ["--triples", "t"], served[2:], ["--cluster", "local"], ["--resume"]):
+        code, _, err = verihop("index", "--dense", "flat", "--out", tmp_path, *other)
+        assert (code, "name that alone, or a corpus" in err) == (2, True)
+    code, _, err = verihop("index", tmp_path / "passages.jsonl", "--retriever", "bm25", "--dense", "pgvector")
+    assert (code, "a bm25 index has none" in err) == (2, True)
     code, _, err = verihop("index", "--dense", "flat", "--out", tmp_path / "i", "--add", tmp_path / "passages.jsonl")
     assert (code, "--dense is for building" in err) == (2, True)
     code, _, err = verihop("index", tmp_path / "passages.jsonl", "--dense", "oracle")
