@@ -98,6 +98,15 @@ def query_stems(query: str, language: str = DEFAULT_LANGUAGE) -> list[str]:
     return list(_analyzer(language, of_query=True).analyze(_spaced(query))) or words
 
 
+def is_function_word(word: str, language: str = DEFAULT_LANGUAGE) -> bool:
+    """Return whether queries omit a word, in lower case, if they have others; see `query_stems`."""
+    if language == DEFAULT_LANGUAGE:
+        return word in QUERY_STOPWORDS
+    if language not in FUNCTION_WORDS:
+        return False
+    return not _analyzer(language, of_query=True).analyze(word) and bool(_analyzer(language).analyze(word))
+
+
 def build_bm25(
     folder: Path,
     records: Iterable[dict[str, str]],

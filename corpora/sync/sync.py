@@ -28,7 +28,7 @@ from corpora.ingest.ingest import (
     find_documents,
     read_documents,
 )
-from corpora.languages import check_stemmer
+from corpora.languages import DEFAULT_LANGUAGE, STEMMERS, check_sentences
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.store import PassageStore, Stored
 from corpora.sync import record
@@ -77,7 +77,8 @@ class SyncSettings:
         words, headings_in_title: As `CutSettings`; None for those of the index, or the defaults of a new one.
         ocr, reader: As `ReadSettings`; False and None for those of the index, or the defaults of a new one.
         retriever, embedder: As `renew_index`.
-        language: Of the documents: the rules for sentences, as `CutSettings`, and the stemmer, as `renew_index`.
+        language: Of the documents: the rules for sentences, as `CutSettings`, and the stemmer, as `renew_index`, which
+            is that of English where the language has none; None for that of the index, or English of a new one.
         processes, memory: As `ingest`.
         allow_removal: Remove also if most documents have vanished, or all of one of several folders, as if it were not
             mounted; and passages that no sync has added.
@@ -121,7 +122,7 @@ def sync_documents(
     """
     given, folder = [Path(path) for path in paths], Path(folder)
     if settings.language is not None:
-        check_stemmer(settings.language)  # before documents are read
+        check_sentences(settings.language)  # before documents are read
     refuse_foreign(folder)
     refuse_links(folder)
     found = _found(given, folder)
@@ -199,8 +200,9 @@ class _Sync:
         if self._before is not None:
             _refuse_other_cut(folder, self._before, settings)
         if self.index is not None:
-            refuse_other(folder, self.index, settings.retriever, settings.embedder, settings.language)
-        self._cut = _cut(self._before or reading, settings)
+            same = _stemmer(settings.language) == self.index.settings.language
+            refuse_other(folder, self.index, settings.retriever, settings.embedder, None if same else settings.language)
+        self._cut = _cut(self._before or reading, self.index, settings)
         self._begun = begun if self._cut.same(reading) else {}
         self._files = {name: _File(path) for name, path in found.sources.items()}
         usable = self._held if self._cut.same(self._before) else {}
@@ -295,7 +297,7 @@ class _Sync:
                 self._passages,
                 retriever=asked.retriever,
                 embedder=asked.embedder,
-                language=asked.language,
+                language=_stemmer(asked.language if self.index else self._cut.language),
                 progress=shown,
             )
             info, self._report.passages = updated.info, _counts(updated.info, changed=updated.changed)
@@ -345,14 +347,25 @@ def _refuse_other_cut(folder: Path, cut: Cut, settings: SyncSettings) -> None:
     if settings.headings_in_title not in (None, cut.headings_in_title):
         titles = "headings" if cut.headings_in_title else "document"
         raise UserError(f"{folder} has passages with the titles of {titles}: omit titles, or sync into another folder.")
+    if settings.language not in (None, cut.language):
+        raise UserError(
+            f"{folder} has passages cut in the language {cut.language!r}, not {settings.language!r:.20}: omit the "
+            "language, or sync into another folder."
+        )
     if settings.reader not in (None, cut.reader) or settings.ocr > cut.ocr:
         how = f"{cut.reader}{', with --ocr' if cut.ocr else ''}"
         raise UserError(f"{folder} has documents read by {how}: omit --reader and --ocr, or sync into another folder.")
 
 
-def _cut(earlier: Cut | None, settings: SyncSettings) -> Cut:
+def _stemmer(language: str | None) -> str | None:
+    """Return the language whose stemmer BM25 uses: English for one that has none; None if none is named."""
+    return language if language in (None, *STEMMERS) else DEFAULT_LANGUAGE
+
+
+def _cut(earlier: Cut | None, index: IndexInfo | None, settings: SyncSettings) -> Cut:
     """Return how documents are cut now; where nothing is said, as before."""
-    default = CutSettings() if earlier is None else earlier.settings()
+    spoken = CutSettings.language if index is None else index.settings.language
+    default = CutSettings(language=spoken) if earlier is None else earlier.settings()
     words, headings = settings.words, settings.headings_in_title
     return Cut.now(
         CutSettings(

@@ -10,7 +10,7 @@ from corpora.index.build import build_index
 from corpora.index.open import fingerprints, open_index
 from corpora.index.renew import renew_index
 from corpora.languages import FUNCTION_WORDS, SENTENCES, STEMMERS, check_sentences, check_stemmer, language_of
-from corpora.retrievers.bm25 import query_stems, stems
+from corpora.retrievers.bm25 import is_function_word, query_stems, stems
 from corpora.retrievers.settings import RetrievalSettings
 from corpora.retrievers.store import Stored
 from corpora.sentences import document_sentences
@@ -85,6 +85,7 @@ def test_every_language_has_stems_and_those_of_a_query_are_among_them(code):
     assert {"中", "文", "中文", "12"} <= set(stems(text, code))
     assert set(query_stems(text, code)) <= set(stems(text, code))
     assert query_stems("the") == ["the"]
+    assert is_function_word("the", code) == (code == "en")
 
 
 def test_the_lists_of_languages_are_those_of_the_libraries():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import typer
 
+from corpora.languages import DEFAULT_LANGUAGE
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, lines_of, next_step, say
 from experiments.cli.shared.contract import show_points
@@ -24,7 +25,6 @@ from experiments.runs.specs import Retrieval
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 from signatures.common.specs import Field, Range
-from signatures.common.words import QUERY_STOPWORDS
 from signatures.text import CJK
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class _Match(NamedTuple):
     weight: float = 1.0
 
 
-def snippet(text: str, query: str, longest: int = 240) -> str:
+def snippet(text: str, query: str, longest: int = 240, language: str = DEFAULT_LANGUAGE) -> str:
     """Return the part of a text with the most different words of the query, on one line; the first of equal ones.
 
     Words are compared as BM25 compares them. Of scripts without spaces, pairs of neighbouring characters are.
@@ -59,13 +59,16 @@ def snippet(text: str, query: str, longest: int = 240) -> str:
     Args:
         query: Its function words count only if it has no others.
         longest: Characters at most, without the dots where it was cut.
+        language: Of the index: a code of `corpora.languages.STEMMERS`.
     """
+    from corpora.retrievers.bm25 import is_function_word
+
     line = " ".join(text.split())
     if len(line) <= longest:
         return line
-    wanted = {term for _, _, term, _ in _terms(query)}
-    wanted = wanted - QUERY_STOPWORDS or wanted
-    first, last = _best([match for match in _terms(line) if match.term in wanted], longest)
+    terms = {term for _, _, term, _ in _terms(query, language)}
+    wanted = {term for term in terms if not is_function_word(term, language)} or terms
+    first, last = _best([match for match in _terms(line, language) if match.term in wanted], longest)
     # A third of what is left stands before the words; near the end of the text, more of it.
     begin = max(0, min(first - (longest - (last - first)) // 3, len(line) - longest))
     begin = _cut(line, range(begin, first + 1)) if begin else 0
@@ -74,14 +77,14 @@ def snippet(text: str, query: str, longest: int = 240) -> str:
     return f"{'... ' if begin else ''}{line[begin:end].strip()}{' ...' if end < len(line) else ''}"
 
 
-def _terms(text: str) -> list[_Match]:
+def _terms(text: str, language: str) -> list[_Match]:
     """Return the words, and the characters and pairs of unspaced scripts, of a text in its order."""
     found: list[_Match] = []
     for kind, group in itertools.groupby(_clusters(text), key=lambda cluster: _kind(text[cluster[0]])):
         run = list(group)
         if kind == "word":
             start, end = run[0][0], run[-1][1]
-            term = _stem(text[start:end].lower())
+            term = _stem(text[start:end].lower(), language)
             found += [_Match(start, end, term)] if term else []
         elif kind == "unspaced":
             alone = _SINGLE if len(run) > 1 else 1.0
@@ -91,11 +94,12 @@ def _terms(text: str) -> list[_Match]:
 
 
 @functools.lru_cache(maxsize=10_000)
-def _stem(word: str) -> str:
+def _stem(word: str, language: str) -> str:
     """Return the stem of a word; a function word stays as it is, because its stem may be that of another word."""
-    from corpora.retrievers.bm25 import stems
+    from corpora.retrievers.bm25 import is_function_word, stems
 
-    return word if word in QUERY_STOPWORDS else " ".join(stems(unicodedata.normalize("NFC", word)))
+    word = unicodedata.normalize("NFC", word)
+    return word if is_function_word(word, language) else " ".join(stems(word, language))
 
 
 def _clusters(text: str) -> list[tuple[int, int]]:
@@ -204,6 +208,7 @@ def search(
         return
     queries = _checked(query, searching.queries)
     retrieve = setup.named_retriever(searching, connect)
+    language = _language(searching.index)
     found = [(each, explain(retrieve, each, searching.k)) for each in queries]
     if as_json:
         results = [{"query": each, "hits": [_as_dict(hit) for hit in hits]} for each, hits in found]
@@ -213,7 +218,7 @@ def search(
         if len(found) > 1:
             say(f"{'' if number == 0 else chr(10)}Query: {each}")
         for rank, hit in enumerate(hits, start=1):
-            _show(rank, each, hit)
+            _show(rank, each, hit, language)
         if not hits:
             say("No passage was found: use other words.")
     next_step(command("verihop", "ask", "--program", "rag", *_used(searching), *used(lm), queries[0]))
@@ -253,13 +258,24 @@ def _as_dict(hit: "Explained") -> dict[str, Any]:
     return {"passage": hit.passage.model_dump(), "places": [place._asdict() for place in hit.places]}
 
 
-def _show(rank: int, query: str, hit: "Explained") -> None:
+def _language(index: Path | None) -> str:
+    """Return the language of an index; English where there is none, such as a search engine's."""
+    from corpora.index.manifest import INFO_FILE, read_info
+    from corpora.index.replace import complete_index
+
+    folder = complete_index(index) if index else None
+    if folder is None or not (folder / INFO_FILE).is_file():
+        return DEFAULT_LANGUAGE
+    return read_info(folder).settings.language
+
+
+def _show(rank: int, query: str, hit: "Explained", language: str) -> None:
     passage = hit.passage
     say(f"{rank:3}. {_number(passage.score):>6}  [{passage.id}] {passage.title}".rstrip())
     for line in (", ".join(map(_place, hit.places)), source_line(passage.metadata)):
         if line:
             say(f"     {line}")
-    say(textwrap.indent(textwrap.fill(snippet(passage.text, query), 100), "     "))
+    say(textwrap.indent(textwrap.fill(snippet(passage.text, query, language=language), 100), "     "))
 
 
 def _place(place: "Place") -> str:

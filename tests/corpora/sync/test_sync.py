@@ -10,7 +10,8 @@ from corpora.index.build import build_index
 from corpora.index.manifest import read_info
 from corpora.index.open import open_index
 from corpora.index.update import update_index
-from corpora.ingest.ingest import ingest
+from corpora.ingest.ingest import CutSettings, ingest
+from corpora.retrievers.settings import RetrievalSettings
 from corpora.sync import record
 from corpora.sync import sync as syncing
 from corpora.sync.sync import Synced
@@ -18,6 +19,7 @@ from signatures.common.errors import UserError
 from tests.corpora.sync.conftest import sync_documents, write
 
 FISH = "trout fish"
+GERMAN = "Dr. Rau ging z. B. nach Ulm. Er kam am 3. Mai 1908 an."
 
 
 def sync(docs: Path, **options) -> Synced:
@@ -176,11 +178,45 @@ def test_an_index_of_the_same_documents_is_taken_over(docs, tmp_path):
     assert sync(docs).unchanged == ["marn.md", "new.txt", "ossa.md", "veld.txt"]
 
 
+def test_an_index_that_is_taken_over_keeps_its_language(docs, tmp_path):
+    write(docs / "rau.txt", GERMAN)
+    ingest([docs], tmp_path / "p.jsonl", settings=CutSettings(8, language="de"))
+    build_index(tmp_path / "p.jsonl", tmp_path / "index", retriever="bm25", settings=RetrievalSettings(language="de"))
+    before = read_info(tmp_path / "index")
+    with pytest.raises(UserError, match="in the language 'de', not 'pl'"):
+        sync(docs, language="pl")
+    assert counts(sync(docs, words=8)) == (before.passages, 0, 0, 0)
+    assert language(docs) == ("de", "de")
+
+
+@pytest.mark.parametrize("code", ["pl", "zh", "ja"])
+def test_a_language_without_a_stemmer_has_its_rules_for_sentences(code, docs, tmp_path):
+    with pytest.raises(UserError, match="'xx' is not known"):
+        sync(docs, language="xx")
+    sync(docs, language=code)
+    assert language(docs) == (code, "en")
+    write(docs / "new.txt", "Something new.")
+    assert sync(docs, language=code).added == ["new.txt"]
+    assert sync(docs).unchanged
+    with pytest.raises(UserError, match=f"cut in the language '{code}', not 'en': omit the language"):
+        sync(docs, language="en")
+    assert language(docs) == (code, "en")
+
+
+def language(docs: Path) -> tuple[str, str]:
+    """Return the languages of the documents and of BM25."""
+    index = docs.parent / "index"
+    cut, _ = record.read_known(index / ".documents" / record.HELD)
+    assert cut is not None
+    return cut.language, read_info(index).settings.language
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"words": 50}, "has passages of 100 words, not 50: omit words"),
         ({"headings_in_title": False}, "with the titles of headings: omit titles"),
+        ({"language": "pl"}, "cut in the language 'en', not 'pl'"),
         ({"ocr": True}, "documents read by verihop: omit --reader and --ocr"),
         ({"reader": "docling"}, "documents read by verihop"),
         ({"retriever": "dense"}, "is a bm25 index and stays one"),
@@ -254,3 +290,17 @@ def test_new_readers_read_everything_again(docs, monkeypatch):
     )
     sync(docs)
     assert len(read) == 3
+
+
+def test_a_first_sync_that_was_stopped_while_reading_keeps_its_language(docs, monkeypatch):
+    real = syncing.read_documents
+
+    def stopped(*arguments, **options):
+        yield next(real(*arguments, **options))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(syncing, "read_documents", stopped)
+        sync(docs, language="de")
+    sync(docs)
+    assert language(docs) == ("de", "de")

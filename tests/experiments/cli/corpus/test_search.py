@@ -10,6 +10,7 @@ import pytest
 from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.retrievers.embedder import Embedder
+from corpora.retrievers.settings import RetrievalSettings
 from tests.corpora.conftest import hashed_words
 
 LINES = [
@@ -50,6 +51,15 @@ def test_each_passage_is_shown_with_its_ranks_its_source_and_the_words_found(ind
     assert "... It is calm." in out
     assert "Its mouth is at Marn." in out
     assert err == f"Next: verihop ask --program rag --index {index} 'the mouth in Marn'\n"
+
+
+def test_words_are_found_by_the_language_of_the_index(tmp_path, verihop):
+    line = {"id": "p", "title": "", "text": "Es ist so. " * 40 + "Dort stehen Häuser."}
+    (tmp_path / "p.jsonl").write_text(json.dumps(line) + "\n")
+    settings = RetrievalSettings(language="de")
+    build_index(tmp_path / "p.jsonl", tmp_path / "index", retriever="bm25", settings=settings)
+    _, out, _ = verihop("search", "Welches Haus ist es?", "--index", tmp_path / "index")
+    assert "Dort stehen Häuser." in out
 
 
 def test_what_only_one_ranking_found_says_so_and_escapes_are_shown(index, verihop):

@@ -17,6 +17,14 @@ def test_a_snippet_is_around_the_words_of_the_query():
     assert "and The Who played" in snippet("It rained. " * 40 + "and The Who played", "The Who", 60)
 
 
+def test_words_are_compared_by_the_language_of_the_index():
+    text = "Es ist so. " * 30 + "Dort stehen die Häuser von Marn. " + "Es ist so. " * 30
+    assert "die Häuser von Marn" in snippet(text, "Welches Haus ist es?", 60, "de")
+    assert "die Häuser" not in snippet(text, "Welches Haus ist es?", 60)
+    assert "Es ist so." in snippet("Nichts hier. " * 30 + "Es ist so.", "Ist es so?", 60, "de")  # function words alone
+    assert "βουνά" in snippet("Νερό εδώ. " * 30 + "Τα βουνά.", "βουνό", 60, "el")  # without a list of function words
+
+
 @given(st.text(), st.text(), st.integers(1, 50))
 def test_a_snippet_is_a_part_of_the_text_and_not_longer(text, query, longest):
     found = snippet(text, query, longest)
