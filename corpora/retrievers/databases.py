@@ -160,12 +160,13 @@ class _Lancedb:
 
 
 DATABASES: dict[str, Callable[[str], Database]] = {MILVUS: _Milvus, PGVECTOR: _Pgvector, LANCEDB: _Lancedb}
+_PLACES = {MILVUS: "VERIHOP_MILVUS", PGVECTOR: "VERIHOP_PGVECTOR", LANCEDB: "VERIHOP_LANCEDB"}
 _EXAMPLE = "export VERIHOP_PGVECTOR=postgresql://user@localhost/database"
 
 
 def variable(kind: str) -> str:
     """Return the variable of the environment that says where a database is."""
-    return f"VERIHOP_{kind.upper()}"
+    return _PLACES[kind]
 
 
 def _blocks(vectors: Vectors, size: int) -> Iterator[tuple[int, Vectors]]:
