@@ -68,6 +68,7 @@ def test_other_brackets_are_neither_marks_nor_unread(bracket: str) -> None:
         ("It rained [1][2]. Then [3, 4] it stopped.", "It rained. Then it stopped."),
         ("It rained [1-3] ; then [ 4 ] it stopped.[^5]", "It rained; then it stopped."),
         ("下雨了［１］ 。后来【2】停了。", "下雨了。后来停了。"),
+        ("It rose ([1][2]) and fell ([3]).", "It rose and fell."),
         ("Ray et al. [3] showed it in [1990].", "Ray et al. showed it in [1990]."),
     ],
 )

@@ -10,7 +10,7 @@ from experiments.cli.corpus.transfer import pull, push
 from experiments.cli.corpus.triples import triples
 from experiments.cli.shared import options
 from experiments.cli.shared.app import App, OrBuild
-from experiments.cli.shared.console import emit, lines_of, next_step, note, resumable, say
+from experiments.cli.shared.console import emit, interruptible, lines_of, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import QUESTION, command
 from experiments.cli.shared.options import with_option_groups
 from experiments.runs.specs import Indexing
@@ -121,7 +121,7 @@ def build(
         info, summary = updated.info, _summary(folder, updated)
     elif corpus is None and building.dense is not None:
         folder = _searched_folder(building, output)
-        with resumable():
+        with interruptible():
             info = _search_with(folder, building.dense, shown=not output.quiet)
         summary = f"The vectors of {folder} are searched by {info.dense_kind} ({info.passages} passages)."
     else:

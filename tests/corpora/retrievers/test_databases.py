@@ -148,11 +148,11 @@ def test_what_is_missing_in_a_table_is_filled_again_by_the_command_that_is_named
 
 def test_vectors_of_another_embedder_with_the_same_name_are_replaced(tables, corpus, fake_embedder, tmp_path):
     folder = built(corpus, tmp_path / "index", fake_embedder, "milvus")
-    before = rankings(folder, fake_embedder)
     (name,) = tables
-    tables[name] = -tables[name]
+    ours = tables[name]
+    tables[name] = -ours
     search_with(folder, "milvus")
-    assert rankings(folder, fake_embedder) == before
+    np.testing.assert_array_equal(tables[name], ours)
 
 
 @pytest.mark.parametrize("row", [-1, 60])
