@@ -80,6 +80,17 @@ VARIABLES = (
     Variable(f"{PREFIX}CACHE_DIR", "Folder of cached replies and converted models; by default the platform's."),
     Variable(f"{PREFIX}CACHE_BYTES", "Size of the reply cache at most; by default 2e9."),
     Variable(f"{PREFIX}DECOMPRESS_LIMIT", "Bytes that a compressed file may expand to; by default 1 GiB."),
+    Variable(
+        f"{PREFIX}EMBED_API_BASE",
+        "Base URL of the server that may be sent texts and queries to embed, for an index by its embedder.",
+    ),
+    Variable(f"{PREFIX}EMBED_API_KEY", "Key of that server.", secret=True),
+    Variable(
+        f"{PREFIX}MILVUS", "Milvus: the URL of a server, or a file of milvus-lite; by default a file in the index."
+    ),
+    Variable(f"{PREFIX}MILVUS_TOKEN", "Key of the Milvus server.", secret=True),
+    Variable(f"{PREFIX}PGVECTOR", "Address of the PostgreSQL database with pgvector.", secret=True),
+    Variable(f"{PREFIX}LANCEDB", "Folder or address of LanceDB; by default in the index."),
     Variable(f"{PREFIX}LOG", "Lines on standard error of eval, serve and mcp: text, json or json:debug, as --log."),
     Variable(f"{PREFIX}TOKEN", "Requests to `verihop serve` and `verihop mcp --http` must state it.", secret=True),
 )
