@@ -75,7 +75,7 @@ def test_wherever_it_is_killed_the_old_or_the_new_index_opens_and_the_next_call_
             continue  # killed before anything was started: there is nothing to resume
         build_index(corpus, folder, retriever=NEW, **{flag: True})
         names = {path.name for path in folder.iterdir()}
-        assert names == {"index.json", "passages.txt", "passages.offsets.npy", NEW, "notes.txt"}
+        assert names == {"index.json", "passages.txt", "passages.offsets.npy", "passages.ids.npy", NEW, "notes.txt"}
         assert kind(folder) == NEW
     assert opened == sorted(opened)  # first the old one, then the new one
     assert set(opened) == {OLD, NEW}
