@@ -125,12 +125,9 @@ def fingerprints(folder: Path) -> set[str]:
 
 def served(folder: Path) -> list[str]:
     """Return the retrievers that the index in `folder` opens as; none if there is none that can be opened."""
-    try:
-        info = read_info(complete_index(folder))
-    except (UserError, OSError):  # told when it is opened
-        return []
-    hops = info.embedder is not None and info.embedder.weights_hash == adapter().base
-    return [name for name in _served(info) if hops or MultihopEngine.name not in name]
+    info = _info_of(folder)
+    hops = info is not None and _has_hops(info)
+    return [name for name in _served(info) if hops or MultihopEngine.name not in name] if info else []
 
 
 def _served(info: IndexInfo) -> list[str]:
@@ -139,11 +136,21 @@ def _served(info: IndexInfo) -> list[str]:
 
 def chosen_by_default(folder: Path) -> str | None:
     """Return "multihop" for a hybrid index in English that serves it; None for others, which stay what they are."""
-    if MultihopEngine.name not in served(folder):
+    info = _info_of(folder)
+    if info is None or info.retriever != HybridEngine.name or info.settings.language != DEFAULT_LANGUAGE:
         return None
-    info = read_info(complete_index(folder))
-    fits = info.retriever == HybridEngine.name and info.settings.language == DEFAULT_LANGUAGE
-    return MultihopEngine.name if fits else None
+    return MultihopEngine.name if _has_hops(info) else None
+
+
+def _info_of(folder: Path) -> IndexInfo | None:
+    try:
+        return read_info(complete_index(folder))
+    except (UserError, OSError):  # told when it is opened
+        return None
+
+
+def _has_hops(info: IndexInfo) -> bool:
+    return info.embedder is not None and info.embedder.weights_hash == adapter().base
 
 
 def ids_among(folder: Path, names: Iterable[str]) -> set[str]:

@@ -4,7 +4,7 @@ import functools
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
@@ -28,8 +28,8 @@ def asking_print(connection: "Connection", signature: type[dspy.Signature]) -> s
     return f"lm:{sha256_text(json.dumps([describe_lm(connection), prompt], sort_keys=True))[:16]}"
 
 
-class ConnectedRanking:
-    """Ranks passages by an LM; its calls are counted, limited, cached and traced as those of the program that searches.
+class _Connected:
+    """Asks an LM in a search; the calls are counted, limited, cached and traced as those of the program that searches.
 
     They are no steps of the program: optimizers do not see them.
 
@@ -37,14 +37,22 @@ class ConnectedRanking:
         connection: The LM.
     """
 
+    signature: ClassVar[type[dspy.Signature]]
+
     def __init__(self, connection: "Connection"):
         self._connection = connection
-        self._predict = dspy.Predict(RankPassages)
+        self._predict = dspy.Predict(self.signature)
 
     @functools.cached_property
     def fingerprint(self) -> str:
         """Return a hash of the LM, its settings, its context size and the prompt."""
-        return asking_print(self._connection, RankPassages)
+        return asking_print(self._connection, self.signature)
+
+
+class ConnectedRanking(_Connected):
+    """Ranks passages by an LM; see `_Connected`."""
+
+    signature = RankPassages
 
     def __call__(self, query: str, passages: Sequence[Passage]) -> str:
         """Return the reply; all of it where it has no field of that name, since a bare order can be read, too."""
@@ -60,24 +68,13 @@ class ConnectedRanking:
         return bool(self._connection.adapter.fits(RankPassages, inputs))
 
 
-class ConnectedChoice:
-    """Chooses by an LM the triples that help with a question: the paper's recognition memory.
+class ConnectedChoice(_Connected):
+    """Chooses by an LM the triples that help with a question: the paper's recognition memory; see `_Connected`.
 
-    Its calls are counted, limited, cached and traced as those of the program that searches, but are no steps of it. A
-    reply that cannot be read keeps all.
-
-    Args:
-        connection: The LM.
+    A reply that cannot be read keeps all.
     """
 
-    def __init__(self, connection: "Connection"):
-        self._connection = connection
-        self._predict = dspy.Predict(KeepTriples)
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """Return a hash of the LM, its settings, its context size and the prompt."""
-        return asking_print(self._connection, KeepTriples)
+    signature = KeepTriples
 
     def __call__(self, question: str, triples: Sequence[Triple]) -> Sequence[int]:
         """Return the places of the triples that help."""

@@ -711,12 +711,12 @@ def with_artifact_defaults(
 
 def _stored_retriever(stored: object, index: Path | None) -> str | None:
     """Return the retriever that an artifact names; None if the index, which may be another, does not serve it."""
+    if index is None or not isinstance(stored, str):
+        return None
     from corpora.index.info import GRAPH_LM
     from corpora.index.open import served
     from corpora.retrievers.graph import GRAPH
 
-    if index is None or not isinstance(stored, str):
-        return None
     return stored if (GRAPH if stored == GRAPH_LM else stored) in served(index) else None
 
 

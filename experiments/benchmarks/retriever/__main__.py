@@ -112,15 +112,13 @@ def measure(
         if timed:
             alone = open_index(folder, retriever=retriever, precision=precision)
             cost[arm] = _cost(open_reranker(alone, reranker), texts[:timed])
-        print(
-            arm, {metric: _short(mean_of(each).as_dict())["mean"] for metric, each in values[arm].items()}, flush=True
-        )
+        print(arm, {metric: short(mean_of(each).as_dict())["mean"] for metric, each in values[arm].items()}, flush=True)
     return {
         "questions": len(texts),
-        "means": {arm: {m: _short(mean_of(v).as_dict()) for m, v in by.items()} for arm, by in values.items()},
+        "means": {arm: {m: short(mean_of(v).as_dict()) for m, v in by.items()} for arm, by in values.items()},
         "differences": {
             f"{arm} minus {other}": {
-                metric: _short(paired(values[other][metric], values[arm][metric]).as_dict()) for metric in METRICS
+                metric: short(paired(values[other][metric], values[arm][metric]).as_dict()) for metric in METRICS
             }
             for arm, others in COMPARED.items()
             for other in others
@@ -130,7 +128,8 @@ def measure(
     }
 
 
-def _short(fields: Mapping[str, Any]) -> dict[str, Any]:
+def short(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rounded mean, or difference, and its interval."""
     kept = ("mean", "difference", "low", "high")
     return {name: round(float(fields[name]), 4) for name in kept if fields.get(name) is not None}
 

@@ -37,7 +37,7 @@ from experiments.analysis.report.plots import empty_figure, write_png
 from experiments.analysis.statistics import mean_of, paired
 from experiments.benchmarks.retrieval_recall import METRICS
 from experiments.benchmarks.retriever import asked
-from experiments.benchmarks.retriever.__main__ import prepare
+from experiments.benchmarks.retriever.__main__ import prepare, short
 from experiments.benchmarks.retriever.distractors import MADE, distractors, real_passages
 from experiments.runs.config import portable, provenance
 from optimizers.distill.leakage import Evaluation
@@ -167,8 +167,8 @@ class Growth:
             now, before = ({m: _values(by, questions, m) for m in SHOWN} for by in (lines, base or lines))
             sets[of] = {
                 metric: {
-                    **_short(mean_of(now[metric]).as_dict()),
-                    **({"change": _short(paired(before[metric], now[metric]).as_dict())} if size and base else {}),
+                    **short(mean_of(now[metric]).as_dict()),
+                    **({"change": short(paired(before[metric], now[metric]).as_dict())} if size and base else {}),
                 }
                 for metric in SHOWN
             }
@@ -217,12 +217,6 @@ def _megabytes(info: IndexInfo) -> dict[str, float]:
 def _values(lines: Mapping[str, Line], questions: Sequence[Question], metric: str) -> list[float | None]:
     function, k = SHOWN[metric]
     return [function(lines[question.id]["found"], question.gold_ids, k) for question in questions]
-
-
-def _short(fields: Mapping[str, Any]) -> dict[str, float]:
-    return {
-        name: round(fields[name], 4) for name in ("mean", "difference", "low", "high") if fields.get(name) is not None
-    }
 
 
 def _quantiles(values: Sequence[float]) -> dict[str, float]:
