@@ -300,7 +300,7 @@ def _made_before(runs: Path | None) -> list[tuple[Path, Json]]:
 
 def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:
     """Return whether a run is of a cell; knobs that are newer than the run have the value that it had without them."""
-    from corpora.retrievers.rerank import NONE
+    from corpora.retrievers.rerank import NONE, without_reranking
     from experiments.pipeline.setup import SMALL_RETRIEVER
     from programs.catalog import build
     from programs.parts.knobs import knob_values
@@ -309,12 +309,13 @@ def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:
     if program.get("name") != cell.program.program or lm.get("id") != id_of(cell.lm):
         return False
     searched = (described.get("corpus") or {}).get("fingerprint") or ""
+    multihop = without_reranking(searched).startswith(f"{SMALL_RETRIEVER}-")
     reranked = searched.startswith("rerank")  # by which model, the fingerprint does not name
     if (
         cell.recipe is not None
         or program.get("artifact_sha256") is not None
         or (cell.setting.retriever or "") not in searched
-        or (SMALL_RETRIEVER in searched) != (cell.program.retriever == SMALL_RETRIEVER)  # chosen elsewhere by default
+        or multihop != (cell.program.retriever == SMALL_RETRIEVER)  # chosen elsewhere by default
         or (searched and reranked != (cell.program.rerank not in (None, NONE)))
     ):
         return False
