@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from experiments.pipeline.parallel.process_pool import (
     Child,
-    can_fork,
     end_all,
     exit_reason,
     forking,
@@ -35,6 +34,7 @@ from experiments.pipeline.parallel.process_pool import (
     receive,
     send,
     unpacked_error,
+    why_one_process,
 )
 from experiments.service.answering import Failure, Limits
 from experiments.service.guards import LOOPBACK
@@ -288,8 +288,9 @@ _LAST_WORDS = 5.0  # seconds for a process to end after it was told to
 
 def check_processes(processes: int, width: int) -> None:
     """Raise UserError if a service cannot be divided so."""
-    if processes > 1 and not (can_fork() and hasattr(socket, "SO_REUSEPORT")):
-        raise UserError(f"processes must be 1 on this system, got {processes}: run several services behind a proxy.")
+    reason = why_one_process() if hasattr(socket, "SO_REUSEPORT") else "on this system"
+    if processes > 1 and reason:
+        raise UserError(f"processes must be 1, not {processes}, {reason}; or run several services behind a proxy.")
     if processes > width:
         raise UserError(f"width ({width}) must be at least processes ({processes}): each answers one question or more.")
 

@@ -19,7 +19,6 @@ from typing import Any
 
 from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, TokenLogprob, TopLogprob, Usage
 
-import signatures.common.openvino_core  # noqa: F401 - before OpenVINO itself: without telemetry
 from programs.lms.calls.control import GRACE, current_control
 from programs.lms.continuing import is_begun
 from programs.lms.requests import turns
@@ -28,6 +27,7 @@ from programs.lms.weights.choice import Weights, weights
 from programs.parts.threads import daemon, result_of, wait_for
 from signatures.common.checkout import source_text
 from signatures.common.files import sha256_text
+from signatures.common.openvino_core import note_model
 from signatures.common.versions import installed_versions
 
 THREADS = 2
@@ -139,6 +139,7 @@ def load(model: Path, tokenizer: Any, properties: dict[str, Any]) -> Any:
     """
     import openvino_genai
 
+    note_model()
     scheduler = openvino_genai.SchedulerConfig()
     scheduler.enable_prefix_caching = True
     scheduler.cache_size = CACHE_GB

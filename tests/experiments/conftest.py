@@ -67,6 +67,12 @@ def small_world(tmp_path_factory) -> Callable[[int], Path]:
 
 
 @pytest.fixture
+def no_model_opened(monkeypatch) -> None:
+    """Let the process be forked although a test before has opened a model; the forks must open none."""
+    monkeypatch.setattr("experiments.pipeline.parallel.process_pool.model_opened", lambda: False)
+
+
+@pytest.fixture
 def verihop(monkeypatch, capsys, tmp_path):
     """Return a function that runs a command and returns (exit code, standard output, standard error).
 

@@ -1,8 +1,9 @@
 """A pool of processes with threads each: Python runs one thread of a process at a time, so that one core would do.
 
 The processes are forks, so that programs and connections need no serialised form. They are started before anything that
-forks badly is: models, the progress bar's thread. Where there is no fork (Windows), or where it is unsafe (macOS),
-there are threads only. Processes of a service are started, heard and ended by the same functions.
+forks badly is: models, the progress bar's thread. Where there is no fork (Windows), or where it is unsafe (macOS, or a
+process that has opened a model before), there are threads only. Processes of a service are started, heard and ended by
+the same functions.
 
 A worker answers the items that its parent names by number, in threads; it has items, program and connection from the
 fork. Ctrl-C is the parent's business: a terminal sends it to all processes, and the parent tells its workers when to
@@ -34,6 +35,7 @@ from programs.lms.calls.control import Stopped, controlled
 from programs.lms.calls.metered import LMUnavailable
 from programs.parts.threads import daemon
 from signatures.common.errors import UserError, UserNotice
+from signatures.common.openvino_core import model_opened
 
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
@@ -58,6 +60,15 @@ class Child(NamedTuple):
 def can_fork() -> bool:
     """Return whether this system starts processes as copies; on macOS its own libraries forbid it."""
     return "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
+
+
+def why_one_process() -> str | None:
+    """Return where there can be no copies of this process, and what to do there; None if there can be."""
+    if not can_fork():
+        return "on this system: use threads, or several machines"
+    if model_opened():
+        return "in a process in which a model has run: use threads, or start Python again"
+    return None
 
 
 @contextlib.contextmanager
@@ -468,16 +479,16 @@ def processes_for(
         local_models: Whether metrics load a model into the process.
 
     Raises:
-        UserError: Several are wanted, but this system cannot fork, or there are fewer threads.
+        UserError: Several are wanted, but this process cannot be forked, or there are fewer threads.
     """
     if wanted is not None:
-        if wanted > 1 and not can_fork():
-            raise UserError(f"processes must be 1 on this system, got {wanted}: use threads, or several machines.")
+        if wanted > 1 and (reason := why_one_process()):
+            raise UserError(f"processes must be 1, not {wanted}, {reason}.")
         if wanted > threads >= 1:
             raise UserError(f"threads ({threads}) must be at least processes ({wanted}): each process has one or more.")
         return wanted
     lms = [connection, *([judge] if judge else [])]
-    if local_models or not can_fork() or not all(getattr(item.lm, "remote", False) for item in lms):
+    if local_models or why_one_process() or not all(getattr(item.lm, "remote", False) for item in lms):
         return 1
     return max(1, min(_cores(), threads // _THREADS, questions // _QUESTIONS))
 

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import signatures.common.openvino_core  # noqa: F401 - before OpenVINO itself: without telemetry
 from programs.lms.calls.reply_cache import cache_dir
 from programs.lms.gguf import weights_hash
 from programs.lms.weights import adapter
@@ -35,6 +34,7 @@ from programs.lms.weights.llama import check_blocks, read_json
 from programs.lms.weights.sources import ModelTensors, folder_source, gguf_source
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
+from signatures.common.openvino_core import note_model
 from signatures.common.work import new_folder
 
 MANIFEST = "verihop.json"
@@ -77,6 +77,7 @@ def convert_into(folder: Path, write: Callable[[Path], None]) -> None:
     """
     import openvino_genai
 
+    note_model()
     folder.mkdir(parents=True)
     path = folder / "model.gguf"
     write(path)
@@ -160,6 +161,7 @@ def converted() -> Path:
             # The runtime writes into the folder of the file, and the package's folder may be read-only.
             gguf = model / "model.gguf"
             shutil.copyfile(weights_path(), gguf)
+            note_model()
             openvino_genai.LLMPipeline(str(gguf), "CPU", enable_save_ov_model=True)
             gguf.unlink()
     except OSError:

@@ -58,6 +58,7 @@ def test_texts_are_sent_where_the_variable_says_so(verihop, world, scripted_lm, 
     assert json.loads(call.attributes["gen_ai.output.messages"])[0]["finish_reason"] == "stop"
 
 
+@pytest.mark.usefixtures("no_model_opened")
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.skipif(not can_fork(), reason="no fork"))])
 def test_a_run_sends_every_question(processes, verihop, world, scripted_lm, collector, tmp_path):
     scripted_lm(lambda system, user: "[[ ## reasoning ## ]]\nso\n\n[[ ## answer ## ]]\nAnsa")

@@ -64,8 +64,9 @@ def test_a_check_of_the_web_keeps_every_point(verihop, toml):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_model_opened")
 def test_a_run_is_repeated_with_the_server_off(verihop, site, toml, tmp_path, world):
-    web = ("--program", "webglm", "--set", "k=2", *SIMULATED, "--limit", 3)
+    web = ("--program", "rag", "--set", "k=2", *SIMULATED, "--limit", 3)
     asked = ("eval", world / "questions.jsonl", *web)
     code, _, err = verihop(*asked, "--retriever", toml, "--index", "recording", "--out", "live", "--processes", 2)
     assert code == 0, err

@@ -182,6 +182,7 @@ def test_search_without_it_connects_no_lm(world, verihop, monkeypatch):
     assert verihop("search", "river", "--index", world / "index")[0] == 0
 
 
+@pytest.mark.usefixtures("no_model_opened")
 def test_processes_of_a_run_have_the_lm_as_well(scripted_lm, world, verihop, tmp_path):
     words = ("--split", "dev", "--limit", 6, "--index", world / "index", "--rerank", "lm", "--lm", "any/one")
     more = ("--program", "rag", "--processes", 2, "--threads", 2, "--out", tmp_path / "run")

@@ -186,12 +186,13 @@ def test_processes_end_with_the_first_one(started):
         socket.create_connection(address, PATIENCE)
 
 
+@pytest.mark.usefixtures("no_model_opened")
 def test_what_cannot_be_divided_is_refused(monkeypatch):
     with pytest.raises(UserError, match=r"width \(2\) must be at least processes \(3\)"):
         check_processes(3, 2)
     check_processes(1, 1)
     monkeypatch.delattr(socket, "SO_REUSEPORT")
-    with pytest.raises(UserError, match="processes must be 1 on this system, got 2"):
+    with pytest.raises(UserError, match="processes must be 1, not 2, on this system"):
         check_processes(2, 16)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import dspy
 import pytest
 
+from corpora.retrievers.embedder import Embedder
 from experiments.pipeline.parallel.process_pool import Job, Worker, WorkerError, can_fork, processes_for
 from experiments.runs.calls import spent
 from experiments.runs.files import read_json, read_rows
@@ -202,6 +203,7 @@ class Remote:
         self.remote = remote
 
 
+@pytest.mark.usefixtures("no_model_opened")
 @pytest.mark.parametrize(
     ("threads", "questions", "remote", "judge", "local_models", "expected"),
     [
@@ -225,15 +227,27 @@ def test_the_default_is_one_process_per_core_where_it_helps(
     assert processes_for(None, connection=Remote(remote), **options) == expected
 
 
+@pytest.mark.usefixtures("no_model_opened")
 def test_a_number_that_cannot_be_is_refused(monkeypatch):
     options = {"questions": 100, "connection": Remote(True)}
     assert processes_for(3, threads=3, **options) == 3
     with pytest.raises(UserError, match=r"threads \(3\) must be at least processes \(4\)"):
         processes_for(4, threads=3, **options)
     monkeypatch.setattr("experiments.pipeline.parallel.process_pool.can_fork", lambda: False)
-    with pytest.raises(UserError, match="processes must be 1 on this system, got 2"):
+    with pytest.raises(UserError, match="processes must be 1, not 2, on this system"):
         processes_for(2, threads=3, **options)
     assert processes_for(None, threads=64, **options) == 1
+
+
+def test_where_a_model_was_deleted_nothing_is_forked():
+    """A fork that opens a model waits forever for threads of the deleted one, which OpenVINO keeps for the next."""
+    options = {"threads": 64, "questions": 1000, "connection": Remote(True)}
+    embedder = Embedder()
+    embedder.load()
+    del embedder
+    with pytest.raises(UserError, match="processes must be 1, not 2, in a process in which a model has run"):
+        processes_for(2, **options)
+    assert processes_for(None, **options) == 1
 
 
 def test_a_worker_ends_with_its_parent():
