@@ -75,10 +75,8 @@ def _heading(heading: tuple[str, str]) -> str:
 def markdown(made: Grid, command: str) -> str:
     """Return the table as Markdown, with the order of its rows, the outcomes and notes."""
     table = made.table
-    parts = [
-        f"# {table.title}",
-        f"{table.source}. Ours: mean, 95 % interval and n; *published* ({LABEL}: {table.published_with}).",
-    ]
+    published = f"; *published* ({LABEL}: {table.published_with})" if table.published_with else ""  # or nothing was
+    parts = [f"# {table.title}", f"{table.source}. Ours: mean, 95 % interval and n{published}."]
     if made.rows:
         lines = [["", *map(_heading, made.headings)], *(_cells(row, made) for row in made.rows)]
         parts.append(_table(*_narrow(lines)))
