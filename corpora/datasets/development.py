@@ -1,20 +1,21 @@
 """Development sets with the official mix of questions, as near as the files of a folder allow.
 
 Slices of benchmarks are often sorted or chosen by type, so that their scores are not those of the benchmark. These sets
-are thinned by a hash of the ids (`thinning.py`), of train files use only what is held back (`heldback.py`), and are
+are thinned by a hash of the ids (`thin`), of train files use only what is held back (`heldback.py`), and are
 written in the order of that hash.
 """
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from corpora.datasets.convert import Converted, convert, pool
 from corpora.datasets.heldback import HELD_BACK, held_back
-from corpora.datasets.thinning import thin
 from corpora.kinds import COMPARISON, COMPOSED, NO, YES, kind_of
-from corpora.questions import Question, read_questions, write_questions
+from corpora.questions import Question, drawn, read_questions, write_questions
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import sha256_text
 from signatures.text import normalize_answer
@@ -161,3 +162,52 @@ def _chosen(of: DevelopmentSet, part: Part, questions: list[Question]) -> list[Q
         ids = held_back((question.id for question in questions), HELD_BACK[of.dataset])
         questions = [question for question in questions if question.id in ids]
     return thin(questions, of.mix, of.label_of, lambda question: question.id) if part.thinned else questions
+
+
+Item = TypeVar("Item")
+Label = TypeVar("Label", bound=Hashable)
+
+
+def thin(
+    items: Iterable[Item],
+    shares: Mapping[Label, float],
+    label_of: Callable[[Item], Label],
+    id_of: Callable[[Item], str],
+) -> list[Item]:
+    """Return the largest subset with these shares, in the order given; of each label the lowest hashes are chosen.
+
+    Args:
+        items: To choose from; those with a label without a share are left out.
+        shares: Label -> its share, which together are 1; rounded to whole items.
+        label_of: Returns the label of an item.
+        id_of: Returns the id of an item.
+
+    Raises:
+        UserError: The shares are not 1 in all, one is not above 0, or so few items of a label are there that the subset
+            is empty.
+    """
+    if not shares or min(shares.values()) <= 0 or abs(sum(shares.values()) - 1) > 1e-6:
+        raise UserError(f"The shares must be above 0 and 1 in all, got {dict(shares)}.")
+    given = list(items)
+    labels = [label_of(item) for item in given]
+    wanted = _numbers(Counter(labels), shares)
+    if not any(wanted.values()):
+        scarce = min(shares, key=lambda label: labels.count(label) / shares[label])
+        raise UserError(
+            f"There are {labels.count(scarce)} items {scarce!r} for a share of {shares[scarce]:g}: add some."
+        )
+    kept: set[int] = set()
+    for label, count in wanted.items():
+        places = [place for place, own in enumerate(labels) if own == label]
+        # By another hash than that of `--limit`, which would else draw a scarce label's items before all others.
+        kept.update(drawn(places, count, lambda place: f"thinned:{id_of(given[place])}") if count else ())
+    return [item for place, item in enumerate(given) if place in kept]
+
+
+def _numbers(available: Mapping[Label, int], shares: Mapping[Label, float]) -> dict[Label, int]:
+    """Return the number of each label in the largest subset."""
+    for size in range(sum(available.values()), 0, -1):
+        wanted = {label: round(share * size) for label, share in shares.items()}
+        if all(count <= available.get(label, 0) for label, count in wanted.items()):
+            return wanted
+    return dict.fromkeys(shares, 0)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 import ujson
@@ -27,7 +27,6 @@ from corpora.retrievers.rerank import OWN, open_reranker
 from experiments.papers.command import names, run_command
 from experiments.papers.embedded_lm import plan
 from experiments.papers.embedded_lm.instructions import wordings_of
-from experiments.papers.embedded_lm.manifest import figures_of
 from experiments.papers.embedded_lm.plan import EVIDENCE_FIRST, PLAN, PROGRAMS, READINGS
 from experiments.papers.embedded_lm.sources import PLAIN, RETRIEVERS, SOURCES, Prepared, prepare, present
 from optimizers.distill.balance import balanced
@@ -38,7 +37,7 @@ from optimizers.distill.gold.catalog import gold_calls, material_for, signature_
 from optimizers.distill.leakage import gold_of, without_shown
 from optimizers.distill.licences import check_licence
 from optimizers.distill.mixture import counts_of, limit_made, one_split_each
-from optimizers.distill.varied import Draft, Variation, plain_example, render_drafts
+from optimizers.distill.varied import Draft, Variation, plain_example, render_drafts, share_with_demos, tokens_of
 from programs.lms.adapter import JsonForm
 from signatures.common.errors import unknown
 from signatures.common.files import atomic_write
@@ -313,3 +312,39 @@ def write(out: Path, made: Sequence[Made], seed: int, about: Mapping[str, object
 
 if __name__ == "__main__":
     run_command(app, "data")
+
+
+def figures_of(examples: Sequence[Example], count_tokens: Callable[[str], int]) -> dict[str, Any]:
+    """Return the figures of the examples.
+
+    Args:
+        examples: At least one.
+        count_tokens: Returns the tokens of a text.
+    """
+    tokens = [tokens_of(example, count_tokens) for example in examples]
+    by_predictor: dict[str, Counter[str]] = {}
+    for example in examples:
+        if example.verdict:
+            by_predictor.setdefault(f"{example.program}.{example.predictor}", Counter())[example.verdict] += 1
+    return {
+        "by_licence": dict(sorted(Counter(example.licence for example in examples).items())),
+        "licences": dict(sorted({example.source: example.licence for example in examples}.items())),
+        "share_with_demos": round(share_with_demos(examples), 4),
+        "by_number_of_demos": dict(sorted(Counter(_demos(example) for example in examples).items())),
+        "share_reworded": round(sum(map(_reworded, examples)) / len(examples), 4),
+        "tokens": sum(tokens),
+        "tokens_mean": round(sum(tokens) / len(tokens), 1),
+        "tokens_longest": max(tokens),
+        "tokens_of_replies": sum(count_tokens(example.completion) for example in examples),
+        "verdicts": dict(sorted(Counter(example.verdict for example in examples if example.verdict).items())),
+        "verdicts_by_predictor": {name: dict(sorted(counts.items())) for name, counts in sorted(by_predictor.items())},
+    }
+
+
+def _demos(example: Example) -> str:
+    return str(sum(message.role == "assistant" for message in example.messages))
+
+
+def _reworded(example: Example) -> bool:
+    wordings = wordings_of(signature_of(example.program, example.predictor))
+    return example.messages[0].content.startswith(wordings) if wordings else False

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.analysis.outcomes import (
+from experiments.papers.tables.values import (
     FAILED,
     HOP,
     MEMORY,

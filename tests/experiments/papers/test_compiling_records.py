@@ -1,7 +1,6 @@
 import pytest
 
-from experiments.papers.compiling.gains import ROWS_FILE, write_table
-from experiments.papers.compiling.records import METRIC, Key, Record, Records
+from experiments.papers.compiling.gains import METRIC, ROWS_FILE, Key, Record, Records, write_table
 from experiments.papers.compiling.rows import DEFAULT
 from signatures.common.errors import UserError
 from tests.experiments.papers.test_compiling_gains import F1, recorded

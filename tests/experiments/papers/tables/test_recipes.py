@@ -6,8 +6,8 @@ import json
 import pytest
 
 from corpora.questions import drawn, read_questions
+from experiments.papers.tables.asking import divided
 from experiments.papers.tables.plan import Request
-from experiments.papers.tables.recipes import divided
 from experiments.papers.tables.run import plan
 from experiments.papers.tables.spec import Table, read_table
 from programs.lms.spec import LMSpec
