@@ -12,7 +12,6 @@ from experiments.cli.shared.app import form_of_logs
 from experiments.cli.shared.console import WIDTH, emit, next_step, note, say, wrapped
 from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.options import PREFIX, with_option_groups
-from experiments.cli.shared.settings.approvals import approve, withdraw
 from experiments.cli.shared.settings.known import (
     CURE,
     NAME,
@@ -22,6 +21,7 @@ from experiments.cli.shared.settings.known import (
     ActiveSettings,
     SettingsFile,
     active_settings,
+    approve,
     converted,
     harmless,
     has_key,
@@ -30,6 +30,7 @@ from experiments.cli.shared.settings.known import (
     refuse_key,
     shown,
     unknown_variables,
+    withdraw,
 )
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError

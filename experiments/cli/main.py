@@ -57,22 +57,18 @@ try:
     from experiments.cli.eval import eval_
     from experiments.cli.judge import judge
     from experiments.cli.keyfacts import keyfacts
-    from experiments.cli.mcp import mcp
     from experiments.cli.metrics import metrics
     from experiments.cli.optimizers import optimizers
-    from experiments.cli.programs.app import programs
+    from experiments.cli.programs import programs
     from experiments.cli.reproduce import reproduce
     from experiments.cli.review import review
-    from experiments.cli.runs.compare import compare
+    from experiments.cli.runs.compare import compare, leaderboard
     from experiments.cli.runs.export import export
-    from experiments.cli.runs.leaderboard import leaderboard
-    from experiments.cli.runs.merge import merge
+    from experiments.cli.runs.merge import merge, vote
     from experiments.cli.runs.score import score
     from experiments.cli.runs.trace import trace
-    from experiments.cli.runs.vote import vote
-    from experiments.cli.serve import serve
-    from experiments.cli.shared.app import App
-    from experiments.cli.shared.failures import user_error_message
+    from experiments.cli.serve import mcp, serve
+    from experiments.cli.shared.app import App, user_error_message
     from experiments.cli.shared.settings.known import named_file
     from experiments.cli.tuning.replay import replay
     from experiments.cli.tuning.tune import tune

@@ -24,8 +24,7 @@ from typing import Any, Literal
 from optimizers.metrics.answer import exact_match
 from optimizers.metrics.evidence.context import EVIDENCE_METRICS, EVIDENCE_ORACLE_METRICS
 from optimizers.metrics.families.answer import ANSWER_METRICS
-from optimizers.metrics.families.citations import CITATION_METRICS, CITATION_ORACLE_METRICS
-from optimizers.metrics.families.key_facts import KEY_FACT_METRICS
+from optimizers.metrics.families.citations import CITATION_METRICS, CITATION_ORACLE_METRICS, KEY_FACT_METRICS
 from optimizers.metrics.families.retrieval import AT_K, RETRIEVAL_METRICS, at_k
 from optimizers.metrics.families.trajectories import TRAJECTORY_METRICS
 from optimizers.metrics.fields import golds_of, passages_of

@@ -1,11 +1,9 @@
 """`verihop artifact`: look at compiled programs, check, compare, export and combine them."""
 
-from experiments.cli.artifact.cascade import cascade
-from experiments.cli.artifact.combine import ensemble
+from experiments.cli.artifact.cascade import cascade, ensemble
 from experiments.cli.artifact.diff import diff
 from experiments.cli.artifact.export import export
-from experiments.cli.artifact.show import show
-from experiments.cli.artifact.verify import verify
+from experiments.cli.artifact.show import show, verify
 from experiments.cli.shared.app import App
 
 artifact = App(help="Show, check, compare, export and combine compiled programs (artifacts).")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.artifact.own_programs import OwnPrograms
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
 from experiments.cli.shared.next_commands import QUESTION, command, naming
+from experiments.cli.shared.options import OwnPrograms
 
 if TYPE_CHECKING:
     from experiments.analysis.statistics import Paired

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.artifact.own_programs import OwnPrograms
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
 from experiments.cli.shared.next_commands import command, naming, used
-from experiments.cli.shared.options import with_option_groups
+from experiments.cli.shared.options import OwnPrograms, with_option_groups
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError, unknown
 

@@ -6,23 +6,110 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from experiments.cli.corpus.transfer import pull, push
-from experiments.cli.corpus.triples import triples
 from experiments.cli.shared import options
 from experiments.cli.shared.app import App, OrBuild
 from experiments.cli.shared.console import emit, interruptible, lines_of, next_step, note, resumable, say
-from experiments.cli.shared.next_commands import QUESTION, command
+from experiments.cli.shared.next_commands import QUESTION, command, new_path
 from experiments.cli.shared.options import with_option_groups
 from experiments.runs.specs import Indexing
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 from signatures.common.specs import Field, Range
 
 if TYPE_CHECKING:
     from corpora.index.cluster import Cluster
     from corpora.index.info import IndexInfo
+    from corpora.index.transfer import Received
     from corpora.index.update import Updated
     from corpora.questions import Question
     from corpora.retrievers.embedder import Embedder
+
+
+@with_option_groups
+def triples(
+    corpus: Annotated[Path, typer.Argument(help="passages.jsonl, also .gz or .zst.")],
+    lm: LMSpec,
+    execution: options.Execution,
+    limits: options.Limits,
+    output: options.Output,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the triples.", rich_help_panel="Output")],
+) -> None:
+    """Let an LM write what each passage states as triples, one call a passage.
+
+    --budget limits what that takes, and --resume goes on with another.
+    """
+    from experiments.pipeline import setup
+    from experiments.pipeline.triples import ROWS, extract_triples
+
+    connection = setup.open_lm(lm.for_threads(execution.threads), limits.budget())
+    with resumable():
+        found = extract_triples(
+            corpus,
+            connection=connection,
+            out=out,
+            threads=execution.threads,
+            resume=execution.resume,
+            progress=not output.quiet,
+        )
+    if output.as_json:
+        emit({"triples": str(out / ROWS), **found.as_dict()})
+    else:
+        say(f"{found.triples} triples of {found.passages} passages, {found.without} of which have none")
+        if found.parse_failures or found.ill_formed:
+            note(f"{found.parse_failures} replies could not be read; {found.ill_formed} lines were no triple.")
+        say(f"Written: {out / ROWS}")
+    if not found.triples:
+        raise UserError(f"{connection.id} returned no triple that could be read: name another LM with --lm.")
+    if not output.as_json:
+        next_step(command("verihop", "index", corpus, "--retriever", "graph", "--triples", out / ROWS))
+
+
+@with_option_groups
+def push(
+    folder: Annotated[Path, typer.Argument(help="The index.")],
+    target: Annotated[str, typer.Argument(help="A folder that a server serves, or hf://owner/name[@branch].")],
+    output: options.Replacing,
+) -> None:
+    """Copy an index into a folder, or a repository of the model hub, from which others pull it.
+
+    A new repository is private. After Ctrl-C the same command goes on.
+    """
+    from corpora.index.remote import push_index
+
+    with interruptible():
+        pushed = push_index(folder, target, overwrite=output.overwrite, progress=not output.quiet)
+    _tell(pushed, "Pushed", target, as_json=output.as_json)
+    if not output.as_json:
+        next_step(command("verihop", "index", "pull", target, "--out", new_path(Path("index-pulled"))))
+
+
+@with_option_groups
+def pull(
+    source: Annotated[
+        str, typer.Argument(help="hf://owner/name[@revision], the https:// address of a folder, or a folder.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the index.")],
+    output: options.Replacing,
+) -> None:
+    """Copy an index that was pushed, and check the hash of each file; after Ctrl-C the same command goes on."""
+    from corpora.index.remote import pull_index
+
+    with interruptible():
+        pulled = pull_index(source, out, overwrite=output.overwrite, progress=not output.quiet)
+    _tell(pulled, "Pulled", str(out), as_json=output.as_json)
+    if not output.as_json:
+        next_step(command("verihop", "ask", "--program", "rag", "--index", out, QUESTION))
+
+
+def _tell(done: "Received", verb: str, place: str, *, as_json: bool) -> None:
+    info = done.info
+    if as_json:
+        emit({"index": place, "changed": done.changed, **info.model_dump(mode="json")})
+        return
+    embedder = f", embedder {info.embedder.id}" if info.embedder else ""
+    what = f"{info.passages:,} passages ({info.retriever}{embedder})"
+    say(f"{verb} {what}: {place}." if done.changed else f"{place} has this index already: {what}.")
+
 
 RETRIEVER, EMBEDDER = "hybrid", "all-MiniLM-L6-v2"
 

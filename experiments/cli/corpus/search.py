@@ -16,8 +16,7 @@ import typer
 
 from corpora.languages import DEFAULT_LANGUAGE
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, lines_of, next_step, say
-from experiments.cli.shared.contract import show_points
+from experiments.cli.shared.console import emit, lines_of, next_step, say, show_points
 from experiments.cli.shared.next_commands import QUESTION, command, used
 from experiments.cli.shared.options import with_option_groups
 from experiments.runs.sources import source_line

@@ -6,9 +6,9 @@ Untrusted text (answers, passages, errors of servers) passes `signatures.common.
 import contextlib
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from signatures.common.errors import UserError
 from signatures.common.logs import are_json, event
 from signatures.common.progress import ProgressLine
 from signatures.common.terminal import open_console, printable, printable_json
+
+if TYPE_CHECKING:
+    from programs.own.contract import PointResult
 
 WIDTH = 80  # characters of a line of text
 
@@ -286,3 +289,24 @@ def show_rows(
         for line in details(row):
             say(wrapped(line, _INDENT, 0 if line.startswith(" ") else 2))
     next_step(then)
+
+
+def show_points(what: str, name: str, results: "Sequence[PointResult]", total: int, *, as_json: bool) -> None:
+    """Print how each point was kept; exit 1 if one was not.
+
+    Args:
+        what: Was checked: "program" or "retriever".
+        name: Its name.
+        total: Points there are; fewer are checked where one does not end, or a retriever does not answer.
+    """
+    broken = sum(result.broken is not None for result in results)
+    if as_json:
+        emit({what: name, "kept": not broken, "points": [vars(result) for result in results]})
+    else:
+        for result in results:
+            say(f"{'ok    ' if result.broken is None else 'BROKEN'} {result.point}")
+            if result.broken is not None:
+                say(f"       {result.broken}")
+        note(f"{name} keeps {len(results) - broken} of {total} points.")
+    if broken:
+        raise typer.Exit(1)

@@ -368,3 +368,24 @@ def typed_in(context: typer.Context) -> dict[str, str]:
         for option in context.command.params
         if option.name and (source := context.get_parameter_source(option.name)) and source.name == "COMMANDLINE"
     }
+
+
+def _imported(names: list[str] | None) -> list[str] | None:
+    """Import the programs that the user names, so that an artifact that holds them can be loaded."""
+    if names:
+        from programs.catalog import typed_program
+
+        for name in names:
+            typed_program(name)
+    return names
+
+
+OwnPrograms = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--program",
+        callback=_imported,
+        help="An own program (module:Class) that an artifact holds, which is imported; repeatable.",
+        show_default=False,
+    ),
+]

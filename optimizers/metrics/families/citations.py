@@ -1,6 +1,6 @@
-"""Definitions of the metrics of citations: against the gold passages, and by the verdicts of an entailment oracle."""
+"""Definitions of the metrics of key facts and citations: against gold, and by the verdicts of an entailment oracle."""
 
-from optimizers.metrics import citations, scoring
+from optimizers.metrics import citations, keyfact_scores, scoring
 from optimizers.metrics.metric import Metric, Need, OracleMetric
 
 _ALCE = "https://github.com/princeton-nlp/ALCE/blob/3fdc2ed/eval.py"
@@ -10,6 +10,33 @@ _MARKS = "A mark is a bracket of numbers: [1], [1, 2], [1-3], [^1], [[1]], also 
 
 _GOLD = (Need.GOLD_IDS, Need.CITATIONS)
 _CITED = (Need.CITED_TEXTS, Need.ORACLE)
+_FACTS = (Need.KEY_FACTS, Need.ORACLE)
+
+KEY_FACT_METRICS = {
+    "keyfacts_recall": OracleMetric(
+        "Share of the key facts that the whole response, marks removed, entails; undefined without key facts.",
+        scoring.key_fact_pairs,
+        scoring.on_key_facts(keyfact_scores.recall),
+        _CREDIBLE,
+        _FACTS,
+    ),
+    "keyfacts_precision": OracleMetric(
+        "Share of the response's sentences that each entail some key fact; 0 without sentences; undefined without key "
+        "facts.",
+        scoring.key_fact_pairs,
+        scoring.on_key_facts(keyfact_scores.precision),
+        _CREDIBLE,
+        _FACTS,
+    ),
+    "keyfacts_f1": OracleMetric(
+        "Harmonic mean of the question's own keyfacts_recall and keyfacts_precision; tables that print the harmonic "
+        "mean of the two means show another number.",
+        scoring.key_fact_pairs,
+        scoring.on_key_facts(keyfact_scores.f1),
+        _CREDIBLE,
+        _FACTS,
+    ),
+}
 
 CITATION_METRICS = (
     Metric(

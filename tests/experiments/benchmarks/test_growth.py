@@ -11,7 +11,7 @@ from corpora.passages import PassageRecord, read_passages, write_passages
 from corpora.questions import Question, write_questions
 from corpora.retrievers.dense import passage_text
 from experiments.benchmarks.retriever import asked, growth
-from experiments.benchmarks.retriever.distractors import MADE, distractors
+from experiments.benchmarks.retriever.growth import MADE, distractors
 from optimizers.distill.leakage import Evaluation
 from tests.corpora.conftest import hashed_words
 

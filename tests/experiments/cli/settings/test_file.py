@@ -4,8 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli.shared.settings.approvals import approve, approved_digest, withdraw
-from experiments.cli.shared.settings.known import harmless, named_file, names, read_file, read_files
+from experiments.cli.shared.settings.known import (
+    approve,
+    approved_digest,
+    harmless,
+    named_file,
+    names,
+    read_file,
+    read_files,
+    withdraw,
+)
 from signatures.common.errors import UserError
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli.shared.settings.approvals import approve
-from experiments.cli.shared.settings.known import PREFIX, VARIABLES, names
+from experiments.cli.shared.settings.known import PREFIX, VARIABLES, approve, names
 from signatures.common.files import cache_dir, sha256_file
 
 ROOT = Path(__file__).parents[4]

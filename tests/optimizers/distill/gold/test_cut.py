@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.distill.gold.cut import LEAST, MOST, cut_passages
+from optimizers.distill.gold.catalog import LEAST, MOST, cut_passages
 from signatures.text import split_sentences
 from signatures.types import Passage
 

@@ -3,8 +3,7 @@ from types import SimpleNamespace
 import dspy
 import pytest
 
-from optimizers.metrics.entailment.catalog import open_oracle
-from optimizers.metrics.entailment.lm import LMOracle
+from optimizers.metrics.entailment.catalog import LMOracle, open_oracle
 from programs.parts.meter import metered
 
 

@@ -8,7 +8,7 @@ import typer
 from dspy.lm15 import Config, Message, Request
 from typer.testing import CliRunner
 
-from experiments.cli.distill.export import export
+from experiments.cli.distill.app import export
 from programs.lms.connect import connect
 from programs.lms.weights import choice
 from programs.lms.weights.export import export_gguf, export_transformers, modelfile, tokenizer

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from programs.parts.steps.clusters import clusters
+from programs.closed_book.genread import clusters
 from tests.programs.fakes import Similar
 
 HARBOUR = ["The harbour of Quillon.", "Ships in the harbour of Quillon.", "Quillon harbour, its ships and quays."]

@@ -1,14 +1,35 @@
-"""`verihop programs [NAME]`: the programs, or one of them."""
+"""`verihop programs`: without a word it lists them, with a name it shows one."""
 
+import contextlib
+import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import show_rows
+from experiments.cli.shared.app import App, ByName
+from experiments.cli.shared.console import next_step, show_points, show_rows
 from experiments.cli.shared.next_commands import asking, command
-from experiments.cli.shared.options import shown_names
+from experiments.cli.shared.options import program_names, shown_names
+
+
+def check(
+    name: Annotated[
+        str,
+        typer.Argument(autocompletion=program_names, help="A program of your own as module:Class, or one of the list."),
+    ],
+    as_json: options.Json = False,
+) -> None:
+    """Check what a program owes to work in every command, without LM and index; exit 1 if it does not keep it."""
+    from programs.catalog import typed_program
+    from programs.own.contract import check_program, points
+
+    with contextlib.redirect_stdout(sys.stderr):  # what a program prints is no result
+        results = check_program(typed_program(name))
+    show_points("program", name, results, len(points()), as_json=as_json)
+    if not as_json:
+        next_step(asking(name))
 
 
 def show(
@@ -77,3 +98,12 @@ def _bounds(row: dict[str, Any]) -> str:
 
 def _space(knob: dict[str, Any]) -> str:
     return f" ({knob['space']})" if knob["space"] else ""
+
+
+programs = App(
+    cls=ByName,
+    help="List the programs with their papers, knobs and call bounds; with a NAME (or module:Class) show one of them.",
+    subcommand_metavar="[NAME | check NAME] [--json]",
+)
+programs.command("show")(show)
+programs.command("check")(check)
