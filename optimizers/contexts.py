@@ -108,7 +108,7 @@ def fixed_context(
         raise UserError(f"Question {question.id!r} with {len(gold)} gold passages and n={n} needs {need}.")
     rng = random.Random(f"{seed}:{question.id}")
     kept = rng.sample(gold, len(gold) if condition == "complete" else len(gold) // 2)
-    pool = (_context(question, corpus) or spare) if noise is None else noise
+    pool = ([corpus[id] for id in question.context_ids if id in corpus] or spare) if noise is None else noise
     drawn = list(islice(_draw_noise(pool, set(question.gold_ids), rng), n - len(kept)))
     if len(kept) + len(drawn) < n:
         raise UserError(
@@ -183,10 +183,6 @@ def _gold(question: "Question", corpus: Mapping[str, Passage]) -> list[Passage]:
         lacks = f"the gold passage {missing[0]!r} is not in the corpus" if missing else "it has no gold_ids"
         raise UserError(f"Question {question.id!r} cannot have a fixed context: {lacks}.")
     return [corpus[id] for id in ids]
-
-
-def _context(question: "Question", corpus: Mapping[str, Passage]) -> list[Passage]:
-    return [corpus[id] for id in question.context_ids if id in corpus]
 
 
 def _draw_noise(pool: Sequence[Passage], gold: Collection[str], rng: random.Random) -> Iterator[Passage]:

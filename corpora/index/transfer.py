@@ -181,7 +181,7 @@ def receive(source: Source, shared: SharedIndex, folder: Path, *, overwrite: boo
             other files; the disk is or would be full; the connection breaks off again and again.
     """
     raw = source.read(INFO_FILE)
-    if _facts(raw) != shared.files[INFO_FILE]:
+    if SharedFile(bytes=len(raw), sha256=sha256_bytes(raw)) != shared.files[INFO_FILE]:
         raise _damaged(source, INFO_FILE)
     info = parse_info(raw, f"{source.name}/{INFO_FILE}")
     listed = {name: file.bytes for name, file in shared.files.items() if name != INFO_FILE}
@@ -205,10 +205,6 @@ def receive(source: Source, shared: SharedIndex, folder: Path, *, overwrite: boo
             file.write(raw)
         finish_replacing(folder)
     return Received(info, changed=True)
-
-
-def _facts(content: bytes) -> SharedFile:
-    return SharedFile(bytes=len(content), sha256=sha256_bytes(content))
 
 
 def _damaged(source: Source, name: str) -> UserError:

@@ -80,7 +80,7 @@ def _message(
         yield from _body(filled)
     alone = not bodies and message.get_content_maintype() != "multipart"  # the message itself is an attachment
     attached = [message] if alone else [part for part in message.iter_attachments() if isinstance(part, EmailMessage)]
-    names = [_name(part) for part in attached]
+    names = [" ".join((part.get_filename() or "").split())[:300] for part in attached]
     if any(names):
         yield Paragraph(f"Attachments: {', '.join(filter(None, names))}.")
     for number, (part, name) in enumerate(zip(attached, names, strict=True), start=1):
@@ -101,10 +101,6 @@ def _text(part: MIMEPart) -> str:
     except (LookupError, UnicodeError, ValueError):  # an encoding that does not exist, or does not fit
         payload = part.get_payload(decode=True)
         return payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
-
-
-def _name(part: EmailMessage) -> str:
-    return " ".join((part.get_filename() or "").split())[:300]
 
 
 def _made_up(part: EmailMessage, number: int, notes: list[str]) -> str:

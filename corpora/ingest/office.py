@@ -39,13 +39,9 @@ def read_docx(data: bytes) -> Document:
     with open_archive(data, "Word", ".docx") as archive:
         title = _stated_title(archive)
     with told("it cannot be read as a Word document"):
-        page = mammoth.convert_to_html(io.BytesIO(data), style_map=_STYLES, convert_image=_no_picture).value
+        page = mammoth.convert_to_html(io.BytesIO(data), style_map=_STYLES, convert_image=lambda _: []).value
     document = read_html(f"<html><body><main>{page}</main></body></html>".encode("utf-8", "replace"))
     return replace(document, title=title or document.title)
-
-
-def _no_picture(image: object) -> list[object]:
-    return []
 
 
 def _stated_title(archive: zipfile.ZipFile) -> str:

@@ -57,7 +57,7 @@ def given_retriever(value: Any, name: str | None = None, code: str | None = None
         return value
     kind = value if hasattr(value, "__qualname__") else type(value)
     name = name or f"{kind.__module__}:{kind.__qualname__}"
-    if _searches(value):
+    if _takes(value, "query", 5):
         return OwnRetriever(value, name, code or f"{name}@{digest_of_code(kind)}")
     foreign = _adopted(value)
     if foreign is None:
@@ -186,10 +186,6 @@ def _state_of(index: Path | None) -> str:
     """Return what changes with the index in a folder; nothing if there is none of ours."""
     described = None if index is None else index / "index.json"
     return f"-{sha256_file(described)[:12]}" if described is not None and described.is_file() else ""
-
-
-def _searches(value: Any) -> bool:
-    return _takes(value, "query", 5)
 
 
 def _takes(value: Any, *arguments: Any) -> bool:

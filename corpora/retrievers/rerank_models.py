@@ -22,7 +22,6 @@ from corpora.retrievers.rerank_features import Pool
 from signatures.common.errors import UserError, needing, one_line
 from signatures.common.files import sha256_text, utf8
 from signatures.common.http import hub_answers
-from signatures.types import Passage
 
 LATE_DEPTH = 100  # passages that late interaction reranks: each is encoded once for all questions
 TOKEN_BYTES = 256_000_000  # of passages' token vectors that a model keeps: 8,000 passages of 120 tokens of 128 numbers
@@ -98,7 +97,7 @@ class ModelScorer:
         Raises:
             UserError: The model cannot be loaded, has more than one output, fails, or gives a score that is no number.
         """
-        texts = [_text_of(passage) for passage in pool.candidates]
+        texts = [utf8(f"{passage.title}: {passage.text}".removeprefix(": ")) for passage in pool.candidates]
         if not texts:
             return []
         score = self._late if self.kind == "late-interaction" else self._cross
@@ -199,7 +198,3 @@ def _kind_of(source: str, modules: Any, settings: Any, config: Any) -> Kind:
     raise UserError(
         f"Reranker {source!r} is no model that reranks ({what}): {_CURE}; an embedder is named when an index is built."
     )
-
-
-def _text_of(passage: Passage) -> str:
-    return utf8(f"{passage.title}: {passage.text}".removeprefix(": "))

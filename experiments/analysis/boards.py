@@ -21,7 +21,7 @@ from experiments.runs.files import COSTS, ROWS, RUN, Json, read_run
 from optimizers.metrics.names import with_current_names
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import sha256_text
-from signatures.common.secrets import redact, without_keys
+from signatures.common.secrets import in_texts, redacted, without_keys
 
 REFERENCE = "rag"  # the program that others are compared with
 COST = "tokens"
@@ -128,15 +128,7 @@ def _board(title: str, described: Sequence[tuple[Path, Json]]) -> Board:
 
 def _without_keys(run: Run) -> Run:
     """Return a run whose LM can be published: a stranger's settings may hold a key that no run writes."""
-    return replace(run, description={**run.description, "lm": _hidden(run.description["lm"])})
-
-
-def _hidden(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_hidden(name): _hidden(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_hidden(item) for item in value]
-    return without_keys(redact(value)) if isinstance(value, str) else value
+    return replace(run, description={**run.description, "lm": in_texts(redacted(run.description["lm"]), without_keys)})
 
 
 def _check_finished(runs: Sequence[Run]) -> None:

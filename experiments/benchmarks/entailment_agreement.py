@@ -251,10 +251,6 @@ def table(lines: Mapping[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     with atomic_write(path) as file:
         file.write(json.dumps(portable(dict(content)), indent=1, ensure_ascii=False) + "\n")
@@ -272,7 +268,7 @@ def main() -> None:
     head = provenance("experiments.benchmarks.entailment_agreement")
     pairs, about = read_judged_pairs(arguments.data)
     fitted_on, held_out = ([pair for pair in pairs if pair.half() == half] for half in (0, 1))
-    result = _read(arguments.out)
+    result = json.loads(arguments.out.read_text(encoding="utf-8")) if arguments.out.exists() else {}
     old_lines = result.get("lines", {})
     if arguments.contradictions:
         result["lines"] = {name: dict(line) for name, line in old_lines.items()}

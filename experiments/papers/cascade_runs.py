@@ -7,7 +7,6 @@ the first passages of that ranking, or none (`CHEAP`), and for any where it is d
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -193,10 +192,6 @@ def as_samples(
 
 def vote(members: Sequence[Recorded], ids: Sequence[str]) -> tuple[list[float], list[float]]:
     """Return scores and costs of asking all members and returning the most frequent answer (`programs.ensemble`)."""
-    chosen = map(partial(_winner, members), ids)
+    chosen = (members[majority([member.answer(id) for member in members]).place] for id in ids)
     scores = [member.score(id) for member, id in zip(chosen, ids, strict=True)]
     return scores, [sum(member.cost(id) for member in members) for id in ids]
-
-
-def _winner(members: Sequence[Recorded], id: str) -> Recorded:
-    return members[majority([member.answer(id) for member in members]).place]

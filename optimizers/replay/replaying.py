@@ -123,7 +123,7 @@ class Runner:
                 try:
                     prediction = program(**self.inputs(example))
                 finally:
-                    self._pay(meter, answered)
+                    self.paid.add(**answered.counts().left_of(meter.counts().of(_PAID)))
             if len(memory) == known:
                 break
         return Leaf.model_validate_json(
@@ -136,9 +136,6 @@ class Runner:
                 abstained=bool(prediction.get("abstained")),
             ).model_dump_json()
         )
-
-    def _pay(self, meter: Meter, answered: Meter) -> None:
-        self.paid.add(**answered.counts().left_of(meter.counts().of(_PAID)))
 
 
 def _quiet() -> Any:

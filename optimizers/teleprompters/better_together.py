@@ -103,17 +103,13 @@ def _fits(student: dspy.Module, task: Task | None) -> str | None:
     for step in steps:
         if step != WEIGHTS and (reason := STEPS[step].fits(student, replace(task, options=_options(step)))):
             return f"its step {step} does not: {reason}"
-    if WEIGHTS in steps and not _trainable(dspy.settings.lm):
+    if WEIGHTS in steps and not getattr(getattr(dspy.settings.lm, "provider", None), "finetunable", False):
         return (
             "its step w trains weights, and this LM cannot be trained: in Python, give an LM of "
             "optimizers.distill.bootstrap_finetune.trainable_lm, or leave w out, as in the strategy 'random_search -> "
             "infer_rules'"
         )
     return None
-
-
-def _trainable(lm: Any) -> bool:
-    return bool(getattr(getattr(lm, "provider", None), "finetunable", False))
 
 
 def _estimate(student: dspy.Module, task: Task) -> Runs:

@@ -169,7 +169,7 @@ def _pool(program: dspy.Module) -> list[Json]:
 
 
 def _compare(first: Json, second: Json) -> PredictorDifference:
-    before, after = ({_name(one): one for one in state["signature"]["fields"]} for state in (first, second))
+    before, after = ({str(one["name"]): one for one in state["signature"]["fields"]} for state in (first, second))
     texts = {
         name: _diff(_texts(before.get(name)), _texts(after.get(name))) for name in dict.fromkeys((*before, *after))
     }
@@ -178,10 +178,6 @@ def _compare(first: Json, second: Json) -> PredictorDifference:
         fields={name: lines for name, lines in texts.items() if lines},
         demos=_compare_demos(first["demos"], second["demos"], inputs=first["inputs"] | second["inputs"]),
     )
-
-
-def _name(state: Json) -> str:
-    return str(state["name"])
 
 
 def _texts(state: Json | None) -> str:

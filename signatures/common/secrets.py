@@ -180,19 +180,20 @@ def redacted(value: Any) -> Any:
     together = "\n".join(_texts(value))  # what no single text contains may stand in it, but nothing is lost in it
     if _redact(together, patterns) == together:
         return value
+    return in_texts(value, lambda text: _redact(text, patterns))
 
-    def clean(value: Any) -> Any:
-        if isinstance(value, str):
-            return _redact(value, patterns)
-        if isinstance(value, Mapping):
-            pairs = {clean(name): clean(item) for name, item in value.items()}
-            return pairs if pairs != value else value
-        if isinstance(value, list | tuple):
-            items = [clean(item) for item in value]
-            return items if items != list(value) else value
-        return value
 
-    return clean(value)
+def in_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a value of JSON types with `change` applied to every text in it, names too; itself if nothing changes."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        pairs = {in_texts(name, change): in_texts(item, change) for name, item in value.items()}
+        return pairs if pairs != value else value
+    if isinstance(value, list | tuple):
+        items = [in_texts(item, change) for item in value]
+        return items if items != list(value) else value
+    return value
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -48,24 +48,19 @@ def table(boards: Mapping[str, Mapping[str, Record]]) -> dict[str, Any]:
             "closed_book": next((row.closed_book for row in rows.values() if row.closed_book), {}),
             "programs": _programs(rows),
         }
-        for board, rows in _ordered(boards).items()
+        for board, rows in ((board, boards[board]) for board in SIZES if board in boards)
     }
 
 
 def _programs(rows: Mapping[str, Record]) -> dict[str, Any]:
-    found = {row.program: _row(row, rows.get(REFERENCE)) for row in _ranked(rows.values())}
+    found = {
+        row.program: _row(row, rows.get(REFERENCE))
+        for row in sorted(rows.values(), key=lambda row: (-(row.means[F1]["mean"] or 0.0), row.program))
+    }
     against = [row[f"against {REFERENCE}"] for row in found.values() if row[f"against {REFERENCE}"] is not None]
     for difference, p in zip(against, holm([difference["p"] for difference in against]), strict=True):
         difference["p_holm"] = p
     return found
-
-
-def _ordered(boards: Mapping[str, Mapping[str, Record]]) -> dict[str, Mapping[str, Record]]:
-    return {board: boards[board] for board in SIZES if board in boards}
-
-
-def _ranked(rows: Iterable[Record]) -> list[Record]:
-    return sorted(rows, key=lambda row: (-(row.means[F1]["mean"] or 0.0), row.program))
 
 
 def _row(row: Record, reference: Record | None) -> dict[str, Any]:

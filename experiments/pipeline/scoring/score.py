@@ -233,7 +233,7 @@ def score_rows(
     rebuilt = rebuild(rows, examples, config.corpus.find(ids_needed(rows)) if config.corpus.named else {})
 
     def work(item: Rebuilt) -> Row:
-        wanted = [metric for metric in metrics if _wanted(metric, item.row, keep)]
+        wanted = [metric for metric in metrics if metric.name not in keep or metric.name not in item.row["scores"]]
         possible = [metric for metric in wanted if not item.lacks.intersection(metric.needs)]
         failed = item.row["error"] is not None
         try:
@@ -269,10 +269,6 @@ def score_rows(
             pool.stop()
             raise
     return results, {name: coverage_of(counted) for name, counted in counts.items()}
-
-
-def _wanted(metric: Metric, row: Row, keep: Collection[str]) -> bool:
-    return metric.name not in keep or metric.name not in row["scores"]
 
 
 def judge_notes(added: Sequence[Metric], config: ScoreConfig) -> list[str]:

@@ -135,7 +135,7 @@ def stated_sources(reply: Any) -> list[StatedSource]:
     """Return the sources that the JSON of a chat completion states, in the order in which marks count them."""
     if not isinstance(reply, Mapping):
         return []
-    choice = _first(reply.get("choices"))
+    choice = next(iter(_items(reply.get("choices"))), {})
     message = choice.get("message") or choice.get("delta")
     message = message if isinstance(message, Mapping) else {}
     fields = message.get("provider_specific_fields")
@@ -179,7 +179,3 @@ def _source(url: Any, title: Any, text: Any) -> StatedSource:
 
 def _items(values: Any) -> list[Mapping[str, Any]]:
     return [value for value in values if isinstance(value, Mapping)] if isinstance(values, list | tuple) else []
-
-
-def _first(values: Any) -> Mapping[str, Any]:
-    return next(iter(_items(values)), {})
