@@ -213,8 +213,8 @@ def test_one_host_is_asked_slowly_and_one_after_another(site, monkeypatch):
     def page(handler):
         running.append(1)
         most.append(len(running))
+        running.pop()  # before the reply, after which the next is asked for
         handler.reply(404, b"")
-        running.pop()
 
     urls = [site.acting(f"/{number}", page) for number in range(5)]
     monkeypatch.setattr("corpora.web.fetching.time.sleep", waits.append)

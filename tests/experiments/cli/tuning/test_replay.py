@@ -126,6 +126,7 @@ def test_a_folder_without_a_record_is_refused(tmp_path, verihop):
     assert (code, "has no recorded branches" in err) == (2, True)
 
 
+@pytest.mark.usefixtures("no_model_opened")
 @pytest.mark.parametrize(
     ("program", "more", "reason"),
     [
