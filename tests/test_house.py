@@ -49,6 +49,14 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
             yield node
 
 
+def test_nothing_follows_where_a_module_is_run() -> None:
+    """What stands below it is not defined yet when `python -m` runs the module, and every import finds it."""
+    where = "if __name__ == "
+    runs = {path: [ast.unparse(node).startswith(where) for node in parsed(path).body] for path in sources(*PACKAGES)}
+    assert any(map(any, runs.values()))
+    assert [name(path) for path, found in runs.items() if any(found[:-1])] == []
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_function_has_more_than_ten_parameters(package: str) -> None:
     """The constructor of a strategy is exempt: its knobs are its interface."""

@@ -304,10 +304,6 @@ def main() -> None:
     print(table(sizes))
 
 
-if __name__ == "__main__":
-    main()
-
-
 MADE = "recombined/"  # begins the ids of recombined passages; no title makes an id with a slash
 _LONGEST = 400  # characters of a sentence; longer ones are tables and lists
 # Data set, file in one of the two folders. Files without titles are left out: nothing else here lacks them.
@@ -393,3 +389,7 @@ def _renamed(sentence: str, name: str, title: str) -> str:
     sentence = sentence.replace(whole, title)
     last = whole.split()[-1]
     return sentence.replace(last, title.split()[-1]) if last[:1].isupper() and title not in sentence else sentence
+
+
+if __name__ == "__main__":
+    main()

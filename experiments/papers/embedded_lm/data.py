@@ -310,10 +310,6 @@ def write(out: Path, made: Sequence[Made], seed: int, about: Mapping[str, object
     return len(chosen)
 
 
-if __name__ == "__main__":
-    run_command(app, "data")
-
-
 def figures_of(examples: Sequence[Example], count_tokens: Callable[[str], int]) -> dict[str, Any]:
     """Return the figures of the examples.
 
@@ -348,3 +344,7 @@ def _demos(example: Example) -> str:
 def _reworded(example: Example) -> bool:
     wordings = wordings_of(signature_of(example.program, example.predictor))
     return example.messages[0].content.startswith(wordings) if wordings else False
+
+
+if __name__ == "__main__":
+    run_command(app, "data")
