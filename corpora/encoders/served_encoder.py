@@ -13,7 +13,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from signatures.common.errors import UserError, one_line
 from signatures.common.http import checked_base, checked_key, content_of, http_client, retry_after
-from signatures.common.per_process import PerProcess
+from signatures.common.per_process import PerProcess, Uncopied
 from signatures.common.secrets import without_secrets
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _public(base: str) -> str:
     return bare if "@" in bare else without_secrets(bare)  # an @ of the path is refused
 
 
-class ServedEncoder:
+class ServedEncoder(Uncopied):
     """Vectors of texts from a server. Safe under threads and after a fork; see `served_encoder`."""
 
     def __init__(self, name: str, base: str, api_base: str | None = None):
@@ -153,6 +153,3 @@ class ServedEncoder:
 
     def __reduce__(self) -> NoReturn:
         raise UserError(f"The embedder {self.name!r} is on a server already: omit the cluster.")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "ServedEncoder":
-        return self

@@ -7,7 +7,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from corpora.encoders.served_encoder import ServedEncoder, served_encoder, serve
 from corpora.encoders.torch_encoder import TorchEncoder, adapt, hash_weights, load_model
 from signatures.common.errors import UserError, one_line, unknown
 from signatures.common.files import sha256_file, sha256_text
-from signatures.common.per_process import PerProcess
+from signatures.common.per_process import PerProcess, Uncopied
 from signatures.common.secrets import without_secrets
 from signatures.common.strict_json import read_strict_json
 
@@ -106,7 +106,7 @@ def _has_gpu() -> bool:
     return torch.cuda.is_available()
 
 
-class Embedder:
+class Embedder(Uncopied):
     """Embeds texts as unit vectors. Safe under threads and after a fork.
 
     Queries and passages differ only where the model has prompts for them, as E5's "query: " and "passage: ".
@@ -315,9 +315,6 @@ class Embedder:
             ) from error
         return TorchEncoder(model, self._batch_size, alone=os.getpid() != self._pid)
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return self
-
 
 def open_embedder(name: str | None, api_base: str | None) -> Embedder | str | None:
     """Return the embedder of a server, if one is named, else the name.
@@ -333,7 +330,7 @@ def open_embedder(name: str | None, api_base: str | None) -> Embedder | str | No
     return Embedder(served, encode=served_encoder(served, api_base))
 
 
-class EmbedderSimilarity:
+class EmbedderSimilarity(Uncopied):
     """The `Similarity` by an embedder: cosines between two lists of texts. Safe under threads.
 
     The vectors of the right texts are kept, up to `_MOST_KEPT` of them, because questions are compared with the same
@@ -369,6 +366,3 @@ class EmbedderSimilarity:
         )
         cosines: NDArray[np.float32] = np.clip(first @ second.T, -1.0, 1.0)
         return cosines
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return self

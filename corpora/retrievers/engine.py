@@ -13,6 +13,7 @@ from corpora.retrievers.explain import Explained, Place
 from corpora.retrievers.store import PassageStore
 from signatures.common.errors import UserError
 from signatures.common.files import utf8
+from signatures.common.per_process import Uncopied
 from signatures.types import Passage
 
 Rows = NDArray[np.int64]
@@ -87,7 +88,7 @@ def _places(name: str, ranking: Ranking) -> dict[int, Place]:
     return {row: Place(name, rank, score) for rank, (row, score) in enumerate(pairs, start=1)}
 
 
-class IndexRetriever:
+class IndexRetriever(Uncopied):
     """The `Retriever` of an opened index: passages of one corpus, ranked by one engine.
 
     The result of a blank query is empty.
@@ -197,9 +198,6 @@ class IndexRetriever:
         """Encode `queries` ahead (see `Prefetching`); without an embedder nothing is done."""
         if isinstance(self.engine, Prefetching):
             self.engine.prefetch([clean for query in queries if (clean := utf8(query)).strip()], stop)
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return self  # optimizers deep-copy programs; a read-only index must not be copied with them
 
     def __repr__(self) -> str:
         return f"IndexRetriever({self.fingerprint}, {len(self)} passages)"

@@ -3,18 +3,19 @@
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 from corpora.paragraphs import passage_id
 from corpora.retrievers.over import check_k
 from signatures.common.errors import UserError, seen
+from signatures.common.per_process import Uncopied
 from signatures.types import Passage, make_passage
 
 K = 10  # passages that our retrievers return in other frameworks, whose calls name no number
 _SIMPLE = str | int | float | bool | None
 
 
-class ForeignRetriever:
+class ForeignRetriever(Uncopied):
     """A retriever of another framework as one of ours; copies of a program share it.
 
     Args:
@@ -43,9 +44,6 @@ class ForeignRetriever:
         """
         check_k(k)
         return [found[:k] for found in self._search(list(queries), k)]
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
 
 
 def passage_of(text: str, metadata: Mapping[str, Any], *, id: str | None = None, score: float | None = None) -> Passage:

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Self
 
 from corpora.encoders.query_vectors import never
 from corpora.retrievers.engine import Prefetching
 from signatures.common.errors import UserError
+from signatures.common.per_process import Uncopied
 from signatures.types import Passage, Retriever
 
 
-class Over:
+class Over(Uncopied):
     """The part of a `Retriever` in front of another one that is the same for all.
 
     Args:
@@ -57,9 +57,6 @@ class Over:
         """Encode `queries` ahead for the retriever, if it can; see `Prefetching`."""
         if isinstance(self.retriever, Prefetching):
             self.retriever.prefetch(queries, stop)
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return self
 
 
 def check_k(k: int) -> None:

@@ -15,6 +15,7 @@ from corpora.retrievers.foreign import ForeignRetriever
 from signatures.common.errors import UserError, UserNotice, one_line, seen
 from signatures.common.files import sha256_file
 from signatures.common.own_code import code_digest, digest_of_code, import_own
+from signatures.common.per_process import Uncopied
 from signatures.types import Passage, Retriever, deduplicate
 
 _FORMS = (
@@ -85,7 +86,7 @@ def _is_a(value: Any, module: str, name: str) -> bool:
     return kind is not None and isinstance(value, kind)
 
 
-class OwnRetriever:
+class OwnRetriever(Uncopied):
     """A retriever of the user's own, whose results are checked.
 
     Of passages with one id in a ranking, the first stays, as in what programs read; the first time, a notice says so.
@@ -133,9 +134,6 @@ class OwnRetriever:
         found = self(query, k)
         places = places_in(self.name, found)
         return [Explained(passage, (places[passage.id],)) for passage in found]
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "OwnRetriever":
-        return self
 
     def _called(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:

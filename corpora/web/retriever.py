@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import ValidationError
@@ -31,6 +31,7 @@ from corpora.web.reading import Task, read_page
 from corpora.web.recording import PAGES, SEARCHES, WEB, Recording
 from signatures.common.errors import UserError, UserNotice, one_line
 from signatures.common.files import sha256_bytes, utf8
+from signatures.common.per_process import Uncopied
 from signatures.types import Passage, make_passage
 
 _READERS = 2  # processes that read pages
@@ -48,7 +49,7 @@ class _Found(NamedTuple):
     page: int
 
 
-class WebRetriever:
+class WebRetriever(Uncopied):
     """A `Retriever` of the web, or of what was recorded of it. Safe under threads; copies of a program share it.
 
     Args:
@@ -105,9 +106,6 @@ class WebRetriever:
             pages = {hit.url: self._recorded(hit.url) for hit in hits} if self._settings.fetch else {}
             found.update((each.passage.id, each.passage) for each in _pool(hits, pages) if each.passage.id in wanted)
         return list(found.values())
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
 
     def _rankings(self, queries: Sequence[str], k: int) -> list[list[_Found]]:
         check_k(k)

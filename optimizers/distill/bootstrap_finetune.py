@@ -32,6 +32,7 @@ from programs.lms.weights.choice import find_base
 from programs.lms.weights.llama import read_json
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file
+from signatures.common.per_process import Uncopied
 
 EXAMPLES = "examples.jsonl"
 OpenEngine = Callable[[Path], Any]
@@ -112,7 +113,7 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-class TrainedEngines:
+class TrainedEngines(Uncopied):
     """Answers each request with the weights that its model string names; copies of an LM differ in that string alone.
 
     Args:
@@ -125,9 +126,6 @@ class TrainedEngines:
         self.free = getattr(first, "free", False)
         self.supports_response_schema = first.supports_response_schema
         self.supported_params = first.supported_params
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "TrainedEngines":
-        return self
 
     def complete(self, request: Request) -> Response:
         """Answer one request."""

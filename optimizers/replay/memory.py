@@ -23,6 +23,7 @@ from programs.lms.calls.metered import Reply, calls_recorded
 from programs.parts.meter import Meter
 from signatures.common.context import set_within
 from signatures.common.errors import UserError
+from signatures.common.per_process import Uncopied
 from signatures.common.strict_json import parse_strict_json
 from signatures.common.work import AppendedFile, json_line
 from signatures.types import Passage, make_passage, plain_metadata
@@ -127,7 +128,7 @@ def remembering(memory: Memory, *, as_sent: bool = True) -> Iterator[Meter]:
         yield known
 
 
-class RememberingRetriever:
+class RememberingRetriever(Uncopied):
     """A retriever that answers from the memory of the running context, and adds to it; without one it only searches.
 
     Args:
@@ -141,9 +142,6 @@ class RememberingRetriever:
         if name.startswith("__"):  # of copying and the like, which must not find those of the retriever
             raise AttributeError(name)
         return getattr(self._retriever, name)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "RememberingRetriever":
-        return self
 
     def __call__(self, query: str, k: int) -> list[Passage]:
         """Return the first `k` passages for a query."""

@@ -28,6 +28,7 @@ from programs.parts.threads import daemon, result_of, wait_for
 from signatures.common.checkout import source_text
 from signatures.common.files import sha256_text
 from signatures.common.openvino_core import note_model
+from signatures.common.per_process import Uncopied
 from signatures.common.versions import installed_versions
 
 THREADS = 2
@@ -238,7 +239,7 @@ def first_token(top: int) -> Any:
     return config
 
 
-class EmbeddedEngine:
+class EmbeddedEngine(Uncopied):
     """Answers `dspy.lm15` requests with a small Llama model, which the first request loads (3 s; 15 s on first use).
 
     Rounding depends on the batch and on the prefix cache: at temperature 0, two replies to one prompt may differ, and
@@ -270,9 +271,6 @@ class EmbeddedEngine:
         self._model = Path()
         self._tokenizer: Any = None
         self._repeats: collections.Counter[str] = collections.Counter()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "EmbeddedEngine":
-        return self
 
     def dump_state(self) -> dict[str, Any]:
         """Return the arguments for `load_state`."""

@@ -18,6 +18,7 @@ from programs.lms.requests import turns
 from signatures.common.checkout import source_text
 from signatures.common.errors import UserError, needing, one_line
 from signatures.common.files import expanded, sha256_file, sha256_text
+from signatures.common.per_process import Uncopied
 from signatures.common.versions import installed_versions
 
 THREADS = 2
@@ -62,7 +63,7 @@ def _hash(path: Path, size: int, modified: int) -> str:
     return sha256_file(path)
 
 
-class GgufEngine:
+class GgufEngine(Uncopied):
     """Answers `dspy.lm15` requests with the model in a GGUF file; loads at the first.
 
     Args:
@@ -86,9 +87,6 @@ class GgufEngine:
                 raise UserError(f"{path!r} is not a GGUF file.")
         self._lock = threading.Lock()
         self._server: Any = None
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "GgufEngine":
-        return self
 
     def dump_state(self) -> dict[str, Any]:
         """Return the arguments for `load_state`."""

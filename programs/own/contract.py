@@ -36,6 +36,7 @@ from programs.parts.prediction import STOP_REASONS, hops_heard_by
 from programs.parts.probability import asks_yes_no
 from programs.parts.threads import ended_within, run_all, sequential_calls
 from signatures.common.errors import UserError, one_line
+from signatures.common.per_process import Uncopied
 from signatures.plain_text import continues_text, replies_in_text
 from signatures.types import Hop, Passage
 
@@ -48,7 +49,7 @@ class TooManyCalls(UserError):
     """A program asked more than it may."""
 
 
-class StandInLM:
+class StandInLM(Uncopied):
     """An LM that replies what the types of the output fields ask for, and remembers what it was asked.
 
     Args:
@@ -82,9 +83,6 @@ class StandInLM:
         message = Message.assistant([TextPart(self._reply(str(request.system), user, turn))])
         usage = Usage(input_tokens=10, output_tokens=5, total_tokens=15)
         return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "StandInLM":
-        return self
 
     @contextmanager
     def use(self) -> Iterator[None]:
@@ -144,7 +142,7 @@ class _Noting(JsonForm):
         return messages
 
 
-class StandInRetriever:
+class StandInRetriever(Uncopied):
     """Ranks passages whatever is asked.
 
     Args:
@@ -166,11 +164,8 @@ class StandInRetriever:
         """Return the rankings of all queries."""
         return [self(query, k) for query in queries]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "StandInRetriever":
-        return self
 
-
-class StandInSimilarity:
+class StandInSimilarity(Uncopied):
     """Compares texts by their letters."""
 
     fingerprint = "stand-in"
@@ -179,9 +174,6 @@ class StandInSimilarity:
         """Return an array of shape (len(left), len(right))."""
         shared = [[len({*one} & {*other}) / (len({*one} | {*other}) or 1) for other in right] for one in left]
         return np.array(shared).reshape(len(left), len(right))
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "StandInSimilarity":
-        return self
 
 
 QUESTION = "Which river flows past the town where Ilse Varrow was born?"

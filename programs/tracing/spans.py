@@ -31,6 +31,7 @@ from programs.parts.prediction import original_of
 from programs.parts.threads import daemon
 from signatures.common.errors import UserError, UserNotice, one_line
 from signatures.common.files import utf8
+from signatures.common.per_process import Uncopied
 from signatures.common.secrets import redact, register
 from signatures.types import Passage
 
@@ -303,7 +304,7 @@ class _Question:
             _fail(self._span, type(error).__name__, one_line(error) if self._content else None)
 
 
-class TracedRetriever:
+class TracedRetriever(Uncopied):
     """A retriever whose searches are told.
 
     Args:
@@ -318,9 +319,6 @@ class TracedRetriever:
         if name.startswith("__"):  # of copying and the like, which must not find those of the retriever
             raise AttributeError(name)
         return getattr(self._retriever, name)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "TracedRetriever":
-        return self
 
     def __call__(self, query: str, k: int) -> list[Passage]:
         """Return the first `k` passages for a query."""

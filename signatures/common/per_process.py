@@ -1,16 +1,23 @@
-"""State that a forked process must not inherit: locks that a thread of the parent holds, models with threads."""
+"""State that a forked process must not inherit and copies of programs share: locks, models with threads, caches."""
 
 import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 T = TypeVar("T")
 
 # What a child inherited and must neither use nor delete: deleting a model waits for threads that only the parent has.
 _inherited: list[Any] = []
 _values: "weakref.WeakSet[PerProcess[Any]]" = weakref.WeakSet()
+
+
+class Uncopied:
+    """What copies of a program share, because optimizers copy programs: an LM, a retriever, their locks and counts."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
 
 
 class PerProcess(Generic[T]):

@@ -39,6 +39,7 @@ from programs.lms.calls.metered import MeteredLM, metered_lm
 from programs.lms.connect import Connection
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
+from signatures.common.per_process import Uncopied
 
 if TYPE_CHECKING:
     import dspy
@@ -403,7 +404,7 @@ def _program(lm: str, rows: Mapping[str, Mapping[int, Record]]) -> dict[str, Any
     return {"lm_id": lm, **made_with, "rows": table(rows)}
 
 
-class SharedEngine:
+class SharedEngine(Uncopied):
     """An engine that lets another LM answer, with its cache and without its costs.
 
     Args:
@@ -415,9 +416,6 @@ class SharedEngine:
         self.supports_response_schema = lm.supports_response_schema
         self.supported_params = tuple(lm.supported_params)
         self.free = getattr(lm.engine, "free", False)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "SharedEngine":
-        return self
 
     def complete(self, request: Request) -> Response:
         """Answer a request; the row's own LM counts the call."""

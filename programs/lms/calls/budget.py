@@ -26,6 +26,7 @@ from programs.lms.requests import system_text
 from signatures.common.context import set_within
 from signatures.common.costs import Costs
 from signatures.common.errors import UserError
+from signatures.common.per_process import Uncopied
 
 SUMS = ("calls", "tokens", "usd", "reserved_tokens", "reserved_usd", "in_flight", "start", "highest_price")
 
@@ -149,7 +150,7 @@ class Reservation:
     usd: float | None = None
 
 
-class Budget:
+class Budget(Uncopied):
     """Limits on LM calls, shared by every copy of an LM; None is no limit.
 
     Each call is reserved before it is sent, so that calls in flight count; a call that fits only if they cost less than
@@ -186,9 +187,6 @@ class Budget:
         self._known: set[str] = set()  # keys of the calls that this run has sent or taken over
         self._alone = 0  # open shares that count replies from the cache
         self._replayed = Costs()  # what those cost that no session of this work has paid for
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Budget":
-        return self  # optimizers copy programs and their LMs, and all copies share one budget
 
     def share(self) -> None:
         """Share the budget with forks of this process, made after this call."""

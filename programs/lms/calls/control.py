@@ -10,11 +10,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from programs.parts.threads import Started, daemon
 from signatures.common.context import set_within
-from signatures.common.per_process import PerProcess
+from signatures.common.per_process import PerProcess, Uncopied
 
 GRACE = 1.5  # seconds that calls in flight have when the work is stopped
 NOTICE_SECONDS = 30.0  # between two notices; every thread that waits has one
@@ -110,11 +110,8 @@ Result = TypeVar("Result")
 SLICE = 0.2  # seconds between checks of the stop signal
 
 
-class Clock:
+class Clock(Uncopied):
     """The time, and waiting; tests replace both."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Clock":
-        return self
 
     def now(self) -> float:
         """Return seconds from any fixed point."""

@@ -55,6 +55,7 @@ from programs.parts.meter import Meter, record
 from programs.parts.replies.sources import sources_of, tell_sources
 from signatures.common.context import set_within
 from signatures.common.errors import UserError, one_line, with_causes
+from signatures.common.per_process import Uncopied
 from signatures.common.secrets import redact, redacted
 
 KEY_LENGTH = 32  # hexadecimal digits of a call's key that are kept
@@ -242,14 +243,11 @@ class LMUnavailable(UserError):
         self.model = model
 
 
-class AsyncEngine:
+class AsyncEngine(Uncopied):
     """Wraps a blocking engine for async callers: each call waits in a separate thread."""
 
     def __init__(self, engine: Any):
         self.engine = engine
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "AsyncEngine":
-        return self
 
     async def complete(self, request: Request) -> Response:
         """Answer one request with the wrapped engine."""

@@ -30,6 +30,7 @@ from programs.lms.calls.control import CLOCK, Clock, current_control, wait
 from programs.lms.calls.transport import Transport
 from programs.parts.meter import record
 from programs.parts.replies.sources import SOURCES
+from signatures.common.per_process import Uncopied
 
 Outcome = Literal["answered", "refused", "failed"]
 Wait = Callable[[threading.Event, float], None]
@@ -39,7 +40,7 @@ _CLOSER = 1.1  # each reply divides the spacing by this
 _UNTIL_WOKEN = 3600.0
 
 
-class ConcurrencyLimit:
+class ConcurrencyLimit(Uncopied):
     """A limit on the calls in flight at one server, shared by all LMs on it; waiting calls start in order.
 
     Args:
@@ -58,9 +59,6 @@ class ConcurrencyLimit:
         self._queue: deque[threading.Event] = deque()
         self._lock = threading.Lock()
         self.answered = False
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "ConcurrencyLimit":
-        return self  # copies of an LM use the same server
 
     @property
     def limit(self) -> int:

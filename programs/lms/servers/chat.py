@@ -41,6 +41,7 @@ from programs.lms.tolerant import check_length
 from programs.parts.replies.sources import SOURCES, stated_sources
 from signatures.common.errors import UserNotice, one_line
 from signatures.common.http import retry_after
+from signatures.common.per_process import Uncopied
 from signatures.common.secrets import redact, register
 from signatures.common.strict_json import parse_strict_json
 from signatures.yes_no import parse_yes_no
@@ -255,7 +256,7 @@ _MORE_LOGPROBS, _MAX_TOKENS = "more logprobs", "max_tokens"
 _UNLIKELY = -9999.0  # for a token whose own log-probability is unusable, as OpenAI's API writes it
 
 
-class ChatEngine:
+class ChatEngine(Uncopied):
     """Answers requests through `<api_base>/chat/completions`; safe under threads.
 
     The thinking of the model is a `ThinkingPart` before the answer, and no part of it; a reply without an answer has
@@ -295,9 +296,6 @@ class ChatEngine:
         self._lock = threading.Lock()
         self._refused: set[str] = set()
         self._noticed: set[str] = set()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "ChatEngine":
-        return self
 
     def dump_state(self) -> dict[str, Any]:
         """Return the arguments for `load_state`, without any key or password."""
@@ -500,7 +498,7 @@ def _logprob(value: Any) -> float | None:
     return min(max(float(value), _UNLIKELY), 0.0)
 
 
-class CompletionsEngine:
+class CompletionsEngine(Uncopied):
     """Answers requests through `<api_base>/completions`: the turns of a chat become one text that ends in `Answer:`.
 
     Args:
@@ -517,9 +515,6 @@ class CompletionsEngine:
     def __init__(self, api_base: str, model: str, key: str | None = None, transport: Transport = Transport()):
         self.api_base, self.model = api_base, model
         self._client = ServerClient(api_base, key, transport)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "CompletionsEngine":
-        return self
 
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""
