@@ -200,14 +200,6 @@ def try_predict_text(predictor: dspy.Module, **inputs: Any) -> tuple[dspy.Predic
         return None, str(error.lm_response)
 
 
-def in_order(signature: type[dspy.Signature], names: Sequence[str]) -> type[dspy.Signature]:
-    """Return a signature with its input fields, all of which `names` lists, in another order."""
-    fields = {name: signature.fields[name] for name in (*names, *signature.output_fields)}
-    shown = {name: (field.annotation, field) for name, field in fields.items()}
-    made: Any = dspy.Signature
-    return made(shown, signature.instructions)
-
-
 def drop_from_trace(*replies: dspy.Prediction | None) -> None:
     """Remove replies, compared by identity, from the running trace; None and replies not in it are ignored.
 

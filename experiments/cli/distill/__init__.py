@@ -1,1 +1,1 @@
-"""`verihop distill`: one module per command; `app.py` registers them."""
+"""`verihop distill`: a module for each larger command; `app.py` has the others and registers all."""
