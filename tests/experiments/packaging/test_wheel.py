@@ -174,6 +174,8 @@ def test_it_imports_beside_own_modules_of_our_names(run):
 def test_commands_work(commands, world):
     questions = world / "questions.jsonl"
     asked = json.loads(questions.read_text(encoding="utf-8").splitlines()[0])["question"]
+    few = (world / "passages.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[:10]
+    (world / "few.jsonl").write_text("".join(few), encoding="utf-8")
     told = ["--index", "world/index", "--lm", "simulated"]
     scored = ["--metrics", "f1[hotpot],mine:words", *told, "--out"]
     words = [
@@ -182,7 +184,7 @@ def test_commands_work(commands, world):
         ["eval", str(questions), "--program", "rag", *scored, "runs/rag"],
         ["compare", "runs/own", "runs/rag", "--json"],
         ["tune", str(questions), "--program", "rag", *told, "--out", "study"],
-        ["index", "world/passages.jsonl", "--out", "world/hybrid"],
+        ["index", "world/few.jsonl", "--out", "world/hybrid"],
         ["search", asked, "--index", "world/hybrid", "--json"],
         ["doctor", "--lm", "simulated"],
         ["demo", "--lm", "simulated", "--quiet", "--json", "--out", "demo"],
