@@ -1,6 +1,5 @@
 """One JSON object per line: errors name file and line; files are written completely or not at all."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,8 +49,7 @@ def parse_objects(lines: Iterable[bytes], path: Path | str) -> Iterator[tuple[in
 def _has_lone_surrogate(fields: dict[str, Any]) -> bool:
     """Return whether a field contains a lone surrogate, which no index and no LM accepts."""
     try:
-        for value in fields.values():
-            (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode()
+        ujson.dumps(fields, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return True
     return False

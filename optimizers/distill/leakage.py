@@ -79,21 +79,14 @@ class Evaluation:
 
         Parts of fewer than five words do not count.
         """
-        key = same_words(text)
-        if key in self.gold_texts:
-            return True
-        within, first = self._by_run
-        padded, runs = f" {key} ", _runs(key)
-        return any(padded in f" {gold} " for run in runs[:1] for gold in within.get(run, ())) or any(
-            f" {gold} " in padded for run in runs for gold in first.get(run, ())
-        )
+        return _needs(self, text)
 
     def shares_words(self, text: str) -> bool:
         """Return whether five words in a row of a text stand in a gold text, or a shorter gold text stands in it.
 
         No part of any other text is needed, which is found much faster than by its sentences.
         """
-        key, within = same_words(text), self._by_run[0]
+        key, within = same_words(text), self.by_run[0]
         return any(run in within for run in _runs(key)) or any(f" {gold} " in f" {key} " for gold in self._short)
 
     @functools.cached_property
@@ -101,7 +94,7 @@ class Evaluation:
         return [text for text in self.gold_texts if not _runs(text)]
 
     @functools.cached_property
-    def _by_run(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    def by_run(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
         """The gold texts by each run of five words in them, and by their first one."""
         within: dict[str, list[str]] = {}
         first: dict[str, list[str]] = {}
@@ -123,6 +116,18 @@ class Evaluation:
 
 
 NOTHING = Evaluation(frozenset(), frozenset())
+
+
+@functools.lru_cache(maxsize=1 << 16)  # many questions share a gold passage
+def _needs(evaluation: Evaluation, text: str) -> bool:
+    key = same_words(text)
+    if key in evaluation.gold_texts:
+        return True
+    within, first = evaluation.by_run
+    padded, runs = f" {key} ", _runs(key)
+    return any(padded in f" {gold} " for run in runs[:1] for gold in within.get(run, ())) or any(
+        f" {gold} " in padded for run in runs for gold in first.get(run, ())
+    )
 
 
 def _article(title: str) -> str:

@@ -191,7 +191,9 @@ class Composer:
             for name, value in each.values.items():
                 self._with[name].append(each)
                 self._valued[name, value].append(each)
-        self._made = {by: [work for work in self._with[by] if self._maker(work, by)] for by in MAKER}
+        self._made = {
+            by: [(work, person) for work in self._with[by] if (person := self._maker(work, by))] for by in MAKER
+        }
         self._uses: Counter[str] = Counter()
 
     def questions(self, most: int) -> Iterator[Question]:
@@ -293,9 +295,9 @@ class Composer:
         """Return a question for a fact of the person who made a work."""
         rng = self._rng
         by = rng.choice([by for by in (DIRECTOR, DIRECTOR, PERFORMER, AUTHOR) if self._made[by]] or [""])
-        person = self._maker(work := rng.choice(self._made[by]), by) if by else None
-        if person is None:
+        if not by:
             return None
+        work, person = rng.choice(self._made[by])
         wanted = rng.choice([name for name in BY_WAY if name in person.values])
         text = rng.choice(BY_WAY[wanted]).format(rng.choice(MAKER[by]).format(work.name))
         return _Draft(text, person.values[wanted], [(work, by), (person, wanted)], "compositional")
@@ -304,8 +306,8 @@ class Composer:
         """Return two films, their directors of whom something is stated, and the questions for these."""
         if len(self._made[DIRECTOR]) < 2:
             return None
-        films = self._rng.sample(self._made[DIRECTOR], 2)
-        persons = [person for film in films if (person := self._maker(film, DIRECTOR))]
+        drawn = self._rng.sample(self._made[DIRECTOR], 2)
+        films, persons = [film for film, _ in drawn], [person for _, person in drawn]
         if persons[0] is persons[1] or any(by not in person.values for person in persons):
             return None
         return films, persons, [(film, DIRECTOR) for film in films]

@@ -5,6 +5,7 @@ question of an evaluation set, and none that is held back by any source, is trai
 the gold of one, and none for which BM25 finds such a gold passage among its first ten.
 """
 
+import functools
 import random
 import re
 from collections import Counter
@@ -209,10 +210,11 @@ def _readable(
     Proofs may have long answers: what is learnt of them is their conclusions.
     """
     kept, why = [], Counter[str]()
+    words_of = functools.cache(lambda name: count_words(corpus[name].text))  # many questions share a passage
     for question in questions:
         answers = [text for text in question.answers if count_words(text) <= LONGEST_ANSWER]
         proof = bool((question.model_extra or {}).get("inferences"))
-        if any(count_words(corpus[name].text) > LONGEST_PASSAGE for name in question.gold_ids if name in corpus):
+        if any(words_of(name) > LONGEST_PASSAGE for name in question.gold_ids if name in corpus):
             why["gold_passage_is_long"] += 1
         elif not answers and not proof:
             why["answer_is_long_or_absent"] += 1

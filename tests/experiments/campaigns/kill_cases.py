@@ -190,7 +190,7 @@ CASES = {
         rows_and("questions.jsonl"),
     ),
     "tune": Case(
-        f"tune GIVEN/val.jsonl --program genground --out OUT {_SIMULATED} --trials 4 --limit 8 --sampler random",
+        f"tune GIVEN/val.jsonl --program genground --out OUT {_SIMULATED} --trials 3 --limit 4 --sampler random",
         tuned, trials_of,
     ),
     "distill synthesize": Case(
@@ -223,7 +223,7 @@ class Materials:
         passages, asked = generate(folder, questions=questions, seed=0)
         lines = passages.read_text(encoding="utf-8").splitlines(keepends=True)
         half = asked.read_text(encoding="utf-8").splitlines(keepends=True)
-        parts = {"few": lines[:120], "more": lines[120:200], "train": half[: questions // 2]}
+        parts = {"few": lines[:40], "more": lines[40:60], "train": half[: questions // 2]}
         for name, some in {**parts, "val": half[questions // 2 :]}.items():
             (folder / f"{name}.jsonl").write_text("".join(some), encoding="utf-8")
         (folder / "documents").mkdir()

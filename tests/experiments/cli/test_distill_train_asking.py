@@ -28,6 +28,12 @@ def _own_cache(own_cache: None) -> None:
     """Every test has a cache of its own."""
 
 
+@pytest.fixture(autouse=True)
+def _short_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random weights end no reply before its limit."""
+    monkeypatch.setattr("experiments.pipeline.training.program_scores.MAX_TOKENS", 24)
+
+
 @pytest.fixture(scope="session")
 def servable(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("servable")
@@ -145,7 +151,7 @@ def test_weights_that_were_measured_can_be_measured_and_connected_again(world, t
     assert scores(tmp_path / "weights") == scores(tmp_path / "weights")
     assert sorted(path.name for path in (tmp_path / "weights").iterdir()) == before
     connection = connect(f"embedded:{tmp_path / 'weights'}", cache=False)
-    connection.lm("Who?")
+    connection.lm("Who?", max_tokens=8)
     connection.close()
 
 

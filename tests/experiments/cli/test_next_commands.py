@@ -169,13 +169,6 @@ def test_from_benchmarks_to_an_evaluation(following, data, scripted_lm, monkeypa
     assert following("data", "subset", "halluqa-knowledge", data / "h.jsonl", "--out", data / "s.jsonl")[0][1] == "eval"
 
 
-@pytest.mark.slow
-def test_the_demo_goes_on_with_its_lm(following, data):
-    ask, *others = following("demo", "--lm", "simulated", "-q", "--out", data / "demo")
-    assert "--lm simulated" in " ".join(ask)
-    assert [words[1] for words in others] == ["programs", "data"]
-
-
 def test_a_line_names_the_options_that_differ_from_their_defaults():
     @dataclass(frozen=True)
     class Group:

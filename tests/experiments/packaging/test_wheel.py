@@ -63,6 +63,20 @@ def first(found: verihop.Answer) -> str:
 
 answer.nothing
 """
+COMMANDS = """
+import contextlib, io, json, sys
+from verihop.experiments.cli.main import main
+ended = []
+for words in json.loads(sys.argv[1]):
+    sys.argv, code, out, err = ["verihop", *words], 0, io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as stopped:
+            code = stopped.code or 0
+    ended.append((code, out.getvalue(), err.getvalue()))
+print(json.dumps(ended))
+"""
 
 pytestmark = pytest.mark.slow
 
@@ -123,10 +137,21 @@ def run(python, user, tmp_path_factory) -> Callable[..., str]:
 
 
 @pytest.fixture(scope="module")
-def world(run, user) -> Path:
+def commands(run) -> Callable[[list[list[str]]], list[tuple[int, str, str]]]:
+    """Return a function that runs commands and returns the exit code, standard output and standard error of each.
+
+    All in one process: what is tested is the code of each, and imports take longer.
+    """
+    return lambda words: json.loads(run("-c", COMMANDS, json.dumps(words)).splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def world(commands, user) -> Path:
     """Return the folder of a small world with its index, both made by the installed command."""
-    run("-m", "verihop", "data", "world", "--out", "world", "--questions", 6)
-    run("-m", "verihop", "index", "world/passages.jsonl", "--out", "world/index", "--retriever", "bm25")
+    made = ["data", "world", "--out", "world", "--questions", "6"]
+    indexed = ["index", "world/passages.jsonl", "--out", "world/index", "--retriever", "bm25"]
+    ended = commands([made, indexed])
+    assert [code for code, *_ in ended] == [0, 0], ended
     return user / "world"
 
 
@@ -146,41 +171,26 @@ def test_it_imports_beside_own_modules_of_our_names(run):
     assert "family: the four papers" in run("-m", "verihop", "programs")
 
 
-COMMANDS = """
-import contextlib, io, json, sys
-from verihop.experiments.cli.main import main
-ended = []
-for words in json.loads(sys.argv[1]):
-    sys.argv, code, out, err = ["verihop", *words], 0, io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main()
-        except SystemExit as stopped:
-            code = stopped.code or 0
-    ended.append((code, out.getvalue(), err.getvalue()))
-print(json.dumps(ended))
-"""
-
-
-def test_commands_work(run, world):
-    """All in one process: what is tested is the code of each, and imports take longer."""
+def test_commands_work(commands, world):
     questions = world / "questions.jsonl"
     asked = json.loads(questions.read_text(encoding="utf-8").splitlines()[0])["question"]
+    few = (world / "passages.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[:10]
+    (world / "few.jsonl").write_text("".join(few), encoding="utf-8")
     told = ["--index", "world/index", "--lm", "simulated"]
     scored = ["--metrics", "f1[hotpot],mine:words", *told, "--out"]
-    commands = [
+    words = [
         ["ask", asked, "--program", "rag", *told, "--json"],
         ["eval", str(questions), "--program", "mine:Once", *scored, "runs/own"],
         ["eval", str(questions), "--program", "rag", *scored, "runs/rag"],
         ["compare", "runs/own", "runs/rag", "--json"],
         ["tune", str(questions), "--program", "rag", *told, "--out", "study"],
-        ["index", "world/passages.jsonl", "--out", "world/hybrid"],
+        ["index", "world/few.jsonl", "--out", "world/hybrid"],
         ["search", asked, "--index", "world/hybrid", "--json"],
         ["doctor", "--lm", "simulated"],
+        ["demo", "--lm", "simulated", "--quiet", "--json", "--out", "demo"],
     ]
-    ended = json.loads(run("-c", COMMANDS, json.dumps(commands)).splitlines()[-1])
-    codes, (answer, own, rag, compared, _, _, found, checked), errors = zip(*ended, strict=True)
-    assert codes == (0, 0, 0, 0, 2, 0, 0, 0), errors
+    codes, (answer, own, rag, compared, _, _, found, checked, demo), errors = zip(*commands(words), strict=True)
+    assert codes == (0, 0, 0, 0, 2, 0, 0, 0, 0), errors
     assert json.loads(answer)["answer"]
     assert "mine:words" in own
     assert "mine:words" in rag
@@ -191,10 +201,7 @@ def test_commands_work(run, world):
     ]
     assert json.loads(found)["results"][0]["hits"]
     assert "ok" in checked
-
-
-def test_the_demo_works(run):
-    assert json.loads(run("-m", "verihop", "demo", "--lm", "simulated", "--quiet", "--json", "--out", "demo"))
+    assert json.loads(demo)
 
 
 FREEZE = """
@@ -246,12 +253,18 @@ def test_results_are_typed(python, tmp_path):
     ]
 
 
-CHECKOUT_ALONE = "--ignore=tests/signatures/common/test_checkout.py"
 SMOKE = ("programs/single_step", "corpora/retrievers/test_own.py", "experiments/python")  # own code, all packages
 
 
+def other_tests(folder: str, names: list[str]) -> list[str]:
+    """Return what is not copied: modules of tests that are not of `SMOKE`."""
+    places = {name: (Path(folder) / name).relative_to(PROJECT / "tests").as_posix() for name in names}
+    other = [name for name, place in places.items() if name.startswith("test_") and not place.startswith(SMOKE)]
+    return [*other, "__pycache__"]
+
+
 def test_part_of_the_tests_passes_against_it(python, tmp_path):
-    shutil.copytree(PROJECT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PROJECT / "tests", tmp_path / "tests", ignore=other_tests)
     shutil.copytree(PROJECT / "docs", tmp_path / "docs")  # whose code a test runs
     for file in (tmp_path / "tests").rglob("*.py"):
         file.write_text(rewritten(file.read_text(encoding="utf-8"), PROJECT), encoding="utf-8")
@@ -259,7 +272,7 @@ def test_part_of_the_tests_passes_against_it(python, tmp_path):
         "[pytest]\naddopts = --import-mode=importlib\nmarkers = slow\npythonpath = .\n"
     )
     done = subprocess.run(
-        [str(python), "-m", "pytest", "-q", "-m", "not slow", CHECKOUT_ALONE, *(f"tests/{part}" for part in SMOKE)],
+        [str(python), "-m", "pytest", "-q", "-m", "not slow", *(f"tests/{part}" for part in SMOKE)],
         cwd=tmp_path,
         capture_output=True,
         text=True,

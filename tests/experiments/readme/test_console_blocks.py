@@ -74,12 +74,12 @@ ELSEWHERE = {  # page -> the test that runs its commands
 }
 LM_OPTIONS = ("--lm", "--teacher", "--answers-lm", "--prompt-lm", "--judge-lm")
 FEWER = {  # command -> options that it is given unless the page names others
-    "compile": [("--limit", "10")],
+    "compile": [("--limit", "6")],
     "eval": [("--limit", "4")],
-    "tune": [("--limit", "4"), ("--trials", "6")],
+    "tune": [("--limit", "3"), ("--trials", "4")],
     "synthesize": [("--student", "json")],  # the form of an LM that need not be loaded
 }
-MOST_TRIALS = 8
+MOST_TRIALS, FEW_CALLS = 5, "calls=150"
 ASKING = ("ask", "eval", "compile", "tune", "judge")
 
 
@@ -101,6 +101,8 @@ def adapted(command: str) -> list[str]:
             word = "simulated"
         elif before == "--trials":
             word = str(min(int(word), MOST_TRIALS))
+        elif before == "--budget" and given[0] == "compile":
+            word = FEW_CALLS
         arguments += sorted(glob.glob(word)) if "*" in word else [word]
     name = arguments[0]
     if name in ASKING and "--lm" not in arguments and "--artifact" not in arguments:

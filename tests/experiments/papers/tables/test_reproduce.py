@@ -273,7 +273,31 @@ def judge(monkeypatch):
     return "local/judge"
 
 
+FEWER: dict[str, object] = {"auto": "light", "max_metric_calls": 20}  # candidates of an optimizer
+
+
+@pytest.fixture
+def small_tables(monkeypatch):
+    """Let what a table varies have two values, and compilations a third of the calls and fewer candidates."""
+    from experiments.papers.tables import spec
+
+    def read(paper, name, folder=spec.FOLDER):
+        table = read_table(paper, name, folder)
+        few = [{what: values[:2] for what, values in column.vary.items()} for column in table.columns]
+        columns = [column.model_copy(update={"vary": v}) for column, v in zip(table.columns, few, strict=True)]
+        return table.model_copy(update={"columns": tuple(columns), "rows": tuple(map(smaller, table.rows))})
+
+    def smaller(row):
+        if (how := row.compile) is None:
+            return row
+        options = how.options | {name: value for name, value in FEWER.items() if name in how.options}
+        return row.model_copy(update={"compile": how.model_copy(update={"options": options, "calls": how.calls // 3})})
+
+    monkeypatch.setattr(spec, "read_table", read)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_tables")
 @pytest.mark.parametrize(("paper", "name"), ALL)
 def test_every_table_and_figure_is_made_end_to_end(verihop, paper, name, toy_work, judge, small_world, monkeypatch):
     (toy_work / "own_search.py").write_text(SEARCH.format(index=str(small_world(120) / "index")))
@@ -281,7 +305,7 @@ def test_every_table_and_figure_is_made_end_to_end(verihop, paper, name, toy_wor
     own = [f"--tool={tool}=own_search:search" for tool in ("bing", "chrome", "google")]
     which = (f"--{name[:-1]}", name[-1])
     comparing = judge if name in ("table3", "table4") and paper == "cov_rag" else "simulated"
-    asked = ("--judge-lm", comparing, "--student-lm", "simulated", "--work", toy_work, *own)
+    asked = ("--judge-lm", comparing, "--student-lm", "simulated", "--work", toy_work, *own, "--limit", 2)
     code, _, err = verihop("reproduce", paper, *which, *TOY, *asked)
     assert code == 0, err
     base = toy_work / "tables" / f"{paper}-{name}"

@@ -29,7 +29,7 @@ def many(make_examples):
     return {"trainset": make_examples(12), "valset": make_examples(24, 100)}  # 12 of these are held back
 
 
-def test_the_optimizer_that_finds_what_helps_wins(world, retriever, many):
+def test_the_optimizer_that_finds_what_helps_wins_and_random_search_is_on_every_rung(world, retriever, many):
     here = world(budget=Budget(calls=300))
     compiled = run(here, retriever, **many)
     race, table = compiled.details["race"], rows(compiled)
@@ -41,10 +41,6 @@ def test_the_optimizer_that_finds_what_helps_wins(world, retriever, many):
     assert table["uncompiled"]["score"] + table["uncompiled"]["held_back"] == pytest.approx(2 / 3)
     assert compiled.chosen == f"final: {race['winner']}"
     assert compiled.stopped is None
-
-
-def test_random_search_and_the_uncompiled_program_are_on_every_rung(world, retriever, many):
-    table = rows(run(world(budget=Budget(calls=300)), retriever, **many))
     last = max(row["rung"] for row in table.values())
     assert last == 3
     assert table["uncompiled"]["rung"] == table["random_search"]["rung"] == last
@@ -60,7 +56,7 @@ def test_random_search_is_never_dropped_even_where_nothing_is_cached(world, retr
 
 
 def test_the_whole_race_keeps_to_its_budget_and_every_arm_to_its_share(world, retriever, many):
-    for calls in (30, 90, 200):
+    for calls in (30, 120):
         here = world(budget=Budget(calls=calls))
         compiled = run(here, retriever, **many)
         sent = len(here.task_engine.requests) + len(here.prompt_engine.requests)
