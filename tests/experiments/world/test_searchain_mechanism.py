@@ -18,12 +18,7 @@ from tests.conftest import load_module
 pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
-Arm, Case = claims.Arm, claims.Case
-
-
-def bridges(bench, n):
-    """Return the first n questions of two and three hops."""
-    return [Case(question) for question in bench.questions if question.type.startswith("bridge-")][:n]
+Arm, bridges = claims.Arm, claims.bridges
 
 
 CLAIMS = {
