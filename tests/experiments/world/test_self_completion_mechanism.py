@@ -22,7 +22,7 @@ from tests.conftest import load_module
 pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
-Arm, bridges = claims.Arm, claims.bridges
+Arm = claims.Arm
 
 
 def gold_read(prediction: dspy.Prediction, case, bench) -> float:
@@ -68,9 +68,9 @@ CONTROL = {"reflection": False}
 CLAIMS = {
     "improvement": claims.Claim(
         source="Section 6.4, Table 4: better than one search, both capped at 10 references (F1 48.2 to 42.7).",
-        better=Arm("self_completion", cases=bridges),
-        worse=Arm("self_completion", CONTROL, cases=bridges),
-        n=400,
+        better=Arm("self_completion"),
+        worse=Arm("self_completion", CONTROL),
+        n=1000,
         mutations=INCOMPLETE | UNREFLECTED,
         slow=True,
     ),
