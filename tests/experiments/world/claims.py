@@ -1,8 +1,9 @@
 """Claims of papers that programs must show on the simulated world, and how they are tested.
 
 A claim compares two arms on the same questions, and holds if the 95 % paired bootstrap interval of the difference lies
-above 0. The questions are the first n that a seed generates: none is chosen by its outcome. The dials are the committed
-ones, and P(yes) comes from log-probabilities, as `--lm simulated` gives them.
+above 0. The questions are the first n that a seed generates, of all types or of those that need the mechanism: none is
+chosen by its outcome. n is a round number at which the interval is clearly above 0, since the world is deterministic.
+The dials are the committed ones, and P(yes) comes from log-probabilities, as `--lm simulated` gives them.
 
 Each claim has mutations, which cut its mechanism out of the program and leave the rest. The claim must not hold for the
 mutated program against the same baseline: otherwise it would say nothing about the mechanism.
@@ -79,6 +80,20 @@ def em(prediction: dspy.Prediction, case: Case, bench: Bench) -> float | None:
 def first_questions(bench: Bench, n: int) -> list[Case]:
     """Return the first n questions, as generated."""
     return [Case(question) for question in bench.questions[:n]]
+
+
+def first_of(*types: str) -> Callable[[Bench, int], list[Case]]:
+    """Return a function that returns the first n questions of some types, as generated."""
+
+    def cases(bench: Bench, n: int) -> list[Case]:
+        return [Case(question) for question in bench.questions if question.type in types][:n]
+
+    return cases
+
+
+bridges = first_of("bridge-2", "bridge-3")
+with_bridges = first_of("bridge-2", "bridge-3", "bridge-comparison")
+three_hops = first_of("bridge-3")
 
 
 @dataclass(frozen=True)

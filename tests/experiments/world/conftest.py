@@ -1,6 +1,7 @@
 """Fixtures: the simulated LM with any dials, its world, and passages about it."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,11 +10,22 @@ import pytest
 
 from experiments.world.dials import Dials, read_dials
 from experiments.world.facts import World, make_world
+from experiments.world.passage_text import shares_word
 from experiments.world.relations import BY_NAME
 from experiments.world.simulated import SimulatedEngine
 from programs.lms.adapter import ChatForm
 from programs.lms.calls.metered import metered_lm
+from signatures.text import normalize_answer
 from signatures.types import Passage
+
+# Pure, and asked for the same few hundred names in each reply, of which they were half.
+PURE = {
+    "experiments.world.grammar.normalize_answer": functools.lru_cache(100_000)(normalize_answer),
+    **dict.fromkeys(
+        ("experiments.world.skills.memory.shares_word", "experiments.world.skills.prompt_state.shares_word"),
+        functools.lru_cache(500_000)(shares_word),
+    ),
+}
 
 
 def _faultless(**dials: float) -> Dials:
@@ -28,7 +40,12 @@ def _running(
     engine = SimulatedEngine(seed, dials)
     settings = {"temperature": 0.0, "cache": False, **settings}
     lm = metered_lm(f"simulated/{engine.fingerprint}", engine=engine, **settings)
-    with dspy.context(lm=lm, adapter=adapter or ChatForm(), disable_history=True, trace=None):
+    with (
+        dspy.context(lm=lm, adapter=adapter or ChatForm(), disable_history=True, trace=None),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name, remembered in PURE.items():
+            patch.setattr(name, remembered)
         yield engine
 
 

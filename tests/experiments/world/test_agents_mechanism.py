@@ -20,12 +20,7 @@ from tests.conftest import load_module
 pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
-Arm, Case, replaced = claims.Arm, claims.Case, claims.replaced
-
-
-def bridges(bench, n):
-    """Return the first n questions of two and three hops."""
-    return [Case(question) for question in bench.questions if question.type.startswith("bridge-")][:n]
+Arm, bridges, replaced = claims.Arm, claims.bridges, claims.replaced
 
 
 def hop_without_answer(made, **fields):
@@ -39,7 +34,7 @@ CLAIMS = {
         source="Yao et al., section 3.3: acting overcomes what reasoning invents from memory (ReAct against CoT).",
         better=Arm("react", cases=bridges),
         worse=Arm("cot", cases=bridges),
-        n=60,
+        n=80,
         mutations={"results are not seen": replaced(react.ReAct, "first_sentences", lambda *given: [])},
         elsewhere=True,
     ),
@@ -47,14 +42,14 @@ CLAIMS = {
         source="DSPy's agent: an extracting call answers where the steps run out, where the paper's has no answer.",
         better=Arm("react", {"reader": "extract"}, cases=bridges),
         worse=Arm("react", cases=bridges),
-        n=60,
+        n=80,
         mutations={"what it extracts is not used": replaced(transcript, "answer_in", lambda reply: "")},
     ),
     "searching in turns": claims.Claim(
         source="Jin et al., Table 2: better than one retrieval (there also by the training, which is left out here).",
         better=Arm("search_r1", cases=bridges),
         worse=RAG,
-        n=60,
+        n=40,
         mutations={"results are not seen": replaced(search_r1, "found_texts", lambda *given, **named: ())},
         elsewhere=True,
     ),
@@ -62,7 +57,7 @@ CLAIMS = {
         source="Li et al., Table 3: agentic search is better than one retrieval on multi-hop questions.",
         better=Arm("search_o1", {"documents": False}, cases=bridges),
         worse=RAG,
-        n=60,
+        n=40,
         mutations={"results are not seen": replaced(search_o1, "found_texts", lambda *given, **named: ())},
         elsewhere=True,
     ),
@@ -70,7 +65,7 @@ CLAIMS = {
         source="Wang et al., section 5.1: more steps are better on multi-hop questions (here three against one).",
         better=Arm("corag", {"max_hops": 3}, cases=bridges),
         worse=Arm("corag", {"max_hops": 1}, cases=bridges),
-        n=60,
+        n=40,
         mutations={"a pair has no answer": claims.wrapped(corag, "Hop", hop_without_answer)},
         elsewhere=True,
     ),

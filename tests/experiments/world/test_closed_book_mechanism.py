@@ -27,7 +27,7 @@ CLAIMS = {
         source="Wang et al., section 3.2, and Shi et al., Table 2: better than one chain of thought (F1 42.3 to 35.3).",
         better=Arm("cot_sc", {"samples": 5}),
         worse=Arm("cot"),
-        n=250,
+        n=150,
         mutations={"the first sample decides": claims.replaced(cot_sc, "majority", lambda keys: Majority(0, 0.0))},
     ),
     "the document": claims.Claim(
@@ -41,7 +41,7 @@ CLAIMS = {
         source="Shi et al., Table 2: with passages beside the documents, better than GenRead (both decomposed).",
         better=Arm("grg", {"decompose": True}),
         worse=Arm("genread", {"decompose": True}),
-        n=200,
+        n=80,
         mutations={"passages are not read": claims.replaced(GRG, "_above_cutoff", lambda *given: [])},
     ),
 }

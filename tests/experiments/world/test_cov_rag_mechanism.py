@@ -22,7 +22,7 @@ from tests.conftest import load_module
 pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
-Arm, N, MANY = claims.Arm, 400, 1000
+Arm, with_bridges = claims.Arm, claims.with_bridges
 
 
 def gold_read(hop: int):
@@ -70,7 +70,7 @@ CLAIMS = {
         source="Section 4.3, Table 5: revising at the end beats not revising (58.3 to 57.5, and so on all four sets).",
         better=Arm("cov_rag"),
         worse=Arm("cov_rag", {"revise": "never"}),
-        n=N,
+        n=120,
         mutations=UNREVISED,
         elsewhere=True,
     ),
@@ -78,7 +78,7 @@ CLAIMS = {
         source="Section 4.3, Table 5: revising at the end beats revising at the start (58.3 to 33.3).",
         better=Arm("cov_rag"),
         worse=Arm("cov_rag", {"revise": "start"}),
-        n=N,
+        n=120,
         mutations=UNREVISED,
         elsewhere=True,
     ),
@@ -86,22 +86,22 @@ CLAIMS = {
         source="Section 4.4, Table 7: the last references are better than the first (66.8 to 65.0); share of gold.",
         better=Arm("cov_rag", score=gold_read(-1)),
         worse=Arm("cov_rag", score=gold_read(0)),
-        n=N,
+        n=60,
         mutations=UNREVISED,
         elsewhere=True,
     ),
     "references of the chain": claims.Claim(
         source="Section 4.3, Table 6: with the chain a new search gains more (2.5 to 0.9); share of gold.",
-        better=Arm("cov_rag", score=gold_gained),
-        worse=Arm("cov_rag", {"chain": False}, score=gold_gained),
-        n=N,
+        better=Arm("cov_rag", score=gold_gained, cases=with_bridges),
+        worse=Arm("cov_rag", {"chain": False}, score=gold_gained, cases=with_bridges),
+        n=200,
         mutations=UNCHAINED | UNREVISED,
     ),
     "answers of the chain": claims.Claim(
         source="Section 4.3, Table 6: with the chain the answers after several iterations are better (67.3 to 63.6).",
-        better=Arm("cov_rag"),
-        worse=Arm("cov_rag", {"chain": False}),
-        n=MANY,
+        better=Arm("cov_rag", cases=with_bridges),
+        worse=Arm("cov_rag", {"chain": False}, cases=with_bridges),
+        n=300,
         mutations=UNCHAINED | UNREVISED,
         slow=True,
     ),

@@ -20,7 +20,7 @@ from tests.conftest import load_module
 pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
-Arm, N = claims.Arm, 250
+Arm = claims.Arm
 
 
 def hops_right(of: str):
@@ -62,7 +62,7 @@ CLAIMS = {
         source="Section 6.2, Table 4: without deduction the score falls (F1 52.3 to 42.7).",
         better=Arm("genground"),
         worse=Arm("genground", {"deduce": False}),
-        n=N,
+        n=60,
         mutations=NO_DEDUCTION,
         elsewhere=True,
     ),
@@ -70,7 +70,7 @@ CLAIMS = {
         source="Section 6.2, Table 4: answers read directly from the passages instead are worse (F1 52.3 to 45.1).",
         better=Arm("genground"),
         worse=Arm("genground", {"ground": False}),
-        n=N,
+        n=80,
         mutations=NO_EVIDENCE,
         elsewhere=True,
     ),
@@ -78,7 +78,7 @@ CLAIMS = {
         source="Section 6.2, Table 4: all passages in one prompt instead of batches is worse (F1 52.3 to 47.3).",
         better=Arm("genground"),
         worse=Arm("genground", {"batch": False}),
-        n=N,
+        n=250,
         mutations=NO_BATCHES,
         elsewhere=True,
     ),
@@ -86,7 +86,7 @@ CLAIMS = {
         source="Section 7.2, Figure 5: grounding corrects more (24.5 %) than it spoils (5.6 %); share of right hops.",
         better=Arm("genground", score=hops_right("answer")),
         worse=Arm("genground", score=hops_right("draft")),
-        n=N,
+        n=50,
         mutations=NO_EVIDENCE,
         elsewhere=True,
     ),
@@ -94,7 +94,7 @@ CLAIMS = {
         source="Table 2: better than chain of thought without retrieval (F1 52.3 to 35.3).",
         better=Arm("genground"),
         worse=Arm("cot"),
-        n=N,
+        n=60,
         mutations={
             "one sub-question, no evidence": claims.both(*NO_EVIDENCE.values(), next(iter(NO_DEDUCTION.values())))
         },
@@ -103,7 +103,7 @@ CLAIMS = {
         source="Table 2: better than DSPy's multi-hop program, which writes queries without answers (F1 52.3 to 47.8).",
         better=Arm("genground"),
         worse=Arm("multihop", {"k": 5}),
-        n=N,
+        n=60,
         mutations=NO_EVIDENCE | NO_DEDUCTION,
     ),
 }

@@ -20,7 +20,7 @@ from signatures.types import Passage, Retriever
 
 pytestmark = pytest.mark.slow
 
-QUESTIONS = 120
+QUESTIONS = 60
 
 
 class AskFurther(dspy.Signature):

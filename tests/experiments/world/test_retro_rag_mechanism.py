@@ -35,7 +35,7 @@ from tests.conftest import load_module
 pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
-Arm, FEW, SOME = claims.Arm, 120, 400
+Arm, three_hops = claims.Arm, claims.three_hops
 RUMOUR = "Rumours about "
 
 
@@ -78,7 +78,7 @@ def told_wrongly(bench) -> set[tuple[str, str]]:
 
 
 def rumoured_questions(bench, n: int) -> list:
-    """Return the first n questions that need a fact which a rumour states wrongly."""
+    """Return the first n questions of two and three hops that need a fact which a rumour states wrongly."""
     wrong = told_wrongly(bench)
 
     def concerned(question) -> bool:
@@ -86,7 +86,7 @@ def rumoured_questions(bench, n: int) -> list:
         facts = [fact for plan in plans if plan for fact in facts_of(plan) if isinstance(fact.of, Name)]
         return any((key(fact.of.text), fact.relation) in wrong for fact in facts)
 
-    return [claims.Case(question) for question in bench.questions if concerned(question)][:n]
+    return [case for case in claims.bridges(bench, len(bench.questions)) if concerned(case.question)][:n]
 
 
 class Late:
@@ -121,7 +121,7 @@ CLAIMS = {
         source="Table 1: better than standard RAG (41.2 to 23.4).",
         better=Arm("retro_rag"),
         worse=Arm("rag", {"k": 5}),
-        n=FEW,
+        n=60,
         mutations=NO_PASSAGES,
         elsewhere=True,
     ),
@@ -129,7 +129,7 @@ CLAIMS = {
         source="Table 2: without any external knowledge the score falls (41.2 to 19.0).",
         better=Arm("retro_rag"),
         worse=Arm("retro_rag", {"ellery": False}),
-        n=FEW,
+        n=60,
         mutations=NO_PASSAGES,
         elsewhere=True,
     ),
@@ -137,32 +137,32 @@ CLAIMS = {
         source="Tables 1 and 2: without external knowledge it is still better than standard prompting (19.0 to 14.2).",
         better=Arm("retro_rag", {"ellery": False}),
         worse=Arm("standard"),
-        n=SOME,
+        n=300,
         mutations={
             'the prompt offers "unknown"': claims.replaced(retro_rag, "AnswerFromMemory", OFFERS_UNKNOWN),
         },
     ),
     "source evidence": claims.Claim(
         source="Table 2: without source evidence the score falls (41.2 to 34.8).",
-        better=Arm("retro_rag"),
-        worse=Arm("retro_rag", {"source": False}),
-        n=SOME,
+        better=Arm("retro_rag", cases=three_hops),
+        worse=Arm("retro_rag", {"source": False}, cases=three_hops),
+        n=160,
         mutations={"the passages are not shown": claims.wrapped(RetroRAG, "_evidence", passages_hidden)},
         slow=True,
     ),
     "inferential evidence": claims.Claim(
         source="Table 2: without inferential evidence the score falls (41.2 to 38.4).",
-        better=Arm("retro_rag"),
-        worse=Arm("retro_rag", {"inferential": False}),
-        n=SOME,
+        better=Arm("retro_rag", cases=three_hops),
+        worse=Arm("retro_rag", {"inferential": False}, cases=three_hops),
+        n=120,
         mutations={"inferences are thrown away": NO_INFERENCES},
         slow=True,
     ),
     "updating": claims.Claim(
         source="Table 2: if all evidence is kept instead of the best, the score falls (41.2 to 39.4).",
-        better=Arm("retro_rag"),
-        worse=Arm("retro_rag", {"update": False}),
-        n=SOME,
+        better=Arm("retro_rag", cases=three_hops),
+        worse=Arm("retro_rag", {"update": False}, cases=three_hops),
+        n=80,
         mutations={"the first evidence is kept instead of the best": claims.replaced(retro_rag, "top", keep_the_first)},
         slow=True,
     ),
@@ -171,7 +171,7 @@ CLAIMS = {
         "found, because evidence is updated; rumours first, the articles that know better from the second search on.",
         better=Arm("retro_rag", cases=rumoured_questions, retriever=Late),
         worse=Arm("retro_rag", {"update": False}, cases=rumoured_questions, retriever=Late),
-        n=200,
+        n=120,
         mutations={
             "old passages are never replaced": claims.wrapped(RetroRAG, "_collate", keep_the_oldest),
         },
@@ -182,7 +182,7 @@ CLAIMS = {
         source="Equation 3 and Table 2: the gates keep wrong inferences out; share of questions that have none.",
         better=Arm("retro_rag", score=not_misled),
         worse=Arm("retro_rag", {"evaluate_evidence": False}, score=not_misled),
-        n=SOME,
+        n=80,
         mutations={
             "the gates let everything pass": claims.replaced(candidate_records, "passing", lambda keys, *_: list(keys))
         },
@@ -192,7 +192,7 @@ CLAIMS = {
         source="Figure 4: the score grows up to three iterations.",
         better=Arm("retro_rag", {"max_rounds": 3}),
         worse=Arm("retro_rag", {"max_rounds": 1}),
-        n=FEW,
+        n=80,
         mutations={"later rounds search for the same and infer nothing": claims.both(SAME_QUERY, NO_INFERENCES)},
     ),
 }

@@ -22,7 +22,7 @@ from tests.conftest import load_module
 pytestmark = pytest.mark.slow
 
 claims = load_module(Path(__file__).with_name("claims.py"))
-Arm, N, MANY = claims.Arm, 400, 1000
+Arm = claims.Arm
 
 
 def gold_read(prediction: dspy.Prediction, case, bench) -> float:
@@ -70,7 +70,7 @@ CLAIMS = {
         source="Section 6.4, Table 4: better than one search, both capped at 10 references (F1 48.2 to 42.7).",
         better=Arm("self_completion"),
         worse=Arm("self_completion", CONTROL),
-        n=MANY,
+        n=1000,
         mutations=INCOMPLETE | UNREFLECTED,
         slow=True,
     ),
@@ -78,7 +78,7 @@ CLAIMS = {
         source="Section 5.2: the queries find what is missing; share of the gold among at most 10 references.",
         better=Arm("self_completion", score=gold_read),
         worse=Arm("self_completion", CONTROL, score=gold_read),
-        n=N,
+        n=60,
         mutations=INCOMPLETE | UNREFLECTED,
         elsewhere=True,
     ),
@@ -86,7 +86,7 @@ CLAIMS = {
         source="Section 6.4, Table 4: it decides whether references suffice (accuracy 70.2; answering always has 50).",
         better=Arm("self_completion", {"completion": False}, score=decided_rightly, cases=balanced),
         worse=Arm("self_completion", CONTROL, score=decided_rightly, cases=balanced),
-        n=N,
+        n=60,
         mutations=UNREFLECTED,
         elsewhere=True,
     ),

@@ -29,11 +29,7 @@ pytestmark = pytest.mark.slow
 claims = load_module(Path(__file__).with_name("claims.py"))
 Arm = claims.Arm
 UNRELATED = [Passage(id="fog", title="Fog", text="Fog is a cloud that touches the ground.")]
-
-
-def comparisons(bench, n):
-    """Return the first n questions that compare two entities by one fact of each."""
-    return [claims.Case(question) for question in bench.questions if question.type == "comparison"][:n]
+comparisons = claims.first_of("comparison")
 
 
 def closed_comparisons(bench, n):

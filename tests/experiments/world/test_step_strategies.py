@@ -1,5 +1,7 @@
 """The effects that IRCoT, ITER-RETGEN, Self-Ask, FLARE and SearChain claim, on bridge questions of the world."""
 
+import functools
+
 import pytest
 
 from corpora.index.build import build_index
@@ -25,11 +27,15 @@ def benchmark(tmp_path_factory) -> tuple[Retriever, list[Question]]:
     return open_index(folder / "index"), bridges[:QUESTIONS]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def run(running, benchmark):
-    """Return a function that returns for each question whether the answer was right and all gold passages were read."""
+    """Return a function that returns for each question whether the answer was right and all gold passages were read.
+
+    What was run once is not run again.
+    """
     retrieve, questions = benchmark
 
+    @functools.cache
     def answered(name, **knobs):
         program = build(name, retrieve, **knobs)
         with running():

@@ -136,6 +136,7 @@ def judged_right(running, dials, signature, asked) -> float:
 @pytest.mark.slow
 def test_scores_in_writing_make_the_judgement_better(running, faultless, asked):
     dials = faultless(judging_error=0.12, judging_unwritten=0.15)
+    asked = asked[:60]
     assert judged_right(running, faultless(), VerifyAnswer, asked) == 1
     assert judged_right(running, faultless(), ReviseQuestion, asked) == 1
     direct = judged_right(running, dials, ReviseQuestion, asked)
@@ -146,7 +147,8 @@ def test_scores_in_writing_make_the_judgement_better(running, faultless, asked):
 @pytest.mark.slow
 def test_an_examiner_with_a_wrong_memory_judges_worse(running, faultless, asked):
     for signature in (VerifyAnswer, ReviseQuestion):
-        rights = [judged_right(running, faultless(memory_wrong=wrong), signature, asked) for wrong in (0.0, 0.3, 0.6)]
+        some = asked[:40]
+        rights = [judged_right(running, faultless(memory_wrong=wrong), signature, some) for wrong in (0.0, 0.3, 0.6)]
         assert rights[0] == 1 > rights[1] > rights[2]
 
 
