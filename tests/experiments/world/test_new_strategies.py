@@ -20,7 +20,7 @@ from signatures.types import Passage, Retriever
 
 pytestmark = pytest.mark.slow
 
-QUESTIONS = 60
+QUESTIONS = 120
 
 
 class AskFurther(dspy.Signature):

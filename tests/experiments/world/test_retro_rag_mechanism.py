@@ -146,7 +146,7 @@ CLAIMS = {
         source="Table 2: without source evidence the score falls (41.2 to 34.8).",
         better=Arm("retro_rag", cases=three_hops),
         worse=Arm("retro_rag", {"source": False}, cases=three_hops),
-        n=160,
+        n=120,
         mutations={"the passages are not shown": claims.wrapped(RetroRAG, "_evidence", passages_hidden)},
         slow=True,
     ),
