@@ -288,9 +288,9 @@ _LAST_WORDS = 5.0  # seconds for a process to end after it was told to
 
 def check_processes(processes: int, width: int) -> None:
     """Raise UserError if a service cannot be divided so."""
-    reason = why_one_process() if hasattr(socket, "SO_REUSEPORT") else "on this system"
+    reason = why_one_process() if hasattr(socket, "SO_REUSEPORT") else "on this system: use threads"
     if processes > 1 and reason:
-        raise UserError(f"processes must be 1, not {processes}, {reason}; or run several services behind a proxy.")
+        raise UserError(f"processes must be 1, not {processes}, {reason}, or several services behind a proxy.")
     if processes > width:
         raise UserError(f"width ({width}) must be at least processes ({processes}): each answers one question or more.")
 

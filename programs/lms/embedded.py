@@ -355,6 +355,7 @@ class EmbeddedEngine(Uncopied):
             if self._tokenizer is None:
                 import openvino_genai
 
+                note_model()
                 into = self._converted
                 self._model = self.weights.converted() if into is None else self.weights.convert_into(into)
                 self._tokenizer = openvino_genai.Tokenizer(str(self._model))

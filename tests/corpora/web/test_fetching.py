@@ -213,6 +213,7 @@ def test_one_host_is_asked_slowly_and_one_after_another(site, monkeypatch):
     def page(handler):
         running.append(1)
         most.append(len(running))
+        site.closed.wait(0.02)  # time for another to come
         running.pop()  # before the reply, after which the next is asked for
         handler.reply(404, b"")
 
