@@ -57,6 +57,7 @@ def plain(title: str) -> str:
     return re.sub(r"[《》 ]", "", title.split(" > ")[0])
 
 
+@pytest.mark.slow
 def test_most_documents_of_a_question_are_among_five_passages(retriever):
     found = total = 0
     for question in QUESTIONS:

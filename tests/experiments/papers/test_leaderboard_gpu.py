@@ -79,6 +79,7 @@ def ask_all(decoder, requests):
     return requests
 
 
+@pytest.mark.slow
 def test_sequences_in_one_batch_are_those_of_transformers(folder, decoder):
     answered = ask_all(decoder, [Asked(list(prompt), NEW) for prompt in PROMPTS])
     assert [each.ids for each in answered] == [greedy(folder, prompt) for prompt in PROMPTS]

@@ -119,6 +119,7 @@ def test_a_program_is_frozen_with_its_index_and_reranker(world, tmp_path):
         verihop.freeze(program, tmp_path / "frozen")
 
 
+@pytest.mark.slow
 def test_sentences_in_place_of_passages_decide_a_run_and_go_into_artifacts(world, tmp_path):
     opened = verihop.open_index(world / "index", rerank="own-light", sentences=2)
     program = verihop.load(program="rag", index=opened, lm="simulated")

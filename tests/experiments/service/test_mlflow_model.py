@@ -54,6 +54,7 @@ def asked(artifact, world):
     return questions, [{**as_answer(program(each)), "error": None} for each in questions]
 
 
+@pytest.mark.slow
 def test_loaded_back_it_answers_identically_with_an_index_by_reference(artifact, asked, store, world):
     questions, expected = asked
     logged = log_model(artifact, store)

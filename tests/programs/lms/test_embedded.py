@@ -55,6 +55,7 @@ def test_a_program_gets_its_fields_and_the_tokens_are_counted(connection: Connec
     assert 0 < meter.completion_tokens <= 32
 
 
+@pytest.mark.slow
 def test_a_prompt_alone_gets_the_same_reply_again(connection: Connection) -> None:
     ask(connection, "Name a colour.", temperature=0.0)
     assert ask(connection, "Name a colour.", temperature=0.0) == ask(connection, "Name a colour.", temperature=0.0)
