@@ -58,6 +58,20 @@ MODULE = "experiments.benchmarks.retriever.growth"
 OUT = Path("experiments/results/retrieval_growth.json")
 RETRIEVERS = ("bm25", "dense", "hybrid", "hybrid+own", "multihop", "multihop+own")
 SHOWN = {name: METRICS[name] for name in ("passage_recall@5", "all_gold@5")}
+MADE = "recombined/"  # begins the ids of recombined passages; no title makes an id with a slash
+_LONGEST = 400  # characters of a sentence; longer ones are tables and lists
+# Data set, file in one of the two folders. Files without titles are left out: nothing else here lacks them.
+REAL = (
+    ("nq_open", "nq_qed_train.jsonl.gz"),
+    ("nq_open", "nq_open/qed_dev_1355.jsonl"),
+    ("nq_open", "nq_open/nq_open_oracle_2655.jsonl.gz"),
+    ("hotpotqa", "hotpotqa/hotpot_train_100.json"),
+    ("hotpotqa", "hotpotqa/hotpot_dev_100.hf.jsonl"),
+    ("hotpotqa", "hotpotqa_train.jsonl.gz"),
+    ("squad", "squad_v1_train_44_articles.jsonl.gz"),
+)
+_SENTENCE = re.compile(r"(?<=[a-z0-9)][.!?])\s+(?=[A-Z])")  # good enough here, and hundreds of times as fast as a rule
+_YEAR = re.compile(r"\b(?:1[0-9]|20)[0-9]{2}\b")
 Line = dict[str, Any]
 
 
@@ -276,50 +290,6 @@ def draw(sizes: Mapping[str, Any], path: Path) -> None:
     write_png(canvas, path)
 
 
-def main() -> None:
-    """Measure with the paths of the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder with the official files")
-    parser.add_argument("--more", type=Path, required=True, help="folder with further training data")
-    parser.add_argument("--work", type=Path, default=Path("indexes/growth"))
-    parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--sizes", type=lambda text: [int(part) for part in text.split(",")], default=[0, 100_000])
-    parser.add_argument("--retrievers", nargs="+", default=RETRIEVERS, choices=RETRIEVERS)
-    parser.add_argument("--vectors", type=Path, nargs="+", default=[], help="indexes whose vectors are taken over")
-    arguments = parser.parse_args()
-    growth = Growth(arguments.data, arguments.more, arguments.work)
-    for size in arguments.sizes:
-        growth.index(size, True, ())
-        earlier = [path.parent for path in arguments.work.glob("*/index/index.json")]
-        for name in arguments.retrievers:
-            if not growth.complete(size, name):
-                words = name == "bm25"
-                growth.measure(size, name, growth.index(size, words, [*arguments.vectors, *earlier]))
-    done = sorted(int(path.parent.name) for path in arguments.work.glob("*/built.jsonl"))
-    sizes = {str(size): growth.of_size(size) for size in done}
-    result = {**provenance(MODULE), "versions": installed_versions(("numpy", "tantivy", "openvino")), "sizes": sizes}
-    with atomic_write(arguments.out) as file:
-        file.write(json.dumps(portable(result), indent=1) + "\n")
-    draw(sizes, arguments.out.with_suffix(".png"))
-    print(table(sizes))
-
-
-MADE = "recombined/"  # begins the ids of recombined passages; no title makes an id with a slash
-_LONGEST = 400  # characters of a sentence; longer ones are tables and lists
-# Data set, file in one of the two folders. Files without titles are left out: nothing else here lacks them.
-REAL = (
-    ("nq_open", "nq_qed_train.jsonl.gz"),
-    ("nq_open", "nq_open/qed_dev_1355.jsonl"),
-    ("nq_open", "nq_open/nq_open_oracle_2655.jsonl.gz"),
-    ("hotpotqa", "hotpotqa/hotpot_train_100.json"),
-    ("hotpotqa", "hotpotqa/hotpot_dev_100.hf.jsonl"),
-    ("hotpotqa", "hotpotqa_train.jsonl.gz"),
-    ("squad", "squad_v1_train_44_articles.jsonl.gz"),
-)
-_SENTENCE = re.compile(r"(?<=[a-z0-9)][.!?])\s+(?=[A-Z])")  # good enough here, and hundreds of times as fast as a rule
-_YEAR = re.compile(r"\b(?:1[0-9]|20)[0-9]{2}\b")
-
-
 def real_passages(data: Path, more: Path, work: Path) -> Path:
     """Write the pooled real passages into `work`, unless they are there; return the file."""
     out = work / "real.jsonl"
@@ -389,6 +359,34 @@ def _renamed(sentence: str, name: str, title: str) -> str:
     sentence = sentence.replace(whole, title)
     last = whole.split()[-1]
     return sentence.replace(last, title.split()[-1]) if last[:1].isupper() and title not in sentence else sentence
+
+
+def main() -> None:
+    """Measure with the paths of the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder with the official files")
+    parser.add_argument("--more", type=Path, required=True, help="folder with further training data")
+    parser.add_argument("--work", type=Path, default=Path("indexes/growth"))
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--sizes", type=lambda text: [int(part) for part in text.split(",")], default=[0, 100_000])
+    parser.add_argument("--retrievers", nargs="+", default=RETRIEVERS, choices=RETRIEVERS)
+    parser.add_argument("--vectors", type=Path, nargs="+", default=[], help="indexes whose vectors are taken over")
+    arguments = parser.parse_args()
+    growth = Growth(arguments.data, arguments.more, arguments.work)
+    for size in arguments.sizes:
+        growth.index(size, True, ())
+        earlier = [path.parent for path in arguments.work.glob("*/index/index.json")]
+        for name in arguments.retrievers:
+            if not growth.complete(size, name):
+                words = name == "bm25"
+                growth.measure(size, name, growth.index(size, words, [*arguments.vectors, *earlier]))
+    done = sorted(int(path.parent.name) for path in arguments.work.glob("*/built.jsonl"))
+    sizes = {str(size): growth.of_size(size) for size in done}
+    result = {**provenance(MODULE), "versions": installed_versions(("numpy", "tantivy", "openvino")), "sizes": sizes}
+    with atomic_write(arguments.out) as file:
+        file.write(json.dumps(portable(result), indent=1) + "\n")
+    draw(sizes, arguments.out.with_suffix(".png"))
+    print(table(sizes))
 
 
 if __name__ == "__main__":
