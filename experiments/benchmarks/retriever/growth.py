@@ -80,7 +80,7 @@ class Reusing(Embedder):
 
     Args:
         indexes: Folders of complete indexes.
-        log: File to which each call appends `taken`, `embedded`, `seconds` and `cpu_seconds`.
+        log: File to which each call of `passages` appends `taken`, `embedded`, `seconds` and `cpu_seconds`.
         options: Of an `Embedder`.
     """
 
@@ -95,12 +95,12 @@ class Reusing(Embedder):
             vectors = vectors_of(folder, len(store))
             self._known |= {sha256_text(passage_text(each)): vectors[n] for n, each in enumerate(store.records())}
 
-    def __call__(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of texts."""
+    def passages(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of texts that are passages."""
         found = [self._known.get(sha256_text(text)) for text in texts]
         new = [text for text, vector in zip(texts, found, strict=True) if vector is None]
         start, cpu = time.perf_counter(), time.process_time()
-        made = iter(super().__call__(new) if new else ())
+        made = iter(super().passages(new) if new else ())
         took = {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - cpu}
         with AppendedFile(self._log) as file:
             file.append({"taken": len(texts) - len(new), "embedded": len(new), **took})
