@@ -4,7 +4,8 @@
 
 Each row makes one artifact per seed from the same train and dev questions; the test questions are asked once per
 artifact. All are of the development sets of HotpotQA, 2WikiMultihopQA and MuSiQue with their official mix, which nobody
-trained on. Programs start at their preset for small LMs, as in every command with the embedded LM.
+trained on. Programs start at their preset for small LMs and read what our own reranker chooses from multi-hop
+retrieval, as in every command with the embedded LM.
 
 Every row gets the same number of LM calls and pays for each out of its own budget, as if it were alone: its LM has a
 cache of its own. Behind these LMs stands one LM with the common cache, so that a prompt that several rows send is
@@ -340,7 +341,7 @@ def _measure(records: Records, comparisons: "list[ComparedRows]", rows: Sequence
 
 
 def _comparisons(programs: Sequence[str], data: Path, work: Path, lm: str, records: Records) -> "list[ComparedRows]":
-    from corpora.retrievers.rerank import open_reranker
+    from corpora.retrievers.rerank import OWN, open_reranker
     from experiments.pipeline import setup
     from programs.catalog import build
     from programs.lms.spec import LMSpec
@@ -349,7 +350,7 @@ def _comparisons(programs: Sequence[str], data: Path, work: Path, lm: str, recor
     return [
         ComparedRows(
             program=name,
-            student=build(name, open_reranker(questions.retrieve, "own"), preset=PRESET),
+            student=build(name, open_reranker(questions.retrieve, OWN), preset=PRESET),
             splits={
                 "train": questions.splits["train"],
                 "dev": questions.splits["dev"][: SIZES[name].dev],
@@ -604,7 +605,7 @@ class Questions:
 
     Args:
         splits: Split -> its questions, the sets mixed; where fewer are wanted, the first are taken.
-        retrieve: Hybrid over the pooled passages, without a reranker.
+        retrieve: Multi-hop retrieval over the pooled passages, without a reranker.
         index: Its folder.
     """
 
@@ -626,6 +627,7 @@ def open_questions(data: Path, work: Path) -> Questions:
     from corpora.datasets.convert import pool
     from corpora.index.build import build_index
     from corpora.index.open import open_index
+    from corpora.retrievers.multihop import MultihopEngine
 
     by_set, passages = _sets(data, work)
     pooled = work / "development" / "pool"
@@ -635,7 +637,7 @@ def open_questions(data: Path, work: Path) -> Questions:
         pool(passages, corpus)
     if not (index / "index.json").is_file():
         build_index(corpus, index, resume=index.exists(), progress=True)
-    return Questions(divide(by_set), open_index(index, corpus), index)
+    return Questions(divide(by_set), open_index(index, corpus, retriever=MultihopEngine.name), index)
 
 
 def divide(by_set: "Mapping[str, Sequence[Question]]") -> "dict[str, list[Question]]":
