@@ -6,7 +6,7 @@ Every program answers every question once; runs are resumed with `--resume`, and
 follows from these rows (`cascade_runs.py`), cross-fitted: the questions are split into five parts, and for each part
 everything that is chosen (which two programs, the rule and its weights, the threshold) is chosen on the other four, so
 that every question counts as a test question once. Cost is tokens, prompt and completion, those that the cache saved
-included. Nobody trained on the questions, those of the development sets with the official mix unless `--sets` names the
+included. Nobody trained on the questions, those of the development sets near the official mix unless `--sets` names the
 whole files; a set replaces its own record in `experiments/results/cascade_embedded.json`.
 """
 

@@ -3,7 +3,7 @@
     python -m experiments.papers.compiling.gains --data ../shared/data --work ../compiling
 
 Each row makes one artifact per seed from the same train and dev questions; the test questions are asked once per
-artifact. All are of the development sets of HotpotQA, 2WikiMultihopQA and MuSiQue with their official mix, which nobody
+artifact. All are of the development sets of HotpotQA, 2WikiMultihopQA and MuSiQue near their official mix, which nobody
 trained on. Programs start at their preset for small LMs and read what our own reranker chooses from multi-hop
 retrieval, as in every command with the embedded LM.
 

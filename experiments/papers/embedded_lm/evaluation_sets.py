@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 HOTPOTQA, TWO_WIKI, MUSIQUE = "hotpotqa", "2wikimultihopqa", "musique"
 SETS = (HOTPOTQA, TWO_WIKI, MUSIQUE)
-"""The development sets with the official mix of questions (`corpora.datasets.development`)."""
+"""The development sets near the official mix of questions (`corpora.datasets.development`)."""
 WHOLE = {f"{HOTPOTQA}-whole": HOTPOTQA, f"{TWO_WIKI}-whole": TWO_WIKI}
 """Whole files, whose mix is another: the 500 dev questions of HotpotQA, and the 200 held back of 2WikiMultihopQA."""
 _HOTPOTQA_FILE = "hotpotqa/hotpot_dev_500.ircot.jsonl"

@@ -4,7 +4,7 @@
 
 Programs have the preset of their paper on the simulated world and the preset `small`, where they have one, with the
 embedded LM, which is what every command gives them there. All read from the same index; nothing is compiled. The real
-boards are the development sets with the official mix of questions, drawn by a hash of their ids; those named `-whole`
+boards are the development sets near the official mix of questions, drawn by a hash of their ids; those named `-whole`
 are drawn from the whole files, whose mix is another.
 
 A finished row is recorded beside the tables and is not measured again, so that the command can be stopped and started

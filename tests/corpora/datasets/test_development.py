@@ -1,4 +1,4 @@
-"""Development sets have the official mix of the questions that their files have."""
+"""Development sets come near the official mix by the questions that their files have."""
 
 import json
 import random

@@ -28,7 +28,7 @@ from experiments.papers.leaderboard.measure import F1, Record, Records, measure
 from signatures.common.errors import UserError, needing
 
 REAL = tuple(board for board in SIZES if board != WORLD)
-OFFICIAL = REAL[:3]  # with the official mix of questions
+OFFICIAL = REAL[:3]  # near the official mix of questions
 SHORT, LONG = 2048, 8192  # tokens of a sequence
 ROWS = {SHORT: 128, LONG: 48}  # sequences decoded together
 Sockets = tuple[tuple[Path, int], ...]

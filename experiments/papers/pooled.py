@@ -1,0 +1,101 @@
+"""Runs of the same programs on several question sets: each set by itself, and all questions together.
+
+    python -m experiments.papers.pooled runs rag-hybrid,rag-multihop,standard --out retrieval_reading.json
+
+`runs/SET/LABEL` are run folders of `verihop eval` or `verihop vote`. What `verihop compare` says of each set is written
+with the F1 of every question, so that others can compare again, and with the differences to the first run over the
+questions of all sets, paired. A question counts once, so that larger sets count for more.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from experiments.analysis.statistics import mean_of, paired
+from experiments.papers.command import help_of, run_command, say
+from experiments.papers.record_file import rounded
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    from experiments.analysis.compare import Run
+
+F1 = "f1[hotpot]"
+_KEPT = ("questions", "metrics", "costs", "kinds", "closed_book", "faults", "stop_reasons", "notices")
+
+
+def pooled(runs: Path, labels: Sequence[str]) -> dict[str, Any]:
+    """Return the comparison of the labelled runs on each set, and of the questions of all sets.
+
+    Args:
+        runs: Has a folder for each set, and in it one for each label. What a set lacks is left out there; `all` has the
+            runs that every set has.
+        labels: Names of run folders; differences are against the first, which every set has.
+
+    Raises:
+        UserError: No set has the first run and another, or runs cannot be compared.
+    """
+    from experiments.analysis.compare import compare_runs
+
+    found: dict[str, Any] = {}
+    for folder in sorted(runs.glob("*")):
+        here = [label for label in labels if (folder / label).is_dir()]
+        if len(here) < 2 or here[0] != labels[0]:
+            continue
+        comparison = compare_runs([folder / label for label in here])
+        ids = [rows[0]["id"] for rows in comparison.runs[0].questions]
+        of_runs = {label: _values(run) for label, run in zip(here, comparison.runs, strict=True)}
+        described = {name: value for name, value in comparison.as_dict().items() if name in _KEPT}
+        found[folder.name] = {**described, "values": {"id": ids, **of_runs}}
+    if not found:
+        raise UserError(f"No folder in {runs} has a run {labels[0]} and another of {', '.join(labels)}: name theirs.")
+    return {"sets": found, "all": _together([each["values"] for each in found.values()], labels)}
+
+
+def _values(run: "Run") -> list[float | None]:
+    """Return the F1 of each question; the mean of its repeats, None if all are undefined."""
+    scores = [[row["scores"].get(F1) for row in rows] for rows in run.questions]
+    return [rounded(mean_of(each).mean) for each in scores]
+
+
+def _together(sets: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> dict[str, Any]:
+    """Return means and differences over the questions of all sets, of the runs that each set has."""
+    first, *others = [label for label in labels if all(label in values for values in sets)]
+    together = {label: [value for values in sets for value in values[label]] for label in (first, *others)}
+    return {
+        "means": {label: mean_of(values).as_dict() for label, values in together.items()},
+        f"against {first}": {label: paired(together[first], together[label]).as_dict() for label in others},
+    }
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command(help=help_of(__doc__))
+def main(
+    runs: Annotated[Path, typer.Argument(help="Folder with a folder of runs for each question set.")],
+    labels: Annotated[
+        str, typer.Argument(help="Names of the run folders, separated by commas; the first is compared with.")
+    ],
+    out: Annotated[Path, typer.Option(help="JSON file to write.")],
+) -> None:
+    """Compare the runs of each set and of all sets together, and write what was found."""
+    from experiments.runs.config import machine, portable
+    from experiments.runs.files import git_revision, write_json
+
+    named = [label.strip() for label in labels.split(",") if label.strip()]
+    found = pooled(runs, named)
+    command = f"python -m {MODULE} {runs.name} {','.join(named)} --out {out.name}"
+    write_json(out, portable({"command": command, "revision": git_revision(), "machine": machine(), **found}))
+    for label, of in found["all"][f"against {named[0]}"].items():
+        typer.echo(
+            f"{label}: {100 * of['difference']:+.1f} [{100 * of['low']:.1f}, {100 * of['high']:.1f}], n {of['n']}"
+        )
+    say(f"Written: {out}")
+
+
+MODULE = "experiments.papers.pooled"
+
+if __name__ == "__main__":
+    run_command(app, "pooled")

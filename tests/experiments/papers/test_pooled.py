@@ -1,0 +1,66 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.papers.pooled import F1, MODULE, pooled
+from signatures.common.errors import UserError
+
+ROOT = Path(__file__).parents[3]
+
+
+def run(toy: Any, folder: Path, *, n: int, wrong: tuple[str, ...] = ()) -> None:
+    def before(prompt: str) -> None:
+        if any(f"\n{word}\n" in prompt for word in wrong):
+            raise RuntimeError("lost")
+
+    connection = toy.link(toy.Engine(before))
+    toy.run(toy.Toy(), toy.questions(n), connection=connection, folder=folder, progress=False, metrics=[F1])
+
+
+def test_sets_are_compared_each_and_together(toy, tmp_path) -> None:
+    run(toy, tmp_path / "large" / "a", n=8)
+    run(toy, tmp_path / "large" / "b", n=8, wrong=("q0", "q2"))
+    run(toy, tmp_path / "small" / "a", n=4)
+    run(toy, tmp_path / "small" / "b", n=4)
+    run(toy, tmp_path / "small" / "c", n=4)
+    run(toy, tmp_path / "alone" / "a", n=4)
+    found = pooled(tmp_path, ["a", "b", "c"])
+    assert list(found["sets"]) == ["large", "small"]
+    assert list(found["sets"]["small"]["values"]) == ["id", "a", "b", "c"]
+    assert found["sets"]["large"]["metrics"][F1]["b"]["against_first"]["difference"] == -0.25
+    assert list(found["all"]["means"]) == ["a", "b"]
+    assert found["all"]["against a"]["b"]["n"] == 12
+    assert found["all"]["against a"]["b"]["difference"] == pytest.approx(-2 / 12)
+
+
+def test_a_folder_without_such_runs_is_named(tmp_path) -> None:
+    with pytest.raises(UserError, match=r"No folder in .* has a run a and another of a, b"):
+        pooled(tmp_path, ["a", "b"])
+
+
+def test_the_page_says_what_the_file_says_of_multi_hop_retrieval() -> None:
+    file = json.loads((ROOT / "experiments/results/retrieval_reading.json").read_text())
+    wanted = []
+    for name in ("hotpotqa", "2wikimultihopqa", "musique"):
+        of = file["sets"][name]
+        kinds = ("composed", "comparison") if len(of["kinds"]) > 1 else ()
+        for scores in (of["metrics"][F1], *(of["kinds"][kind][F1] for kind in kinds)):
+            wanted.append(_row(scores, scores["rag-multihop"]["against_first"]))
+    wanted.append(_row(file["all"]["means"], file["all"]["against rag-hybrid"]["rag-multihop"]))
+    page = (ROOT / "experiments/papers/README.md").read_text()
+    lines = page.split("## Multi-hop retrieval read by rag")[1].split("## Cascades")[0].splitlines()
+    cells = [line.replace("**", "").strip("| ").split(" | ")[1:] for line in lines if line[:1] == "|" and "[" in line]
+    assert cells == wanted
+    assert file["command"].startswith(f"python -m {MODULE} ")
+
+
+def _row(scores: dict[str, Any], gained: dict[str, float]) -> list[str]:
+    """Return the cells of a row of the page: closed book, both retrievers, and their difference."""
+    means = [_cell(scores[label], "mean") for label in ("standard", "rag-hybrid", "rag-multihop")]
+    return [*means, _cell(gained, "difference", "+")]
+
+
+def _cell(value: dict[str, float], name: str, sign: str = "") -> str:
+    return f"{100 * value[name]:{sign}.1f} [{100 * value['low']:.1f}, {100 * value['high']:.1f}]"
