@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corpora.questions import Question, read_questions
-from experiments.papers.tables.plan import Cell, Request, cells_of, distinct, done_rows, folder_of_lm, id_of, index_of
+from experiments.papers.tables.plan import (
+    Cell,
+    Request,
+    cells_of,
+    distinct,
+    done_rows,
+    folder_of_lm,
+    id_of,
+    index_of,
+    searches,
+)
 from experiments.papers.tables.sources import names
 from experiments.papers.tables.spec import Row, Table
 from experiments.papers.tables.values import Run, is_judged, needed
@@ -315,10 +325,10 @@ def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:
     searched = (described.get("corpus") or {}).get("fingerprint") or ""
     multihop = without_reranking(searched).startswith(f"{SMALL_RETRIEVER}-")
     reranked = searched.startswith("rerank")  # by which model, the fingerprint does not name
-    if (
-        cell.recipe is not None
-        or program.get("artifact_sha256") is not None
-        or (cell.setting.retriever or "") not in searched
+    if cell.recipe is not None or program.get("artifact_sha256") is not None:
+        return False
+    if searches(cell.setting) and (
+        (cell.setting.retriever or "") not in searched
         or multihop != (cell.program.retriever == SMALL_RETRIEVER)  # chosen elsewhere by default
         or (searched and reranked != (cell.program.rerank not in (None, NONE)))
     ):

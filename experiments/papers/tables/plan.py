@@ -256,33 +256,42 @@ def _lm_missing(setting: Setting, lm: LMSpec | None) -> str | None:
     return OTHER_LM if lm is None else _unopened(lm)
 
 
+def searches(setting: Setting) -> bool:
+    """Return whether a program looks for passages in an index."""
+    return "k" in _knobs(setting.program) and setting.references is None
+
+
 def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | None) -> tuple[ProgramSpec, str | None]:
     """Return the program as it is opened with an LM, and what it lacks to search."""
     from corpora.web.recording import is_recording
     from experiments.pipeline.opened import AnswererSpec
+    from experiments.pipeline.setup import SMALL_RERANK
     from signatures.common.own_code import is_own
 
     retriever, own = setting.retriever, request.retrievers.get(setting.retriever or "")
     recording = None if own is None or is_own(own) else Path(own)
-    searches = "k" in _knobs(setting.program) and setting.references is None
+    searching = searches(setting)
     index = request.index or (source.index if source and source.passages else None)
     named = ProgramSpec(program=setting.program, preset=setting.preset, knobs=setting.knobs)
-    if searches:  # the folder, which cannot exist, stands for any: the same is chosen before the questions are there
+    if searching:  # the folder, which cannot exist, stands for any: the same is chosen before the questions are there
         any_index = recording if own else Path(os.devnull, "index")
         search = None if recording else own or retriever
         named = replace(named, index=any_index, retriever=search, rerank=setting.rerank)
     spec, _ = AnswererSpec(named, lm).with_defaults()
-    chosen = replace(spec.program, index=(recording if own else request.index) if searches else None)
-    if searches and recording is not None and not is_recording(recording):
+    rerank = spec.program.rerank
+    if searching and own is None and kind_of(lm.id) == EMBEDDED:  # for programs without the preset `small`, too
+        rerank = rerank or SMALL_RERANK
+    chosen = replace(spec.program, rerank=rerank, index=(recording if own else request.index) if searching else None)
+    if searching and recording is not None and not is_recording(recording):
         return (
             chosen,
             f"a recording of the web in {recording}: record it with --retriever and --index",
         )
     if setting.k is not None and kind_of(lm.id) != EMBEDDED and "k" in _knobs(setting.program):
         chosen = replace(chosen, knobs={"k": setting.k, **chosen.knobs})
-    if searches and retriever not in (None, *PARTS) and own is None:
+    if searching and retriever not in (None, *PARTS) and own is None:
         return chosen, f"a retriever {retriever}: name your own with --tool {retriever}=MODULE:NAME, or a recording"
-    if searches and own is None and index is None and source is not None:
+    if searching and own is None and index is None and source is not None:
         return chosen, f"a corpus for {source.name}: name an index built by `verihop index` with --index"
     if setting.references is not None and source is not None and source.passages is None:
         return chosen, f"passages of {source.name} to choose references from"
@@ -294,7 +303,7 @@ def index_of(cell: Cell, *, progress: bool) -> Path | None:
     from signatures.common.own_code import is_own
 
     own = cell.program.retriever is not None and is_own(cell.program.retriever)
-    if own or cell.setting.references or "k" not in _knobs(cell.program.program):
+    if own or not searches(cell.setting):
         return None
     if cell.program.index is not None or cell.source is None:
         return cell.program.index

@@ -193,6 +193,18 @@ def test_a_row_that_names_no_reranker_takes_runs_with_that_of_its_lm(rerank, ver
     assert any(row["ours"] for row in numbers(work) if row["row"] == "RAG | one") == (rerank == "none")
 
 
+def test_a_run_that_could_have_searched_is_one_of_a_row_that_searches_nothing(
+    verihop, few, work, tmp_path, small_world
+):
+    world = small_world(60)
+    asked = ("eval", world / "questions.jsonl", "--limit", 2, "--program", "standard", "--index", world / "index")
+    out = tmp_path / "runs" / "hotpotqa" / "standard"
+    assert verihop(*asked, "--rerank", "own-light", "--lm", "simulated", "--out", out, "-q")[0] == 0
+    found = ("--runs", tmp_path / "runs", "--only-table", "--data", tmp_path, "--work", work)
+    assert verihop(*ONE, "--lm", "simulated", *found)[0] == 0
+    assert any(row["ours"] for row in numbers(work) if row["row"] == "Standard")
+
+
 def test_a_second_lm_adds_rows_of_its_own(verihop, few, work):
     assert verihop(*ONE, *TOY, "--work", work)[0] == 0
     other = ("--lm", "simulated:1", *TOY[2:])
