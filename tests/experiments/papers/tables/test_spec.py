@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from experiments.papers.tables.plan import Request, distinct
+from experiments.papers.tables.plan import Request, cells_of, distinct
 from experiments.papers.tables.run import plan
 from experiments.papers.tables.spec import FOLDER, PAPERS, names_of, paper_of, published, read_table
 from programs.lms.spec import LMSpec
@@ -171,3 +171,14 @@ def test_every_published_number_is_finite_or_absent():
     for paper, name in ALL:
         for row in read_table(paper, name).rows:
             assert all(math.isnan(value) or math.isfinite(value) for value in row.published)
+
+
+@pytest.mark.parametrize("lm", ["embedded", "simulated"])
+def test_programs_that_search_are_reranked_alike(lm, tmp_path):
+    request = Request(lm=LMSpec(id=lm), data=str(tmp_path), work=tmp_path)
+    cells = cells_of(read_table("genground", "table2"), request)
+    reranked = {cell.program.program: cell.program.rerank for cell in cells}
+    assert {reranked[name] for name in ("verify_and_edit", "react", "genground")} == {
+        "own" if lm == "embedded" else None
+    }
+    assert reranked["cot"] is None
