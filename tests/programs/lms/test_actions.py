@@ -1,4 +1,5 @@
 import json
+from typing import get_args
 
 import dspy
 import pytest
@@ -94,14 +95,8 @@ def test_the_field_that_an_action_does_not_use_may_be_missing(form, action, argu
 @pytest.mark.parametrize("form", [ChatForm, JsonForm])
 @pytest.mark.parametrize("signature", [GuidedAction, GuidedStep, GuidedTool])
 def test_every_action_of_a_guided_agent_is_read_in_other_words(form, signature):
-    words = {
-        "search": "Retrieve",
-        "finish": "Answer",
-        "lookup": "Look up",
-        "keywords": "Keyword search",
-        "read": "Open",
-    }
-    for action in signature.output_fields["action"].annotation.__args__:
+    words = {"search": "Retrieve", "finish": "Answer", "lookup": "Look up", "keywords": "Keyword", "read": "Open"}
+    for action in get_args(signature.output_fields["action"].annotation):
         assert read_apart(form, f"Action 2: {words[action]}[Quillon]", signature) == ("", action, "Quillon")
 
 
