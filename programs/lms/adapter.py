@@ -492,7 +492,7 @@ def _written(completion: str, options: Sequence[str]) -> dict[str, Any]:
         name, argument, _ = found[place]
         after = takewhile(lambda each: each[0] in _INPUTS + _ANSWERS, list(zip(kinds, said, strict=True))[place + 1 :])
         follows = [text.strip(_EDGES) for kind, text in after if name == "finish" or kind in _INPUTS]
-        # A query that is left empty, or not, stands before an answer.
+        # An answer stands behind the query, which is left empty or is none.
         argument = argument or next(filter(None, follows[::-1] if name == "finish" else follows), "")
     else:
         place = next((place for place, kind in enumerate(kinds) if kind in _ANSWERS), None)
