@@ -15,7 +15,8 @@ The action of an agent is also read as its LM writes it in the plain text of pap
     Action 1: Search[harbour master of Quillon]
 
 `Search[x]` and `search: x` are the action with its argument, in a reply without fields or as the value of the field
-`action`. Other names that LMs are used to are understood (`finish` for `final answer`). A thought may be missing.
+`action`. Other names that LMs are used to are understood (`finish` for `final answer`). A thought may be missing, and
+where query and answer are fields apart, the one that the action does not use.
 """
 
 import json
@@ -23,6 +24,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any, Literal, get_args, get_origin
 
 from dspy.adapters import ChatAdapter, JSONAdapter
@@ -431,9 +433,13 @@ _NAMES = {
 
 
 def options_of(signature: Any) -> tuple[str, ...]:
-    """Return the actions that a signature offers; none if it is not that of an agent with action and argument."""
+    """Return the actions that a signature offers; none if it is not that of an agent.
+
+    An agent has the action's argument in one field, or apart in `answer` where it finishes and in `query` elsewhere.
+    """
     fields = signature.output_fields
-    if not {"action", "argument"} <= fields.keys() or get_origin(fields["action"].annotation) is not Literal:
+    has_argument = "argument" in fields or {"query", "answer"} <= fields.keys()
+    if "action" not in fields or not has_argument or get_origin(fields["action"].annotation) is not Literal:
         return ()
     return get_args(fields["action"].annotation)
 
@@ -452,13 +458,20 @@ def with_action(raw: dict[str, Any], completion: str, options: Sequence[str], na
     if not isinstance(raw.get("action"), str):
         return raw
     label = _LINE.match(raw["action"])
-    name, argument, _ = _called(raw["action"][label.end() :] if label else raw["action"], options)
+    start = label.end() if label and label[1].casefold() == "action" else 0
+    name, argument, _ = _called(raw["action"][start:], options)
     if name is None:
         return raw
-    thought = {"thought": ""} if "thought" in names else {}
-    # A reply that ends before its argument was cut off, and stays unparseable.
-    given = {"argument": raw.get("argument") or argument} if argument or "argument" in raw else {}
-    return {**thought, **raw, "action": name, **given}
+    own, unused = ("answer", "query") if name == "finish" else ("query", "answer")
+    if "argument" in names:
+        own, unused = "argument", "thought"
+    fields = {"thought": "", **raw, "action": name}
+    # A reply that ends before its argument, or inside its JSON object, was cut off and stays unparseable.
+    if completion.count("{") <= completion.count("}"):
+        fields.setdefault(unused, "")
+    if given := [raw[each] for each in (own, "argument") if each in raw] + [argument] * bool(argument):
+        fields[own] = next((each for each in given if each not in (None, "")), "")
+    return {each: fields[each] for each in names if each in fields}
 
 
 def _written(completion: str, options: Sequence[str]) -> dict[str, Any]:
@@ -477,8 +490,10 @@ def _written(completion: str, options: Sequence[str]) -> dict[str, Any]:
     place = next(iter((*stated, *called)), None)
     if place is not None:
         name, argument, _ = found[place]
-        follows = said[place + 1].strip(_EDGES) if (*kinds, "")[place + 1] in _INPUTS else ""
-        argument = argument or follows
+        after = takewhile(lambda each: each[0] in _INPUTS + _ANSWERS, list(zip(kinds, said, strict=True))[place + 1 :])
+        follows = [text.strip(_EDGES) for kind, text in after if name == "finish" or kind in _INPUTS]
+        # An answer stands behind the query, which is left empty or is none.
+        argument = argument or next(filter(None, follows[::-1] if name == "finish" else follows), "")
     else:
         place = next((place for place, kind in enumerate(kinds) if kind in _ANSWERS), None)
         if place is None or "finish" not in options:

@@ -8,6 +8,7 @@ from programs.agents.a_rag import ARAG
 from programs.agents.react import ReAct
 from programs.agents.search_o1 import SearchO1
 from programs.agents.search_r1 import SearchR1
+from programs.lms.adapter import ChatForm, JsonForm
 from tests.programs.agents import library as story
 from tests.programs.fakes import block, traced
 
@@ -46,6 +47,16 @@ def test_the_question_is_searched_for_first_and_the_reader_answers(cls, replies,
     assert (result.answer, result.stop_reason) == ("Tren", "finished")
     assert [hop.question for hop in result.hops] == ["Who was it?", "Ansa Merrow"]
     assert [passage.id for passage in result.passages] == ["q", "m"]
+
+
+@pytest.mark.parametrize("form", [ChatForm, JsonForm])
+@pytest.mark.parametrize("cls", AGENTS)
+def test_actions_in_the_plain_text_of_papers_are_done(cls, form, replies, shelf):
+    said = "Thought 1: Who?\nAction 1: Search[Ansa Merrow]", "Final answer: Fog"
+    replies(*said, other=others(), adapter=form())
+    result, trace = traced(small(cls, shelf, reader="own"), "Who was it?")
+    assert (shelf.queries, result.answer) == (["Who was it?", "Ansa Merrow"], "Fog")
+    assert [output["action"] for _, _, output in trace if "action" in output] == ["search", "finish"]
 
 
 @pytest.mark.parametrize("cls", AGENTS)
