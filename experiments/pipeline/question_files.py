@@ -39,8 +39,9 @@ def report(
     from experiments.analysis.question_report import report_questions
 
     asked, corpus = _read(questions, dataset, None if passages is None else Path(passages))
-    trained = None if train is None else _read(train, dataset, None)[0]
-    return report_questions(select(asked, split=split), passages=corpus, train=trained)
+    trained, around = (None, None) if train is None else _read(train, dataset, None)
+    chosen = select(asked, split=split)
+    return report_questions(chosen, passages=corpus, train=trained, train_passages=around)
 
 
 def _read(
