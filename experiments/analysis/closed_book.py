@@ -143,6 +143,11 @@ def closed_books(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> d
     return found
 
 
+def answer_line(books: Mapping[str, ClosedBook]) -> str:
+    """Return the `shares` of the answer types of all questions; "" if `closed_books` are empty."""
+    return shares(books[ALL].answer_types) if ALL in books else ""
+
+
 def reads_nothing(rows: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether no answer of a run rests on a passage: it is closed book itself."""
     return not any(row.get("passage_ids") for row in rows)
