@@ -218,7 +218,7 @@ def _trained_on(
     train: "Iterable[Question]",
     train_passages: "Mapping[str, Passage] | None",
 ) -> dict[str, list[str]]:
-    # First what leaks of the training file: to compare with the gold texts of a whole one takes gigabytes.
+    # Only what leaks of the training file is compared with: an index of all its gold texts would fill the memory.
     asked = Evaluation.of(questions, passages, parts=True)
     leaking = [each for each in train if leak_of(each, asked, train_passages)]
     trained = Evaluation.of(leaking, train_passages, parts=True)
@@ -268,7 +268,7 @@ def _duplicates(questions: "Iterable[Question]") -> list[list[str]]:
 
 def _warnings(of: QuestionReport) -> list[str]:
     lists: list[tuple[Sequence[str], str]] = [
-        (of.without_answer, "Questions without an answer, which is a text in the list `answers`"),
+        (of.without_answer, "Questions without an answer (`answers` lists texts with a letter or digit)"),
         (of.gold_missing, "Questions with a gold passage that is not in the corpus"),
         (of.answer_in_question, "Questions that contain their answer"),
         (of.gold_without_answer, f"Answers in no gold passage of their question, of {of.gold_read}"),

@@ -30,7 +30,7 @@ def report(
         dataset: Name of the dataset that the files are of; None means `questions.jsonl`.
         split: Only questions of this split.
         passages: The corpus; by default `passages.jsonl` next to the file, or the passages of the official file.
-        train: Questions that were trained on, or their file.
+        train: Questions that were trained on, or their file; its corpus is `passages.jsonl` next to it, if there.
 
     Raises:
         UserError: A file is missing or broken, or no question has the split.

@@ -83,7 +83,7 @@ def test_questions_without_an_answer_and_gold_without_a_passage_are_told():
     wrong_key = [Question(**{"id": f"q{n}", "question": f"Who built hall {n}?", "answer": "Bob"}) for n in range(3)]
     report = report_questions(wrong_key)
     assert (report.without_answer, report.answer_types, report.closed_book) == (["q0", "q1", "q2"], {"none": 3}, {})
-    assert "without an answer, which is a text in the list `answers`: 3 (q0, q1, q2)" in report.warnings[0]
+    assert "without an answer (`answers` lists texts with a letter or digit): 3 (q0, q1, q2)" in report.warnings[0]
     assert "Without reading" not in shown(report.as_table())
     signs = [bridge(1, answers=[""]), bridge(2, answers=[" ", "---"]), bridge(3, answers=["", "Ann"]), bridge(4)]
     report = report_questions(signs)
@@ -112,13 +112,21 @@ def test_shared_gold_with_the_training_file_is_found_and_named():
             ("r", "Lod", "Eve Lod sailed."),
         )
     }
-    part = SubQuestion(question="Who built hall 4?")
-    asked = [bridge(1, gold_ids=["p"]), bridge(2, gold_ids=["q"]), bridge(3, gold_ids=["r"]), bridge(4), bridge(5)]
+    parts = [SubQuestion(question=f"Who built hall {n}?") for n in (4, 15)]
+    asked = [
+        bridge(1, gold_ids=["p"]),
+        bridge(2, gold_ids=["q"]),
+        bridge(3, gold_ids=["r"]),
+        bridge(4),
+        bridge(5, sub_questions=parts[1:]),
+        bridge(6),
+    ]
     train = [
         bridge(11, gold_ids=["p"]),
         bridge(12, gold_ids=["a"]),
         bridge(13, gold_ids=["b"]),
-        bridge(14, sub_questions=[part]),
+        bridge(14, sub_questions=parts[:1]),
+        bridge(15),
     ]
     elsewhere = {
         "a": PassageRecord(id="a", text="Tom Rue built a mill in the town of Veld."),
@@ -127,13 +135,14 @@ def test_shared_gold_with_the_training_file_is_found_and_named():
     report = report_questions(asked, passages=corpus, train=train, train_passages=elsewhere)
     assert report.trained_on == {
         "same_question": ["b4"],
+        "same_sub_question": ["b5"],
         "same_gold_passage": ["b1", "b2"],
         "same_gold_article": ["b3"],
     }
     said = " ".join(report.warnings)
     assert "share a gold passage with the training file: 2 (b1, b2)" in said
     assert "share the article of a gold passage with the training file: 1 (b3)" in said
-    assert report_questions(asked, passages=corpus, train=train[1:2]).trained_on == {}
+    assert report_questions(asked, passages=corpus, train=train[1:2]).trained_on == {}  # its passage is unknown
 
 
 def test_repeats_and_overlap_are_found_by_the_words():
