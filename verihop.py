@@ -289,7 +289,7 @@ def report(
     Args:
         questions: A `questions.jsonl`, or questions.
         passages: The corpus; by default `passages.jsonl` next to the file.
-        train: Questions that were trained on, to find those in both.
+        train: Questions that were trained on, or their file, to find what both ask or need.
         split: Report on questions of this split alone.
         dataset: The files are official ones of this dataset (`verihop data list`).
 

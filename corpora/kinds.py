@@ -62,11 +62,18 @@ def estimated_kind(question: str, answers: Sequence[str], gold_titles: Iterable[
     return COMPARISON if any(len(gap) <= _GAP and not _JOINING.isdisjoint(gap) for gap in gaps) else COMPOSED
 
 
+def stated(answers: Iterable[str]) -> list[str]:
+    """Return the answers that have a letter or digit: blank ones, and signs alone, are no answers."""
+    return [text for text in answers if any(map(str.isalnum, text))]
+
+
 def answer_type(question: str, answers: Sequence[str]) -> str:
-    """Return which of `ANSWER_TYPES` the main answer of a question is."""
-    main = normalize_answer(answers[0]) if answers else ""
-    if main in (YES, NO) or not main:
-        return main or NONE
+    """Return which of `ANSWER_TYPES` the main answer of a question is; "none" if no answer is `stated`."""
+    answers = stated(answers)
+    if not answers:
+        return NONE
+    if (main := normalize_answer(answers[0])) in (YES, NO):
+        return main
     return CHOICE if choices(question, answers) else NUMBER if _is_number(answers[0]) else SPAN
 
 
@@ -76,6 +83,7 @@ def choices(question: str, answers: Sequence[str]) -> tuple[str, str] | None:
     They are yes and no if that is the answer, or two names with "or" or "and" between them of which one is an answer.
     The extent of the other name is estimated.
     """
+    answers = stated(answers)
     wanted = [text for text in map(normalize_answer, answers[:1]) if text]
     if not wanted:
         return None
@@ -92,9 +100,8 @@ def choices(question: str, answers: Sequence[str]) -> tuple[str, str] | None:
 
 
 def contains_answer(question: str, answers: Sequence[str]) -> bool:
-    """Return whether the main answer, other than yes and no, stands in the question."""
-    main = normalize_answer(answers[0]) if answers else ""
-    return main not in ("", YES, NO) and states(question, answers[0])
+    """Return whether an accepted answer, other than yes and no, stands in the question."""
+    return any(normalize_answer(text) not in ("", YES, NO) and states(question, text) for text in answers)
 
 
 def states(text: str, answer: str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from corpora.kinds import KINDS, choices, kind_of
+from corpora.kinds import ANSWER_TYPES, KINDS, answer_type, choices, kind_of, stated
 from experiments.analysis.statistics import Mean
 from optimizers.metrics.answer import HOTPOT, MUSIQUE, SQUAD, TWO_WIKI, Definition, exact_match, token_overlap
 from signatures.text import normalize_answer
@@ -38,6 +38,7 @@ class ClosedBook:
         majority: Metric -> mean score of that answer.
         two_choices: Questions that offer two choices, yes and no among them.
         chance: Metric -> mean score of a guess between two choices; 0 for a question that offers none.
+        answer_types: Type -> answers, by their texts alone: `two_choices` counts what the questions offer.
     """
 
     questions: int
@@ -46,6 +47,7 @@ class ClosedBook:
     majority: dict[str, float]
     two_choices: int
     chance: dict[str, float]
+    answer_types: dict[str, int]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -62,10 +64,10 @@ def closed_book(asked: Iterable[tuple[str, Sequence[str]]], metrics: Iterable[st
     """Return the closed-book scores of questions; None if none has an answer.
 
     Args:
-        asked: Question and accepted answers.
+        asked: Question and accepted answers; those that are not `stated` are none.
         metrics: Names; those that are not in `SCORES` are skipped.
     """
-    known = [(question, answers) for question, answers in asked if answers]
+    known = [(question, golds) for question, answers in asked if (golds := stated(answers))]
     if not known:
         return None
     counts = Counter(normalize_answer(answers[0]) or answers[0] for _, answers in known)
@@ -79,7 +81,25 @@ def closed_book(asked: Iterable[tuple[str, Sequence[str]]], metrics: Iterable[st
         {name: sum(SCORES[name](answer, answers) or 0.0 for _, answers in known) / len(known) for name in names},
         len(offered),
         {name: sum(_guess(SCORES[name], *each) for each in offered) / len(known) for name in names},
+        count_types(("", answers) for _, answers in known),
     )
+
+
+def count_types(asked: Iterable[tuple[str, Sequence[str]]]) -> dict[str, int]:
+    """Return answer type -> questions, in the order of `ANSWER_TYPES`.
+
+    Args:
+        asked: Question and accepted answers; a question without its text offers no two choices.
+    """
+    counts = Counter(answer_type(question, answers) for question, answers in asked)
+    return {name: counts[name] for name in ANSWER_TYPES if name in counts}
+
+
+def shares(types: Mapping[str, int]) -> str:
+    """Return the shares of answer types as a line, such as "answers: 6 % yes, 94 % span"; "" without any."""
+    total = sum(types.values())
+    told = ", ".join(f"{100 * count / total:.0f} % {name}" for name, count in types.items())
+    return f"answers: {told}" if told else ""
 
 
 def _guess(score: _Score, pair: tuple[str, str], answers: Sequence[str]) -> float:
@@ -121,6 +141,11 @@ def closed_books(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> d
         if scores is not None:
             found[group] = scores
     return found
+
+
+def answer_line(books: Mapping[str, ClosedBook]) -> str:
+    """Return the `shares` of the answer types of all questions; "" if `closed_books` are empty."""
+    return shares(books[ALL].answer_types) if ALL in books else ""
 
 
 def reads_nothing(rows: Iterable[Mapping[str, Any]]) -> bool:

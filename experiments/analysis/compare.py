@@ -10,6 +10,7 @@ from experiments.analysis.closed_book import (
     ALL,
     SCORES,
     ClosedBook,
+    answer_line,
     by_kind,
     closed_books,
     explained,
@@ -339,6 +340,7 @@ class RunComparison:
         notices = [Text(f"Note: {notice}", style="yellow") for notice in self.notices]
         title = f"{self.questions} questions; scores in percent with 95 % intervals"
         shown = {**self.metrics, **of_kinds(self.kinds)}
+        title = "\n".join(filter(None, [title, answer_line(self.closed_book)]))
         scores = score_table(title, shown, self.questions, caption=caption_against(self.runs[0].label, len(self.runs)))
         return Group(scores, self._cost_table(), *notices)
 

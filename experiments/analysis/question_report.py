@@ -1,14 +1,24 @@
 """What can be known of a file of questions before anybody answers them, with warnings about what scores will hide."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise, starmap
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from corpora.kinds import ANSWER_TYPES, CHOICE, NO, YES, answer_type, contains_answer, states
-from experiments.analysis.closed_book import ALL, OTHER, SCORES, ClosedBook, closed_books, row_kind
-from optimizers.distill.leakage import gold_of
+from corpora.kinds import CHOICE, NO, YES, answer_type, choices, contains_answer, stated, states
+from experiments.analysis.closed_book import ALL, OTHER, SCORES, ClosedBook, closed_books, count_types, row_kind
+from experiments.analysis.statistics import draw_p
+from optimizers.distill.leakage import (
+    SAME_ARTICLE,
+    SAME_GOLD,
+    SAME_QUESTION,
+    SAME_SUB_QUESTION,
+    Evaluation,
+    gold_of,
+    leak_of,
+)
 from signatures.common.errors import UserError
 from signatures.text import normalize_answer
 from signatures.text_words import same_words
@@ -21,27 +31,35 @@ if TYPE_CHECKING:
     from signatures.types import Passage
 
 METRICS = ("em", "f1[hotpot]")
-_PART = 5  # the first of so many parts of a file is compared with the rest
-_LEAST, _SURPRISING = 0.15, 3.3  # difference of two shares, and its standard errors, from which a file is sorted
+_PARTS = ("first", "second", "third", "fourth", "last")  # fifths of a file, each compared with the rest
+_LEAST, _SURPRISING = 0.15, 0.001  # difference of two shares, and p over all fifths, from which a file is sorted
 _SKEWED, _FEW = 0.65, 20  # share of one of yes and no, and questions from which it is judged
 _MOST_VERDICTS, _MOST_MAJORITY = 0.15, 0.1  # shares of all questions
 _EXAMPLES = 5
+_OVERLAPS = {
+    SAME_QUESTION: "Questions that are in the training file, too, to be left out of one of them",
+    SAME_SUB_QUESTION: "Questions with a sub-question that is in the training file",
+    SAME_GOLD: "Questions that share a gold passage with the training file",
+    SAME_ARTICLE: "Questions that share the article of a gold passage with the training file",
+}
 
 
 @dataclass(frozen=True)
 class Sorted:
-    """A property that the first fifth of a file has more or less often than the rest.
+    """A property that a fifth of a file has more or less often than the rest.
 
     Args:
         what: Type of the question or of the answer.
         value: The type.
-        first: Share of the first fifth that has it.
+        part: The fifth in which chance explains it least, "first" to "last".
+        share: Share of that fifth that has it.
         rest: Share of the rest.
     """
 
     what: str
     value: str
-    first: float
+    part: str
+    share: float
     rest: float
 
 
@@ -55,12 +73,15 @@ class QuestionReport:
         types: The benchmark's type -> questions.
         answer_types: One of `corpora.kinds.ANSWER_TYPES` -> questions.
         closed_book: "all" or a kind -> scores of the majority answer and of chance.
-        order: In what the first fifth of the file differs from the rest.
+        without_answer: Ids of questions without a `stated` answer.
+        order: In what a fifth of the file differs from the rest.
         answer_in_question: Ids of questions that contain their answer without offering it as one of two choices.
+        gold_missing: Ids of questions with a gold passage that is not in the corpus; empty without a corpus.
         gold_read: Questions whose gold passages are all known and whose answer could stand in them.
         gold_without_answer: Ids of those of them whose answers are in none of their gold passages.
         duplicates: Ids of questions of the same words, each group in the order of the file.
-        trained_on: Ids of questions that are, in the same words, in the file of training questions; None without it.
+        trained_on: Reason of `leak_of` -> ids of questions that ask or need what the training questions or their
+            sub-questions ask or need; None without a training file.
         warnings: What to know before scores on these questions are read.
     """
 
@@ -69,12 +90,14 @@ class QuestionReport:
     types: dict[str, int]
     answer_types: dict[str, int]
     closed_book: dict[str, ClosedBook]
+    without_answer: list[str]
     order: list[Sorted]
     answer_in_question: list[str]
+    gold_missing: list[str]
     gold_read: int
     gold_without_answer: list[str]
     duplicates: list[list[str]]
-    trained_on: list[str] | None
+    trained_on: dict[str, list[str]] | None
     warnings: list[str]
 
     def as_dict(self) -> dict[str, Any]:
@@ -87,7 +110,8 @@ class QuestionReport:
         from rich.text import Text
 
         warnings = [Text(f"Warning: {text}", style="yellow") for text in self.warnings]
-        return Group(self._shares(), self._scores(), *(warnings or [Text("No warning.")]))
+        scores = [self._scores()] if self.closed_book else []
+        return Group(self._shares(), *scores, *(warnings or [Text("No warning.")]))
 
     def _shares(self) -> "Table":
         table = _table(f"{self.questions} questions", ("", "questions", "share"))
@@ -126,6 +150,7 @@ def report_questions(
     *,
     passages: "Mapping[str, Passage] | None" = None,
     train: "Iterable[Question] | None" = None,
+    train_passages: "Mapping[str, Passage] | None" = None,
 ) -> QuestionReport:
     """Return what is known of questions before anybody answers them.
 
@@ -133,26 +158,28 @@ def report_questions(
         questions: In the order of their file.
         passages: Of their corpus, by id; without them gold passages are not read.
         train: Questions that something was trained on.
+        train_passages: Of their corpus, by id; `passages` by default.
 
     Raises:
         UserError: There is no question.
     """
     if not questions:
         raise UserError("There is no question to report on: give at least one.")
-    answer_types = [answer_type(each.question, each.answers) for each in questions]
+    asked = [(each.question, each.answers) for each in questions]
+    answer_types = list(starmap(answer_type, asked))
     rows = [
         {"question": each.question, "answers": each.answers, "type": each.type, "about": each.model_extra}
         for each in questions
     ]
     kinds = list(map(row_kind, rows))
     read, without = _gold(questions, passages or {})
-    trained = None if train is None else {same_words(each.question) for each in train}
     found = QuestionReport(
         questions=len(questions),
         kinds=dict(Counter(kind or OTHER for kind in kinds)) if any(kinds) else {},
         types=dict(Counter(each.type or "(none)" for each in questions).most_common()) if _has_types(questions) else {},
-        answer_types={name: answer_types.count(name) for name in ANSWER_TYPES if name in answer_types},
+        answer_types=count_types(asked),
         closed_book=closed_books(rows, METRICS),
+        without_answer=[each.id for each in questions if not stated(each.answers)],
         order=[
             *_order("kind", [kind or OTHER for kind in kinds]),
             *_order("type", [each.type or "(none)" for each in questions]),
@@ -161,12 +188,15 @@ def report_questions(
         answer_in_question=[
             each.id
             for each, type in zip(questions, answer_types, strict=True)
-            if type != CHOICE and contains_answer(each.question, each.answers)
+            if type != CHOICE and contains_answer(each.question, _not_offered(each))
+        ],
+        gold_missing=[
+            each.id for each in questions if passages is not None and any(id not in passages for id in gold_of(each))
         ],
         gold_read=read,
         gold_without_answer=without,
         duplicates=_duplicates(questions),
-        trained_on=None if trained is None else [each.id for each in questions if same_words(each.question) in trained],
+        trained_on=None if train is None else _trained_on(questions, passages, train, train_passages or passages),
         warnings=[],
     )
     found.warnings.extend(_warnings(found))
@@ -175,6 +205,26 @@ def report_questions(
 
 def _has_types(questions: "Iterable[Question]") -> bool:
     return any(each.type for each in questions)
+
+
+def _not_offered(question: "Question") -> list[str]:
+    """Return the answers that are not one of two choices of the question."""
+    return [text for text in question.answers if not choices(question.question, [text])]
+
+
+def _trained_on(
+    questions: "Sequence[Question]",
+    passages: "Mapping[str, Passage] | None",
+    train: "Iterable[Question]",
+    train_passages: "Mapping[str, Passage] | None",
+) -> dict[str, list[str]]:
+    # Only what leaks of the training file is compared with: an index of all its gold texts would fill the memory.
+    asked = Evaluation.of(questions, passages, parts=True)
+    leaking = [each for each in train if leak_of(each, asked, train_passages)]
+    trained = Evaluation.of(leaking, train_passages, parts=True)
+    reasons = [(each.id, leak_of(each, trained, passages)) for each in questions]
+    found = {reason: [id for id, why in reasons if why == reason] for reason in _OVERLAPS}
+    return {reason: ids for reason, ids in found.items() if ids}
 
 
 def _gold(questions: "Iterable[Question]", passages: "Mapping[str, Passage]") -> tuple[int, list[str]]:
@@ -193,16 +243,19 @@ def _gold(questions: "Iterable[Question]", passages: "Mapping[str, Passage]") ->
 
 
 def _order(what: str, values: Sequence[str]) -> list[Sorted]:
-    """Return the values that are much more or less frequent in the first part than chance allows."""
-    size = len(values) // _PART
-    first, rest = values[:size], values[size:]
+    """Return the values that are much more or less frequent in a fifth than a shuffled file would have them."""
+    ends = [place * len(values) // len(_PARTS) for place in range(len(_PARTS) + 1)]
+    counts = [Counter(values[start:end]) for start, end in pairwise(ends)]
     found = []
-    for value in dict.fromkeys(values) if size > 1 else ():
-        shares = first.count(value) / len(first), rest.count(value) / len(rest)
-        overall = values.count(value) / len(values)
-        error = math.sqrt(overall * (1 - overall) * (1 / len(first) + 1 / len(rest)))
-        if abs(shares[0] - shares[1]) >= max(_LEAST, _SURPRISING * error):
-            found.append(Sorted(what, value, *shares))
+    for value, total in Counter(values).items() if len(values) >= 2 * len(_PARTS) else ():
+        tested = []
+        for part, count in zip(_PARTS, counts, strict=True):
+            have, size = count[value], count.total()
+            share, rest = have / size, (total - have) / (len(values) - size)
+            if abs(share - rest) >= _LEAST:
+                p = draw_p(have, size, total, len(values))
+                tested.append((p, Sorted(what, value, part, share, rest)))
+        found += [each for p, each in sorted(tested, key=itemgetter(0))[:1] if p * len(_PARTS) < _SURPRISING]
     return found
 
 
@@ -215,17 +268,19 @@ def _duplicates(questions: "Iterable[Question]") -> list[list[str]]:
 
 def _warnings(of: QuestionReport) -> list[str]:
     lists: list[tuple[Sequence[str], str]] = [
+        (of.without_answer, "Questions without an answer (`answers` lists texts with a letter or digit)"),
+        (of.gold_missing, "Questions with a gold passage that is not in the corpus"),
         (of.answer_in_question, "Questions that contain their answer"),
         (of.gold_without_answer, f"Answers in no gold passage of their question, of {of.gold_read}"),
         ([id for ids in of.duplicates for id in ids[1:]], "Questions that repeat an earlier one in the same words"),
-        (of.trained_on or [], "Questions that are in the training file, too, to be left out of one of them"),
+        *((ids, _OVERLAPS[reason]) for reason, ids in (of.trained_on or {}).items()),
     ]
     return [*map(_sorted_text, of.order), *_skewed(of), *(_listed(ids, text) for ids, text in lists if ids)]
 
 
 def _sorted_text(found: Sorted) -> str:
     return (
-        f"The file is sorted: {found.what} {found.value!r} has {_percent(found.first)} % of the first fifth and "
+        f"The file is sorted: {found.what} {found.value!r} has {_percent(found.share)} % of the {found.part} fifth and "
         f"{_percent(found.rest)} % of the rest. Never take the first n; --limit draws by a hash of the ids."
     )
 

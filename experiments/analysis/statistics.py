@@ -256,6 +256,29 @@ def fair_coins(heads: int, tossed: int) -> float:
     return total / 2**tossed
 
 
+def draw_p(have: int, drawn: int, having: int, total: int) -> float:
+    """Return the two-sided p of how many of those drawn have a property, by the hypergeometric distribution.
+
+    Args:
+        have: Of those drawn, with the property.
+        drawn: Of all, by chance.
+        having: Of all, with the property.
+        total: Their number.
+    """
+    if have * total < having * drawn:  # few with it are many without it
+        have, having = drawn - have, total - having
+    all_ways = _log_ways(drawn, total)
+    tail = (
+        math.exp(_log_ways(each, having) + _log_ways(drawn - each, total - having) - all_ways)
+        for each in range(have, min(drawn, having) + 1)
+    )
+    return min(1.0, 2 * math.fsum(tail))
+
+
+def _log_ways(chosen: int, of: int) -> float:
+    return math.lgamma(of + 1) - math.lgamma(chosen + 1) - math.lgamma(of - chosen + 1)
+
+
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Return p-values adjusted for several tests by Holm's step-down method; None stays None and is no test.
 

@@ -17,6 +17,7 @@ from experiments.analysis.closed_book import (
     ALL,
     SCORES,
     ClosedBook,
+    answer_line,
     by_kind,
     closed_books,
     explained,
@@ -370,6 +371,7 @@ class RunSummary:
 
         what = "questions" if self.repeats == 1 else f"answers, {self.repeats} per question"
         title = f"{self.program} on {self.lm}: {self.answered} of {self.questions * self.repeats} {what}"
+        title = "\n".join(filter(None, [title, answer_line(self.closed_book)]))
         table = Table(title=escape(title), caption=escape(self.stopped or self.notice or ""))
         table.title_justify = table.caption_justify = "left"
         for heading in ("", "mean", "95 % interval", "n", "undefined", "unparsed"):

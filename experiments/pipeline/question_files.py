@@ -30,7 +30,7 @@ def report(
         dataset: Name of the dataset that the files are of; None means `questions.jsonl`.
         split: Only questions of this split.
         passages: The corpus; by default `passages.jsonl` next to the file, or the passages of the official file.
-        train: Questions that were trained on, or their file.
+        train: Questions that were trained on, or their file; its corpus is `passages.jsonl` next to it, if there.
 
     Raises:
         UserError: A file is missing or broken, or no question has the split.
@@ -39,8 +39,9 @@ def report(
     from experiments.analysis.question_report import report_questions
 
     asked, corpus = _read(questions, dataset, None if passages is None else Path(passages))
-    trained = None if train is None else _read(train, dataset, None)[0]
-    return report_questions(select(asked, split=split), passages=corpus, train=trained)
+    trained, around = (None, None) if train is None else _read(train, dataset, None)
+    chosen = select(asked, split=split)
+    return report_questions(chosen, passages=corpus, train=trained, train_passages=around)
 
 
 def _read(

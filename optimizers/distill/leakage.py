@@ -49,18 +49,26 @@ class Evaluation:
     gold_titles: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, questions: "Iterable[Question]", passages: Mapping[str, Passage] | None = None) -> "Evaluation":
+    def of(
+        cls,
+        questions: "Iterable[Question]",
+        passages: Mapping[str, Passage] | None = None,
+        *,
+        parts: bool = False,
+    ) -> "Evaluation":
         """Return what the questions ask and need.
 
         Args:
             questions: Of the evaluation, in any order.
             passages: Passages by id; the texts and titles of gold passages among them are compared, too.
+            parts: Whether sub-questions are asked, too.
         """
         asked = list(questions)
+        texts = [each.question for one in asked for each in (one, *(one.sub_questions if parts else ()))]
         ids = {name for question in asked for name in gold_of(question)}
         gold = [passages[name] for name in ids if name in passages] if passages else []
         return cls(
-            frozenset(same_words(question.question) for question in asked) - {""},
+            frozenset(map(same_words, texts)) - {""},
             frozenset(ids),
             frozenset(same_words(passage.text) for passage in gold) - {""},
             frozenset(_article(passage.title) for passage in gold) - {""},

@@ -50,6 +50,8 @@ def test_the_kind_is_estimated_from_choices_and_from_titles_beside_each_other():
         ("Which aircraft did Tom Rue fly?", "Boeing 747", "span"),
         ("Who built Marl Hall?", "Ann Marl", "span"),
         ("Who built Marl Hall?", "", "none"),
+        ("Who built Marl Hall?", "---", "none"),
+        ("Which letter?", "A", "span"),
     ],
 )
 def test_an_answer_has_one_type(question, answer, expected):
@@ -69,3 +71,4 @@ def test_an_answer_in_the_question_is_found_by_whole_words():
     assert contains_answer("Which Marl is in Veld?", ["the Marl"])
     assert not contains_answer("Which Marling is in Veld?", ["Marl"])
     assert not contains_answer("Is there no Marl?", ["no"])
+    assert contains_answer("Which Marl is in Veld?", ["the city", "Marl"])

@@ -24,6 +24,7 @@ from markupsafe import Markup, escape
 from pydantic_core import to_json
 
 from experiments.analysis.by_group import Groups
+from experiments.analysis.closed_book import answer_line
 from experiments.analysis.compare import Line, RunComparison, compare_runs, p_text
 from experiments.analysis.report.scatter import scatter
 from experiments.analysis.summary import FAULTS, RunSummary, interval, number, of_kinds, percent, summarise
@@ -219,6 +220,7 @@ def _single(summary: RunSummary, label: str) -> Json:
     shown = {**summary.metrics, **of_kinds(summary.kinds)}
     return {
         "questions": summary.answered,
+        "answers": answer_line(summary.closed_book),
         "scores": [(name, [score_line(Line(label, mean, None))]) for name, mean in shown.items()],
         "costs": [(label, [number(summary.costs[name].mean) for name in COSTS])],
         "faults": [(label, {name: getattr(summary, name) for name in FAULTS})],
@@ -238,6 +240,7 @@ def _several(comparison: RunComparison) -> Json:
     shown = {**comparison.metrics, **of_kinds(comparison.kinds)}
     return {
         "questions": comparison.questions,
+        "answers": answer_line(comparison.closed_book),
         "scores": [(name, [score_line(line) for line in lines]) for name, lines in shown.items()],
         "costs": [
             (label, [number(comparison.costs[name][place].mean.mean) for name in COSTS])

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from experiments.analysis.boards import COST, REFERENCE, Board
-from experiments.analysis.closed_book import ALL, reads_nothing
+from experiments.analysis.closed_book import ALL, answer_line, reads_nothing
 from experiments.analysis.compare import Line, Run, metric_notices
 from experiments.analysis.report.html import commands_of, score_line, write_page, write_report
 from experiments.analysis.report.scatter import scatter
@@ -144,6 +144,7 @@ def _board(board: Board, name: str, out: Path, on_page: Callable[[], None]) -> J
         "id": name,
         "page": page_of_all,
         "questions": board.questions,
+        "answers": answer_line(comparison.closed_book),
         "metric": board.metric,
         "others": others,
         "costs": [each.replace("_", " ") for each in _SHOWN_COSTS],

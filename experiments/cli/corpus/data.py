@@ -144,7 +144,7 @@ class Reporting:
     dataset: Annotated[str | None, Field("FILE and --train are files of this dataset, not questions.jsonl.")] = None
     split: Annotated[str | None, Field("Report on questions of this split alone, e.g. dev.")] = None
     passages: Annotated[Path | None, Field("The corpus; by default passages.jsonl next to FILE.")] = None
-    train: Annotated[Path | None, Field("Questions that were trained on, to find those in both files.")] = None
+    train: Annotated[Path | None, Field("Questions that were trained on, to find what both files ask or need.")] = None
 
 
 @data.command()

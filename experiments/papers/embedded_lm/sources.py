@@ -243,8 +243,7 @@ def evaluation_of(data: Path, work: Path) -> Evaluation:
 
 def _whole_and_parts(questions: Sequence[Question], folder: Path) -> Evaluation:
     """Return what questions and their sub-questions ask and need of the passages in a folder."""
-    parts = [Question(id="sub", question=part.question) for one in questions for part in one.sub_questions]
-    return Evaluation.of([*questions, *parts], _corpus(folder / "passages.jsonl"))
+    return Evaluation.of(questions, _corpus(folder / "passages.jsonl"), parts=True)
 
 
 def held_back_questions(work: Path, name: str) -> list[Question]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.analysis.boards import REFERENCE
-from experiments.analysis.closed_book import by_kind
+from experiments.analysis.closed_book import by_kind, count_types, shares
 from experiments.analysis.report.plots import empty_figure, write_png
 from experiments.analysis.statistics import holm, mean_of, paired
 from experiments.analysis.summary import percent
@@ -46,10 +46,16 @@ def table(boards: Mapping[str, Mapping[str, Record]]) -> dict[str, Any]:
         board: {
             "made_with": next(iter(rows.values())).made_with,
             "closed_book": next((row.closed_book for row in rows.values() if row.closed_book), {}),
+            "answer_types": count_types(("", golds) for golds in _golds(rows)),
             "programs": _programs(rows),
         }
         for board, rows in ((board, boards[board]) for board in SIZES if board in boards)
     }
+
+
+def _golds(rows: Mapping[str, Record]) -> list[list[str]]:
+    """Return the accepted answers to each question; empty if all rows are of earlier versions."""
+    return next((row.golds for row in rows.values() if row.golds), [])
 
 
 def _programs(rows: Mapping[str, Record]) -> dict[str, Any]:
@@ -81,6 +87,8 @@ def as_markdown(found: Mapping[str, Any]) -> str:
     for board, of in found.items():
         n = of["made_with"]["questions"]["n"]
         parts.append(f"## {TITLES[board]}, {n} questions, LM `{of['made_with']['lm']['id']}`")
+        if of["answer_types"]:
+            parts.append(f"{shares(of['answer_types'])}.".capitalize())
         if of["closed_book"]:
             parts.append(_without_reading(of["closed_book"]))
         kinds = list(dict.fromkeys(kind for row in of["programs"].values() for kind in row["kinds"]))

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from experiments.analysis.closed_book import ALL, closed_books
+from experiments.analysis.closed_book import ALL, answer_line, closed_books
 from experiments.analysis.repeats import by_question, question_values
 from experiments.analysis.statistics import Mean, f1_of_means, mean_of
 from experiments.analysis.summary import percent
@@ -77,18 +77,19 @@ class Run:
 
     @cached_property
     def asked(self) -> str:
-        """Its questions, what was searched, and what the majority answer scores."""
+        """Its questions, what was searched, what the majority answer and chance score, and the answer types."""
         path = (self.description.get("paths") or {}).get("questions")
         name = Path(path).parent.name if isinstance(path, str) else "an unknown file"
         corpus = (self.description.get("corpus") or {}).get("fingerprint")
         books = closed_books([rows[0] for rows in self.questions], ["em", "f1[hotpot]"])
-        said = [
-            f"the majority answer {book.answer[:40]!r} has {percent(book.majority['em'])} EM"
-            for group, book in books.items()
-            if group == ALL and book.times > 1
-        ]
+        book, said = books.get(ALL), []
+        if book is not None and book.times > 1:
+            said.append(f"the majority answer {book.answer[:40]!r} has {percent(book.majority['em'])} EM")
+        if book is not None and book.two_choices:
+            said.append(f"chance between two choices ({book.two_choices} offer them) {percent(book.chance['em'])} EM")
         searched = f"searched in {corpus}" if corpus else "without a search"
-        return ", ".join([f"{self.description['questions']['n']} questions of {name}", searched, *said])
+        asked = ", ".join([f"{self.description['questions']['n']} questions of {name}", searched, *said])
+        return "; ".join(filter(None, [asked, answer_line(books)]))
 
     @property
     def made_with(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from experiments.analysis import statistics
 from experiments.analysis.statistics import (
     bootstrap_intervals,
     both_tails,
+    draw_p,
     mcnemar,
     mean_of,
     means_and_differences,
@@ -103,6 +104,13 @@ def test_the_tails_of_students_t_are_those_of_scipy(freedom: int) -> None:
         [p for p in expected for _ in range(2)], rel=1e-12, abs=1e-300
     )
     assert both_tails(0.0, freedom) == 1.0
+
+
+@pytest.mark.parametrize(("have", "drawn", "having", "total"), [(16, 16, 40, 80), (3, 10, 10, 50), (0, 20, 30, 100)])
+def test_the_tails_of_a_draw_are_those_of_scipy(have: int, drawn: int, having: int, total: int) -> None:
+    of = stats.hypergeom(total, having, drawn)
+    expected = min(1.0, 2 * min(of.sf(have - 1), of.cdf(have)))
+    assert draw_p(have, drawn, having, total) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(("gained", "lost"), [(0, 1), (1, 1), (3, 3), (2, 9), (9, 2), (400, 500), (2000, 1500)])

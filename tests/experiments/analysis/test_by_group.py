@@ -74,12 +74,18 @@ def test_scores_are_shown_by_kind_and_beside_answers_without_reading(toy: Module
     comparison = compare_runs(folders)
     assert comparison.kinds["comparison"]["em"][1].mean.mean == 0.75
     assert compare_by(comparison, "kind").sizes == {"comparison": 4, "composed": 4}
+    line = "answers: 100 % span"
     assert "em, comparison" in shown(comparison.as_table())
+    assert line in shown(comparison.as_table())
     summary = summarise(folders[1])
     assert (summary.kinds["comparison"]["em"].mean, summary.kinds["composed"]["em"].n) == (0.75, 4)
     assert set(summary.closed_book) == {"all", "composed", "comparison"}
     assert "em, majority answer" in shown(summary.as_table())
-    assert "em, comparison" in write_report(folders[:1], tmp_path / "one.html").read_text()
+    assert line in shown(summary.as_table())
+    page = write_report(folders[:1], tmp_path / "one.html").read_text()
+    assert "em, comparison" in page
+    assert line in page
+    assert line in write_report(folders, tmp_path / "two.html").read_text()
     assert json.loads(json.dumps(summary.as_dict()))["closed_book"]["all"]["questions"] == 8
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.analysis.closed_book import by_kind, closed_book, closed_books, explained
+from experiments.analysis.closed_book import by_kind, closed_book, closed_books, explained, shares
 from experiments.analysis.statistics import mean_of
 
 ASKED = [
@@ -24,6 +24,20 @@ def test_majority_and_chance_are_scored_on_all_questions():
     assert book.chance == {"em": 0.375, "f1[hotpot]": 0.375}
     assert book.best("em") == (0.5, "the majority answer 'no'")
     assert closed_book([("Who?", [])], ["em"]) is None
+
+
+def test_blank_answers_are_no_answers():
+    assert closed_book([("Who?", [""]), ("Why?", [" ", "--"])], ["em"]) is None
+    book = closed_book([*ASKED, ("Who?", [""]), ("Is it?", ["", "no"]), ("Which letter?", ["A"])], ["em"])
+    assert (book.questions, book.answer, book.times, book.two_choices) == (6, "no", 3, 4)
+    assert book.majority["em"] == 0.5
+
+
+def test_the_shares_of_answer_types_are_a_line():
+    book = closed_book([*ASKED, ("When?", ["1902"])], ["em"])
+    assert book.answer_types == {"no": 2, "number or date": 1, "span": 2}
+    assert shares(book.answer_types) == "answers: 40 % no, 20 % number or date, 40 % span"
+    assert shares({}) == ""
 
 
 def test_a_single_answer_is_no_majority():

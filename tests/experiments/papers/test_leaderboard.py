@@ -134,6 +134,13 @@ def test_rows_with_kinds_show_them_and_what_needs_no_reading(records):
     assert table(records.boards())[WORLD]["programs"]["rag"]["kinds"]["comparison"]["mean"] == 1.0
 
 
+def test_the_shares_of_answer_types_are_shown_if_a_row_keeps_its_golds(records):
+    records.add(recorded())
+    assert "nswers: " not in as_markdown(table(records.boards()))
+    records.add(recorded("cot", golds=[["no"], ["Ann Marl", "Ann"]]))
+    assert "\n\nAnswers: 50 % no, 50 % span.\n\n" in as_markdown(table(records.boards()))
+
+
 def test_differences_from_rag_are_corrected_for_their_number(records):
     better, worse = (1.0,) * 8, (0.0,) * 8
     asked = {"lm": {"id": "simulated:0"}, "questions": {"n": 8, "sha256": "a"}}

@@ -62,6 +62,7 @@ def test_a_folder_has_the_table_the_answers_and_the_hashes(site: Path, runs: lis
     page = (site / "index.html").read_text()
     for text in ("large: 40 questions", "minus rag", "closed book", "majority answer", "n = 8 is too small", "a" * 64):
         assert text in page, text
+    assert '<p class="soft">answers: ' in page
     assert "verihop eval q.jsonl --program ircot" in page
     assert "/home/someone" not in page
     assert set(re.findall(r'href="([^"#]*)"', page)) == {"hashes.json", "large.html", "small.html", *rows}

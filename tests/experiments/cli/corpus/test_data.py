@@ -118,7 +118,18 @@ def test_a_report_reads_questions_and_official_files_and_finds_trained_questions
     )
     assert verihop("data", "report", tmp_path / "none.jsonl")[0] == 2
     asked = [{"id": "a", "question": "Who keeps the gate?", "answers": ["Ansa"]}]
-    assert module.report(asked, train=tmp_path / "t.jsonl").trained_on == ["a"]
+    assert module.report(asked, train=tmp_path / "t.jsonl").trained_on == {"same_question": ["a"]}
+
+
+def test_a_report_compares_gold_with_the_corpus_of_the_training_file(tmp_path):
+    for name, gold, asked in (("dev", "p", "Who keeps the gate?"), ("train", "q", "Who rang the bell?")):
+        (tmp_path / name).mkdir()
+        question = {"id": "a", "question": asked, "gold_ids": [gold]}
+        passage = {"id": gold, "text": "Ansa keeps the gate and rang the bell."}
+        (tmp_path / name / "questions.jsonl").write_text(json.dumps(question) + "\n")
+        (tmp_path / name / "passages.jsonl").write_text(json.dumps(passage) + "\n")
+    found = module.report(tmp_path / "dev" / "questions.jsonl", train=tmp_path / "train" / "questions.jsonl")
+    assert found.trained_on == {"same_gold_passage": ["a"]}
 
 
 def test_a_development_set_is_listed_and_has_its_own_splits(verihop, tmp_path):

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from experiments.analysis.statistics import mean_of
 from experiments.papers.tables.asking import Line
 from experiments.papers.tables.grid import Grid, GridRow, Value, scores
 from experiments.papers.tables.spec import Table
+from experiments.papers.tables.values import Run
 from experiments.papers.tables.write import as_csv, latex, markdown, write_all
 
 
@@ -43,6 +45,17 @@ def table(*labels: str, **more) -> Table:
 def grid(of: Table, *values: list[float | None]) -> Grid:
     lines = [Line(row, "lm", [MadeUp(own)]) for row, own in zip(of.rows, values, strict=True)]
     return scores(of, lines)
+
+
+def test_a_run_says_what_was_asked_and_what_answers_without_reading_score(monkeypatch):
+    row = {"question": "Is Marl older?", "answers": ["no"]}
+    monkeypatch.setattr("experiments.papers.tables.values.read_run", lambda folder: {"questions": {"n": 4}})
+    run = Run(Path("made up"))
+    run.questions = [[row], [row], [{"question": "Who?", "answers": ["Ann"]}], [{"question": "When?", "answers": [""]}]]
+    assert run.asked == (
+        "4 questions of an unknown file, without a search, the majority answer 'no' has 66.7 EM, "
+        "chance between two choices (2 offer them) 33.3 EM; answers: 67 % no, 33 % span"
+    )
 
 
 def test_the_order_of_rows_is_compared_over_those_with_both_numbers():

@@ -80,6 +80,7 @@ def test_the_numbers_are_those_of_ordinary_runs_beside_the_published_ones(veriho
     assert "other LM, other corpus: another LM" in text
     assert "tau" in text
     assert "3 questions of world, searched in bm25-" in text
+    assert "; answers: " in text
     made = json.loads((work / "tables" / "retro_rag-table2.json").read_text())
     assert [run["program"]["name"] for run in made["runs"]] == ["standard", "cot", "rag"]
     assert {run["lm"]["id"] for run in made["runs"]} == {"simulated"}
