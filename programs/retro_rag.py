@@ -9,7 +9,7 @@ For a question q and its key entities k, which the first round names, each round
    (equation 2); the best N are the source evidence E_s;
 2. answers twice from E_s and the inferential evidence E_i so far: a with reasoning r, a_sc directly at temperature 1;
 3. judges: stops if a is an answer and P(yes) that both agree is above t (equation 1), or after the last round, whose a
-   is the output (where that declines, the latest a that does not);
+   is the output (where that declines, an earlier one: `final_answer`);
 4. infers what follows from E_s about k;
 5. gates: drops the inferences that are not relevant to q and q_s or not attributable to E_s (equation 3);
 6. ranks: scores the other inferences and those of E_i for q alone (equation 4); the best K are the new E_i;

@@ -8,7 +8,8 @@ bootstrap intervals; the result file has those to each baseline, too.
 
 Every ablation is printed, whatever it shows. The mechanism tests (`tests/experiments/world`) assert the claims of the
 papers that hold here; those that do not are named in their docstrings: that RetroRAG loses exact match without its
-answer evaluation or its evaluation of evidence, and that CoV-RAG's revision at the start is worse than none. `values`
+answer evaluation or its evaluation of evidence, and that CoV-RAG's revision at the start is worse than none. Others are
+within chance at the 600 questions of this command and are asserted at more, as that completion gains. `values`
 are the scores of each question, so that others can compare variants.
 """
 

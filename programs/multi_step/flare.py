@@ -104,7 +104,8 @@ class FLARE(dspy.Module):
         self.retrieve = retrieve
         self.writing = dspy.Predict(WriteSentence)
         self.drafting = dspy.Predict(DraftSentence)
-        self.reading = dspy.Predict(ReadAnswer)  # Departure: the paper takes the answer that the thought states.
+        # Departure: for `direct`, and where the thought states none; the paper takes the answer that it states.
+        self.reading = dspy.Predict(ReadAnswer)
         if compare:
             self.comparing = dspy.Predict(CompareTwo)
 

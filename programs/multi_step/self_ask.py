@@ -138,7 +138,8 @@ class SelfAsk(dspy.Module):
             reply = recall(asked) if self.search else try_predict(self.memory, question=asked)
         hop = Hop(
             question=asked,
-            # Departure: "unknown" and refusals are no intermediate answers.
+            # Departure: "unknown" and refusals are no intermediate answers. Where the paper's search has none, its LM
+            # writes one; here it does if nothing is found, while passages that do not tell leave the hop empty.
             answer=answer_in(reply),
             passage_ids=[passage.id for passage in found],
             verdict=READ if found else RECALLED,

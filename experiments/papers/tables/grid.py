@@ -112,7 +112,7 @@ def scores(table: Table, lines: Sequence[Line]) -> Grid:
         rows,
         orders=_orders(table, lines),
         outcomes=_outcomes(table, lines, rows),
-        notes=[*_asked(table, lines), *_notes(rows)],
+        notes=[*_asked(table, lines), *_knobs(lines), *_notes(rows)],
         tokens=_tokens(table, lines),
         runs=[
             {"row": line.row.label, "column": column.label, **run.made_with}
@@ -233,6 +233,13 @@ def _asked(table: Table, lines: Sequence[Line]) -> list[str]:
         for run in [run for line in lines if (run := line.runs[place]) is not None]:
             found.setdefault(run.asked, []).append(column.label)
     return [f"{'; '.join(dict.fromkeys(labels))}: {asked}." for asked, labels in found.items()]
+
+
+def _knobs(lines: Sequence[Line]) -> list[str]:
+    """Return in what the programs that ran differ from their papers, as a note; none where nothing does."""
+    ran = {line.row.label: [run.knobs for run in line.runs if run is not None and run.knobs] for line in lines}
+    told = [f"{label} {' or '.join(dict.fromkeys(knobs))}" for label, knobs in ran.items() if knobs]
+    return [f"Knobs that differ from the preset of the paper: {'; '.join(told)}."] if told else []
 
 
 def _notes(rows: Sequence[GridRow]) -> list[str]:

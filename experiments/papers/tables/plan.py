@@ -225,13 +225,9 @@ def _knobs(program: str | None) -> list[str]:
 
 
 def _known(setting: Setting, row: Row) -> Setting:
-    """Return a setting without the knobs of table and column that are not its program's; those of the row are checked.
-
-    A knob that several programs have, and only one is given, is named with it: `retro_rag.threshold`.
-    """
-    known, own = {*_knobs(setting.program), *row.knobs}, f"{setting.program}."
-    given = {name.removeprefix(own): value for name, value in setting.knobs.items()}
-    return setting.model_copy(update={"knobs": {name: value for name, value in given.items() if name in known}})
+    """Return a setting without knobs of table and column that are not its program's; those of the row are checked."""
+    known = {*_knobs(setting.program), *row.knobs}
+    return setting.model_copy(update={"knobs": {name: value for name, value in setting.knobs.items() if name in known}})
 
 
 @cache

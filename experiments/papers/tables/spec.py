@@ -57,8 +57,7 @@ class Setting(BaseModel):
     Args:
         program: Name in the catalog.
         k: Passages of a search in the paper; the embedded LM reads as many as its preset says.
-        knobs: Apply with every preset; of those of table and column each program gets what it has, or
-            what is named with it (`retro_rag.threshold`).
+        knobs: Apply with every preset; of those of table and column each program gets what it has.
         retriever: One of the index, or a name that the user gives a retriever for.
         references: Fixed contexts in place of retrieval, `n_references` passages each.
         lm: Pattern of the ids of LMs that a row is of, as of `fnmatch`; None is any.

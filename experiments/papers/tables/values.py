@@ -92,6 +92,18 @@ class Run:
         return "; ".join(filter(None, [asked, answer_line(books)]))
 
     @property
+    def knobs(self) -> str:
+        """Its knobs that are not those of the preset `paper`, such as "k=3, reader=direct"; "" if all are."""
+        from programs.catalog import PROGRAMS, build
+        from programs.parts.knobs import knob_values
+
+        program = self.description["program"]
+        if program["name"] not in PROGRAMS:
+            return ""
+        papers = knob_values(build(program["name"]))
+        return ", ".join(f"{name}={value}" for name, value in program["knobs"].items() if papers.get(name) != value)
+
+    @property
     def made_with(self) -> dict[str, Any]:
         """What decided its answers, and by which code they were made."""
         decided = (

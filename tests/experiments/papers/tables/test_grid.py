@@ -19,7 +19,8 @@ class MadeUp:
 
     complete, asked = True, "questions made up"
 
-    def __init__(self, values: list[float | None], first: int = 0):
+    def __init__(self, values: list[float | None], first: int = 0, knobs: str = ""):
+        self.knobs = knobs
         self.ids = [f"q{number:03}" for number in range(first, first + len(values))]
         self._values = values
         self.made_with = {"lm": {"id": "lm"}}
@@ -45,6 +46,16 @@ def table(*labels: str, **more) -> Table:
 def grid(of: Table, *values: list[float | None]) -> Grid:
     lines = [Line(row, "lm", [MadeUp(own)]) for row, own in zip(of.rows, values, strict=True)]
     return scores(of, lines)
+
+
+def test_a_table_says_which_knobs_are_not_those_of_the_paper(monkeypatch):
+    program = {"name": "rag", "knobs": {"k": 3, "reader": "direct", "compare": True}}
+    monkeypatch.setattr("experiments.papers.tables.values.read_run", lambda folder: {"program": program})
+    knobs = Run(Path("made up")).knobs
+    assert knobs == "k=3, compare=True"
+    of = table("A", "B")
+    lines = [Line(row, "lm", [MadeUp([1.0] * 40, knobs=own)]) for row, own in zip(of.rows, (knobs, ""), strict=True)]
+    assert scores(of, lines).notes[-1] == "Knobs that differ from the preset of the paper: A k=3, compare=True."
 
 
 def test_a_run_says_what_was_asked_and_what_answers_without_reading_score(monkeypatch):

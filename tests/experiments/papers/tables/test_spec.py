@@ -121,7 +121,7 @@ def test_settings_of_rows_override_those_of_columns_and_these_the_tables():
     table = read_table("retro_rag", "figure4")
     row, columns = table.rows[0], {column.label: column for column in table.all_columns}
     tied = columns["HotpotQA, source_size = inferential_size = 3"]
-    assert table.setting_of(row, tied).knobs == {"threshold": 0.5, "source_size": 3, "inferential_size": 3}
+    assert table.setting_of(row, tied).knobs == {"source_size": 3, "inferential_size": 3}
     assert table.setting_of(row, tied).k == 5
     own = row.model_copy(update={"knobs": {"threshold": 0.9}, "k": 2})
     assert table.setting_of(own, tied).knobs["threshold"] == 0.9
@@ -136,13 +136,6 @@ def test_the_embedded_lm_reads_as_many_passages_as_its_preset_says(request_for):
 
         _, knobs = chosen_knobs("genground", cells[0].program.preset or "paper", cells[0].program.knobs)
         assert knobs.get("k", 10) == k
-
-
-def test_a_knob_of_a_column_that_is_named_with_a_program_is_that_programs_alone(request_for):
-    cells = plan(read_table("retro_rag", "table1"), request_for()).cells
-    given = {cell.program.program: cell.program.knobs for cell in cells if cell.column.label == "HotpotQA"}
-    assert given["retro_rag"]["threshold"] == 0.5
-    assert not {name for name, knobs in given.items() if "threshold" in knobs} - {"retro_rag"}
 
 
 @pytest.mark.parametrize(
