@@ -1,8 +1,8 @@
-"""Development sets with the official mix of questions, as near as the files of a folder allow.
+"""Development sets near the official mix of questions, as far as the files of a folder allow.
 
 Slices of benchmarks are often sorted or chosen by type, so that their scores are not those of the benchmark. These sets
-are thinned by a hash of the ids (`thin`), of train files use only what is held back (`heldback.py`), and are
-written in the order of that hash.
+are thinned by a hash of the ids (`thin`) where their files suffice, of train files use only what is held back
+(`heldback.py`), and are written in the order of that hash.
 """
 
 import tempfile

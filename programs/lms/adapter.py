@@ -467,7 +467,7 @@ def with_action(raw: dict[str, Any], completion: str, options: Sequence[str], na
         own, unused = "argument", "thought"
     fields = {"thought": "", **raw, "action": name}
     # A reply that ends before its argument, or inside its JSON object, was cut off and stays unparseable.
-    if completion.count("{") <= completion.count("}"):
+    if not completion.lstrip("`json \n").startswith("{") or completion.rstrip("` \n").endswith("}"):
         fields.setdefault(unused, "")
     if given := [raw[each] for each in (own, "argument") if each in raw] + [argument] * bool(argument):
         fields[own] = next((each for each in given if each not in (None, "")), "")
@@ -490,10 +490,10 @@ def _written(completion: str, options: Sequence[str]) -> dict[str, Any]:
     place = next(iter((*stated, *called)), None)
     if place is not None:
         name, argument, _ = found[place]
-        after = takewhile(lambda each: each[0] in _INPUTS + _ANSWERS, list(zip(kinds, said, strict=True))[place + 1 :])
-        follows = [text.strip(_EDGES) for kind, text in after if name == "finish" or kind in _INPUTS]
-        # An answer stands behind the query, which is left empty or is none.
-        argument = argument or next(filter(None, follows[::-1] if name == "finish" else follows), "")
+        behind = [(kind, text.strip(_EDGES)) for kind, text in zip(kinds, said, strict=True)][place + 1 :]
+        after = list(takewhile(lambda each: each[0] in _INPUTS + _ANSWERS, filter(any, behind)))  # without blank lines
+        wanted = [*_ANSWERS, *_INPUTS[:2]] if name == "finish" else [*_INPUTS]  # a query is no answer
+        argument = argument or next((text for one in wanted for kind, text in after if kind == one and text), "")
     else:
         place = next((place for place, kind in enumerate(kinds) if kind in _ANSWERS), None)
         if place is None or "finish" not in options:

@@ -237,7 +237,9 @@ def _asked(table: Table, lines: Sequence[Line]) -> list[str]:
 
 def _knobs(lines: Sequence[Line]) -> list[str]:
     """Return in what the programs that ran differ from their papers, as a note; none where nothing does."""
-    ran = {line.row.label: [run.knobs for run in line.runs if run is not None and run.knobs] for line in lines}
+    ran: dict[str, list[str]] = {}
+    for line in lines:  # one for each LM
+        ran.setdefault(line.row.label, []).extend(run.knobs for run in line.runs if run is not None and run.knobs)
     told = [f"{label} {' or '.join(dict.fromkeys(knobs))}" for label, knobs in ran.items() if knobs]
     return [f"Knobs that differ from the preset of the paper: {'; '.join(told)}."] if told else []
 

@@ -5,7 +5,7 @@ import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
-from programs.lms.adapter import ChatForm, JsonForm
+from programs.lms.adapter import ChatForm, JsonForm, _written
 from signatures.agents.guided import GuidedAction, GuidedStep, GuidedTool, allowing
 from signatures.agents.react import TakeStep
 
@@ -139,3 +139,16 @@ def test_other_signatures_are_left_alone():
     signature = dspy.Signature("question -> action, answer")
     with pytest.raises(AdapterParseError):
         ChatForm().parse(signature, "Action 1: Search[x]")
+
+
+@pytest.mark.parametrize(
+    ("text", "argument"),
+    [
+        ("Action: finish\nQuery: who was mayor?", ""),
+        ("Action: finish\nAnswer: Tren\nQuery: none", "Tren"),
+        ("Action: finish\nQuery: who\n\nAnswer: Tren", "Tren"),
+        ("Action: search\n\nQuery: Quillon", "Quillon"),
+    ],
+)
+def test_a_query_is_no_answer_and_blank_lines_end_nothing(text, argument):
+    assert _written(text, ("search", "finish"))["argument"] == argument
