@@ -48,6 +48,8 @@ def pooled(runs: Path, labels: Sequence[str]) -> dict[str, Any]:
         of_runs = {label: _values(run) for label, run in zip(here, comparison.runs, strict=True)}
         described = {name: value for name, value in comparison.as_dict().items() if name in _KEPT}
         found[folder.name] = {**described, "values": {"id": ids, **of_runs}}
+    if nowhere := [label for label in labels[1:] if found and not any(label in of["values"] for of in found.values())]:
+        raise UserError(f"No folder in {runs} has a run {nowhere[0]} beside {labels[0]}: name those that are there.")
     if not found:
         raise UserError(f"No folder in {runs} has a run {labels[0]} and another of {', '.join(labels)}: name theirs.")
     return {"sets": found, "all": _together([each["values"] for each in found.values()], labels)}

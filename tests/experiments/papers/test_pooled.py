@@ -32,6 +32,8 @@ def test_sets_are_compared_each_and_together(toy, tmp_path) -> None:
     assert found["sets"]["large"]["metrics"][F1]["b"]["against_first"]["difference"] == -0.25
     assert list(found["all"]["means"]) == ["a", "b"]
     assert found["all"]["against a"]["b"]["n"] == 12
+    with pytest.raises(UserError, match="has a run d beside a"):
+        pooled(tmp_path, ["a", "b", "d"])
     assert found["all"]["against a"]["b"]["difference"] == pytest.approx(-2 / 12)
 
 
