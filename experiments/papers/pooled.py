@@ -9,7 +9,7 @@ questions of all sets, paired. A question counts once, so that larger sets count
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,9 +17,6 @@ from experiments.analysis.statistics import mean_of, paired
 from experiments.papers.command import help_of, run_command, say
 from experiments.papers.record_file import rounded
 from signatures.common.errors import UserError
-
-if TYPE_CHECKING:
-    from experiments.analysis.compare import Run
 
 F1 = "f1[hotpot]"
 _KEPT = ("questions", "metrics", "costs", "kinds", "closed_book", "faults", "stop_reasons", "notices")
@@ -37,6 +34,7 @@ def pooled(runs: Path, labels: Sequence[str]) -> dict[str, Any]:
         UserError: No set has the first run and another, or runs cannot be compared.
     """
     from experiments.analysis.compare import compare_runs
+    from experiments.analysis.summary import score_values
 
     found: dict[str, Any] = {}
     for folder in sorted(runs.glob("*")):
@@ -45,7 +43,10 @@ def pooled(runs: Path, labels: Sequence[str]) -> dict[str, Any]:
             continue
         comparison = compare_runs([folder / label for label in here])
         ids = [rows[0]["id"] for rows in comparison.runs[0].questions]
-        of_runs = {label: _values(run) for label, run in zip(here, comparison.runs, strict=True)}
+        of_runs = {
+            label: [rounded(value) for value in score_values(run.questions, F1)]
+            for label, run in zip(here, comparison.runs, strict=True)
+        }
         described = {name: value for name, value in comparison.as_dict().items() if name in _KEPT}
         found[folder.name] = {**described, "values": {"id": ids, **of_runs}}
     if nowhere := [label for label in labels[1:] if found and not any(label in of["values"] for of in found.values())]:
@@ -53,12 +54,6 @@ def pooled(runs: Path, labels: Sequence[str]) -> dict[str, Any]:
     if not found:
         raise UserError(f"No folder in {runs} has a run {labels[0]} and another of {', '.join(labels)}: name theirs.")
     return {"sets": found, "all": _together([each["values"] for each in found.values()], labels)}
-
-
-def _values(run: "Run") -> list[float | None]:
-    """Return the F1 of each question; the mean of its repeats, None if all are undefined."""
-    scores = [[row["scores"].get(F1) for row in rows] for rows in run.questions]
-    return [rounded(mean_of(each).mean) for each in scores]
 
 
 def _together(sets: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> dict[str, Any]:
