@@ -73,7 +73,7 @@ class Material:
     ] = None
     limit: options.Limit = None
     runs: Annotated[
-        Path | None, Field("Also take runs of `verihop eval` below this folder; a folder above each names its set.")
+        Path | None, Field("Take cells from runs of `verihop eval` below this folder, whose folders name their set.")
     ] = None
     review: Annotated[list[Path] | None, typer.Option(help="Folder of human ratings; repeatable.")] = None
     examples: Annotated[Path | None, Field("Folder of training examples (`verihop distill synthesize`).")] = None

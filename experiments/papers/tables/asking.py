@@ -1,27 +1,23 @@
-"""Asks the cells of a table through the door that every command uses, scores their runs, and finds them again."""
+"""Asks the cells of a table through the door that every command uses, and scores their runs."""
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corpora.questions import Question, read_questions
+from experiments.papers.tables.found import merged
 from experiments.papers.tables.plan import (
     Cell,
     Request,
-    cells_of,
     distinct,
     done_rows,
     folder_of_lm,
-    id_of,
     index_of,
-    searches,
 )
-from experiments.papers.tables.sources import names
-from experiments.papers.tables.spec import Row, Table
-from experiments.papers.tables.values import Run, is_judged, needed
-from experiments.runs.files import RUN, Json, read_json
+from experiments.papers.tables.spec import Table
+from experiments.papers.tables.values import is_judged, needed
+from experiments.runs.files import RUN, read_json
 from experiments.runs.specs import CompileSpec, RunSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
@@ -113,7 +109,7 @@ def _ask(cell: Cell, folder: Path, request: Request, lms: LMs, say: Said) -> str
 
     assert cell.source is not None
     setting = cell.setting
-    if request.shard is None and (_merged(folder) or _finished(folder)):
+    if request.shard is None and (merged(folder) or _finished(folder)):
         _require_same_questions(cell, folder)
         return None
     say(f"{cell.label}: {cell.program.program}, {cell.asked} questions")
@@ -162,20 +158,6 @@ def _require_same_questions(cell: Cell, folder: Path) -> None:
         raise UserError(f"{folder} has answers to other questions of this name. Choose another --work, or delete it.")
 
 
-def _merged(folder: Path) -> bool:
-    """Merge the shards of a run if all are there and nothing else is; return whether the run is there then."""
-    from experiments.pipeline.merging.merge import merge
-
-    shards = sorted(folder.parent.glob(f"{folder.name}.shard-*"))
-    if (folder / RUN).exists() or not shards:
-        return False
-    try:
-        merge(shards, folder)
-    except UserError:  # one is missing or not finished: asked here in one piece
-        return False
-    return True
-
-
 def _score(wanted: Sequence[str], cell: Cell, folder: Path, request: Request, lms: LMs, *, judged: bool) -> Failed:
     """Score a run by the metrics that it lacks; return what could not be scored."""
     from experiments.pipeline import setup
@@ -203,145 +185,6 @@ def _score(wanted: Sequence[str], cell: Cell, folder: Path, request: Request, lm
         return [(cell.label, text) for text in score_run(folder, config).notices if "Not added" in text]
     except UserError as error:
         return [(cell.label, str(error).removeprefix(f"{folder}: "))]
-
-
-@dataclass(frozen=True)
-class Line:
-    """A row with the runs of one LM.
-
-    Args:
-        lm: Id of the LM, or the name of its folder if it has settings of its own; None without a run.
-        runs: One for each column of the table; None where there is none.
-    """
-
-    row: Row
-    lm: str | None
-    runs: list[Run | None]
-
-
-def lines_of(table: Table, request: Request) -> list[Line]:
-    """Return the rows of a table, once for each LM that answered them, with the runs that are there.
-
-    Raises:
-        UserError: Several runs that were made otherwise are of the same cell.
-    """
-    found: dict[str, list[Line]] = {row.label: [] for row in table.rows}
-    before = _made_before(request.runs)
-    for folder, lm in _answered(request):
-        cells = {(cell.row.label, cell.column.label): cell for cell in cells_of(table, replace(request, lm=lm))}
-        for row in table.rows:
-            own = [cells.get((row.label, column.label)) for column in table.all_columns]
-            runs = [None if cell is None else _run(cell, request, folder, before) for cell in own]
-            lms = [run.lm for run in runs if run is not None]
-            # A student's runs are found beside those of every LM, and those made otherwise only where there are none.
-            known = [line.lm for line in found[row.label]]
-            name = _name_of(lms[0], folder) if lms else ""
-            if lms and not ((row.role == "student" or folder is None) and name in known):
-                found[row.label].append(Line(row, name, runs))
-    return [
-        line for row in table.rows for line in found[row.label] or [Line(row, None, [None] * len(table.all_columns))]
-    ]
-
-
-def _name_of(lm: str, folder: Path | None) -> str:
-    """Return the id of an LM; with settings that are not the defaults, the name of the folder of its runs."""
-    return lm if folder is None or folder.name == folder_of_lm(LMSpec(id=lm)) else folder.name
-
-
-def _answered(request: Request) -> Iterator[tuple[Path | None, LMSpec]]:
-    """Yield the LMs that answered, each with the folder of its runs; None stands for runs that were made otherwise."""
-    named, cells = folder_of_lm(request.lm), request.work / "cells"
-    yield cells / named, request.lm
-    others = {path.name for path in cells.glob("*")} - {named, request.student and folder_of_lm(request.student)}
-    for folder in (cells / str(name) for name in sorted(map(str, others))):
-        if (run := next(folder.rglob(RUN), None)) is not None:
-            yield folder, LMSpec(id=str(read_json(run)["lm"]["id"]))
-    if request.runs is not None:
-        yield None, request.lm
-
-
-def _run(cell: Cell, request: Request, folder: Path | None, before: Sequence[tuple[Path, Json]]) -> Run | None:
-    """Return the run of a cell: with its number of questions, else with the most; None if there is none."""
-    if cell.other_lm:
-        return None
-    if folder is None:
-        return _made_otherwise(cell, request, before)
-    if cell.setting.role == "student":
-        folder = request.work / "cells" / folder_of_lm(cell.lm)
-    name, sets = f"{cell.program.program}-{cell.hash}", names(cell.column, request.data)
-    exact = [folder / f"{each}-{cell.asked}" / name for each in sets]
-    others = [path for each in sets for path in folder.glob(f"{each}-[0-9]*") if not request.limit]
-    most_first = sorted(others, key=lambda path: -int(path.name.rpartition("-")[2]))
-    return next(filter(None, map(_read, (*exact, *(path / name for path in most_first)))), None)
-
-
-def _read(folder: Path) -> Run | None:
-    if not (folder / RUN).is_file() and not _merged(folder):
-        return None
-    run = Run(folder)
-    return run if run.questions else None
-
-
-def _made_otherwise(cell: Cell, request: Request, before: Sequence[tuple[Path, Json]]) -> Run | None:
-    """Return the run of a cell among those that were made otherwise: of the same program, knobs, LM and references.
-
-    A folder above it has the name of the data set, with or without a number of questions (`hotpotqa`, `hotpotqa-100`).
-    """
-    assert request.runs is not None
-    wanted = re.compile(rf"({'|'.join(map(re.escape, names(cell.column, request.data)))})(-\d+)?")
-    fitting = [
-        folder
-        for folder, described in before
-        if any(map(wanted.fullmatch, folder.relative_to(request.runs).parts)) and _is_of(described, cell, request.limit)
-    ]
-    if len(fitting) > 1:
-        raise UserError(f"{cell.label} has several runs: {fitting[0]} and {fitting[1]}. Keep one below {request.runs}.")
-    return _read(fitting[0]) if fitting else None
-
-
-def _made_before(runs: Path | None) -> list[tuple[Path, Json]]:
-    """Return the runs that were made otherwise, each with its description.
-
-    Raises:
-        UserError: The user names no folder.
-    """
-    if runs is None:
-        return []
-    if not runs.is_dir():
-        raise UserError(f"--runs {runs} is no folder.")
-    return [(path.parent, read_json(path)) for path in sorted(runs.rglob(RUN))]
-
-
-def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:
-    """Return whether a run is of a cell; knobs that are newer than the run have the value that it had without them."""
-    from corpora.retrievers.rerank import NONE, without_reranking
-    from experiments.pipeline.setup import SMALL_RETRIEVER
-    from programs.catalog import build
-    from programs.parts.knobs import knob_values
-
-    program, lm, given = (described.get(name) or {} for name in ("program", "lm", "given"))
-    if program.get("name") != cell.program.program or lm.get("id") != id_of(cell.lm):
-        return False
-    searched = (described.get("corpus") or {}).get("fingerprint") or ""
-    multihop = without_reranking(searched).startswith(f"{SMALL_RETRIEVER}-")
-    reranked = searched.startswith("rerank")  # by which model, the fingerprint does not name
-    if cell.recipe is not None or program.get("artifact_sha256") is not None:
-        return False
-    if searches(cell.setting) and (
-        (cell.setting.retriever or "") not in searched
-        or multihop != (cell.program.retriever == SMALL_RETRIEVER)  # chosen elsewhere by default
-        or (searched and reranked != (cell.program.rerank not in (None, NONE)))
-    ):
-        return False
-    knobs = knob_values(build(program["name"], preset=cell.program.preset or "paper", **cell.program.knobs))
-    setting = cell.setting
-    return (
-        all(knobs.get(name) == value for name, value in program.get("knobs", {}).items())
-        and given.get("knowledge") == setting.references
-        and given.get("n") == (setting.n_references or RunSpec.n_references if setting.references else None)
-        and described.get("repeats", 1) == (setting.repeats or 1)
-        and limit in (None, described["questions"]["n"])
-    )
 
 
 _PART = "part of this row"  # of the budget

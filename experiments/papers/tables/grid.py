@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments.analysis.agreement import Coefficient, kendall, kendall_interval
 from experiments.analysis.statistics import Mean, holm, paired, too_small
-from experiments.papers.tables.asking import Line
+from experiments.papers.tables.found import Line
 from experiments.papers.tables.spec import Column, Table, published
 from experiments.papers.tables.values import Run
 from optimizers.metrics.scoring import COSTS

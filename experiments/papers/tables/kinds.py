@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from experiments.analysis.statistics import Mean, mean_of
 from experiments.papers.tables import grid
-from experiments.papers.tables.asking import Failed, Line, LMs
+from experiments.papers.tables.asking import Failed, LMs
+from experiments.papers.tables.found import Line
 from experiments.papers.tables.grid import Grid, GridRow, Value
 from experiments.papers.tables.plan import Request, folder_of_lm, id_of
 from experiments.papers.tables.spec import Table, published

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.papers.tables.asking import Asked, Said, ask, lines_of
+from experiments.papers.tables.asking import Asked, Said, ask
+from experiments.papers.tables.found import lacking, lines_of
 from experiments.papers.tables.kinds import assemble
 from experiments.papers.tables.plan import (
     Cell,
@@ -27,7 +28,7 @@ class Plan:
     """What a table needs.
 
     Args:
-        cells: Those of its rows that have a program.
+        cells: Those of its rows that have a program, without those that runs made otherwise are of.
         missing: What is missing, each with what it leaves out and its cure.
         estimate: What is left to ask, at most.
     """
@@ -50,7 +51,7 @@ def plan(table: Table, request: Request) -> Plan:
     if table.kind == "distillation" and request.examples is None:
         estimate, missing = examples_of(table, request)
         return Plan([], missing, estimate)
-    cells = [] if table.kind in ("ratings", "distillation") else cells_of(table, request)
+    cells = [] if table.kind in ("ratings", "distillation") else lacking(cells_of(table, request), request)
     return Plan(cells, missing_of(table, cells, request), estimate_of(cells, request))
 
 

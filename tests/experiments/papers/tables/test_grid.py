@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments.analysis.statistics import mean_of
-from experiments.papers.tables.asking import Line
+from experiments.papers.tables.found import Line
 from experiments.papers.tables.grid import Grid, GridRow, Value, scores
 from experiments.papers.tables.spec import Table
 from experiments.papers.tables.values import Run

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import pytest
 
@@ -204,6 +205,19 @@ def test_a_run_that_could_have_searched_is_one_of_a_row_that_searches_nothing(
     found = ("--runs", tmp_path / "runs", "--only-table", "--data", tmp_path, "--work", work)
     assert verihop(*ONE, "--lm", "simulated", *found)[0] == 0
     assert any(row["ours"] for row in numbers(work) if row["row"] == "Standard")
+
+
+def test_cells_that_other_runs_are_of_are_not_asked_again(verihop, few, work, tmp_path, small_world):
+    """Before, `--runs` counted for the table alone: every cell was asked, and the asked ones hid those of a row."""
+    questions = small_world(60) / "questions.jsonl"
+    asked = ("eval", questions, "--limit", 3, "--program", "standard", "--lm", "simulated")
+    assert verihop(*asked, "--out", tmp_path / "runs" / "world-3" / "standard", "-q")[0] == 0
+    found = ("--runs", tmp_path / "runs", "--work", work)
+    estimates = [verihop(*ONE, *TOY, *more, "--estimate") for more in (("--work", work), found)]
+    assert [re.findall(r"(\d+) questions", f"{out} {err}") for _, out, err in estimates] == [["9"], ["6"]]
+    assert verihop(*ONE, *TOY, *found)[0] == 0
+    assert {row["row"] for row in numbers(work) if row["ours"]} == {"Standard", "RAG | one", "CoT"}
+    assert sorted(folder.name.partition("-")[0] for folder in folders(work)) == ["cot", "rag"]
 
 
 def test_a_second_lm_adds_rows_of_its_own(verihop, few, work):
