@@ -55,13 +55,14 @@ def lines_of(table: Table, request: Request) -> list[Line]:
 
 
 def lacking(cells: Sequence[Cell], request: Request) -> list[Cell]:
-    """Return the cells that no run made otherwise is of.
+    """Return the cells that no complete run made otherwise is of.
 
     Raises:
         UserError: Several are of the same cell, or the user names no folder.
     """
     before = _made_before(request.runs)
-    return [cell for cell in cells if cell.other_lm or _made_otherwise(cell, request, before) is None]
+    made = [None if cell.other_lm else _made_otherwise(cell, request, before) for cell in cells]
+    return [cell for cell, run in zip(cells, made, strict=True) if run is None or not run.complete]
 
 
 def _name_of(lm: str, folder: Path) -> str:

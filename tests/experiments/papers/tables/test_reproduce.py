@@ -218,6 +218,10 @@ def test_cells_that_other_runs_are_of_are_not_asked_again(verihop, few, work, tm
     assert verihop(*ONE, *TOY, *found)[0] == 0
     assert {row["row"] for row in numbers(work) if row["ours"]} == {"Standard", "RAG | one", "CoT"}
     assert sorted(folder.name.partition("-")[0] for folder in folders(work)) == ["cot", "rag"]
+    rows = tmp_path / "runs" / "world-3" / "standard" / "rows.jsonl"
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:2]))
+    assert verihop(*ONE, *TOY, *found)[0] == 0
+    assert sorted(folder.name.partition("-")[0] for folder in folders(work)) == ["cot", "rag", "standard"]
 
 
 def test_a_second_lm_adds_rows_of_its_own(verihop, few, work):
