@@ -11,7 +11,6 @@ import dspy
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.passages import passages_supporting
 from programs.parts.prediction import DONE, UNPARSEABLE, make_prediction, read_or_recall, retrieve_passages
-from programs.parts.reasoning.comparing import compares_two
 from programs.parts.steps.comparison import MOST_CALLS, compare
 from signatures.reading import REASONING, CompareTwo, ReadAnswer
 from signatures.types import Passage, Retriever
@@ -30,8 +29,8 @@ class RAG(dspy.Module):
         retrieve: Ranks passages for the question; None if every question has fixed contexts.
         k: Passages read (standard in the field: 5).
         reader: "direct" answers at once, as in the paper; "cot" states the facts that are needed before it answers.
-        compare: The LM states both values of a comparison, and the program decides; what they decide nothing about is
-            read like any other question. The paper does not.
+        compare: Of two things that the question names the words of their passages decide, or the LM states both values
+            and the program decides; what neither decides is read like any other question. The paper does not.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"k": 3, "compare": True}}
@@ -56,7 +55,7 @@ class RAG(dspy.Module):
         found = retrieve_passages(self, question, self.k, fixed=passages)
         # Departure: as in all later work, the LM reads all passages in one prompt instead of marginalising over them.
         answer, stop_reason = "", DONE
-        if self.compare and found and compares_two(question):
+        if self.compare and found:
             answer, found = compare(self, question, found, search=passages is None)
         if not answer:
             step = read_or_recall(self.reading, question, found)

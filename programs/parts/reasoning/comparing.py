@@ -34,6 +34,12 @@ _AMOUNTS = re.compile(
     re.IGNORECASE,
 )
 _COMPARING = (_SAME, _EARLIER, _LATER, _LENGTHS, _AMOUNTS)
+_RANKS = re.compile(r"\b(?:best|better|worst|worse|farther|farthest|further|furthest)\b", re.IGNORECASE)
+_OFFERS = re.compile(r"\bor\b|还是|還是", re.IGNORECASE)
+_JOINS = re.compile(r"\band\b", re.IGNORECASE)
+_BOTH = re.compile(r"\bboth\b|, (?:are|is|were|was|do|does|did|have|has|can)\b", re.IGNORECASE)
+_ASKS_WHICH = re.compile(r"\b(?:wh\w+|how)\b", re.IGNORECASE)
+_OUT_OF = re.compile(r"\W*(?:in )?(?:between|of)\b", re.IGNORECASE)
 _ALIKE = 0.8  # of two spellings of a name, by `difflib`
 
 _EARLIEST, _LATEST = datetime(1, 1, 1), datetime(1, 12, 31)
@@ -62,6 +68,12 @@ def compares_two(question: str) -> bool:
         and bool(_TWO.search(question))
         and not _MORE.search(question)
     )
+
+
+def names_two(question: str) -> bool:
+    """Return whether a question may offer two things, or ask about both of two."""
+    joins = _VERDICT.match(question) or _BOTH.search(question) or _OUT_OF.match(question)
+    return bool(_OFFERS.search(question) or (_JOINS.search(question) and joins))
 
 
 class Decided(NamedTuple):
@@ -93,14 +105,11 @@ def decide(question: str, reply: dspy.Prediction) -> Decided:
     """
     names = [name_in(question, str(name)) for name in (reply.first, reply.second)]
     values = [str(reply.first_value), str(reply.second_value)]
-    if not all(names) or same_words(names[0]) == same_words(names[1]) or not all(map(_stated, values)):
+    asked = about_two(question, names) if all(map(_stated, values)) else None
+    if asked is None or reply.wanted not in ("same", "lower", "higher"):
         return Decided("")
-    spans = _places(question, names)
-    if not spans or reply.wanted not in ("same", "lower", "higher"):
-        return Decided("")
-    if spans[0] > spans[1]:
-        names, values, spans = names[::-1], values[::-1], spans[::-1]
-    asked = _Asked(question, names, spans)
+    if names != asked.names:
+        values = values[::-1]
     if reply.wanted == "same":
         answer = asked.about_same(values, says_no=same_words(str(reply.answer)) == "no")
     else:
@@ -109,11 +118,13 @@ def decide(question: str, reply: dspy.Prediction) -> Decided:
     if not all(owners) or same_words(owners[0]) == same_words(owners[1]):
         return Decided(answer)
     # A value that decides is no owner, unless one is named before it.
-    return Decided(answer, owners, tuple(names)) if not answer or all(map(_has_owner, values)) else Decided(answer)
+    return (
+        Decided(answer, owners, tuple(asked.names)) if not answer or all(map(_has_owner, values)) else Decided(answer)
+    )
 
 
-class _Asked(NamedTuple):
-    """A question that compares, the two things as it names them, in its order, and where they stand."""
+class AboutTwo(NamedTuple):
+    """A question about two things, which it names so, in its order, and where they stand."""
 
     question: str
     names: list[str]
@@ -122,7 +133,7 @@ class _Asked(NamedTuple):
     def about_same(self, values: Sequence[str], *, says_no: bool) -> str:
         """Return whether both have one value; "" if that is not asked, or not certain."""
         first, second = (same_words(_stated(value)) for value in values)
-        if not self._asks_yes_no() or not _SAME.search(self._without_names()):
+        if not self.asks_yes_no() or not _SAME.search(self.without_names()):
             return ""
         if first == second:
             return "" if _days(_stated(values[0])) else "yes"
@@ -131,27 +142,56 @@ class _Asked(NamedTuple):
     def by_order(self, values: Sequence[str], *, wants_lower: bool) -> str:
         """Return which of them has the value that is asked for, or whether one has it; "" if that is not certain."""
         one, two = (_amount(_stated(value)) for value in values)
-        lower, words = _is_lower(one, two), self._without_names()
+        lower, words = _is_lower(one, two), self.without_names()
         if lower is None or one is None or (one.kind == _DAY and _LENGTHS.search(words)):
             return ""
         asked = _asked_of_dates(words) if one.kind == _DAY else None
         is_first = lower == (wants_lower if asked is None else asked)
-        if not self._asks_yes_no():
+        if not self.asks_yes_no():
             return "" if _WHETHER.search(self.question) else self.names[0 if is_first else 1]
-        between = self._between()
+        between = self.between()
         one_way = not (_EARLIER.search(words) and _LATER.search(words))  # "older or younger than"
         return "" if not (one_way and _AGAINST.search(between)) else "yes" if is_first else "no"
 
-    def _between(self) -> str:
+    def offers(self) -> bool:
+        """Return whether it asks which of the two: "A or B", "Of A and B, which"."""
+        between, words = self.between(), self.without_names()
+        one_of = _OUT_OF.match(self.question) and _JOINS.search(between) and _ASKS_WHICH.search(words)
+        return bool(_CHOICE.search(between) or one_of)
+
+    def joins(self) -> bool:
+        """Return whether it asks, to be answered with yes or no, about both of them: "Are A and B"."""
+        words = self.without_names()
+        asks = self.asks_yes_no() or (bool(_BOTH.search(words)) and not _ASKS_WHICH.search(words))
+        return asks and bool(_JOINS.search(self.between()))
+
+    def ranks(self) -> bool:
+        """Return whether it asks about an order of the two, or what they have alike."""
+        return any(words.search(self.without_names()) for words in (*_COMPARING, _RANKS))
+
+    def between(self) -> str:
+        """Return what stands between the two."""
         return self.question[self.spans[0][1] : self.spans[1][0]]
 
-    def _asks_yes_no(self) -> bool:
+    def asks_yes_no(self) -> bool:
         """Return whether the answer is yes or no; of "Was one or the other born first?" it is one of the two."""
-        between = self._between()
+        between = self.between()
         return bool(_VERDICT.match(self.question)) and (not _CHOICE.search(between) or bool(_AGAINST.search(between)))
 
-    def _without_names(self) -> str:
+    def without_names(self) -> str:
+        """Return the question with a blank in place of each."""
         return _replaced(self.question, self.spans, (" ", " "))
+
+
+def about_two(question: str, names: Sequence[str]) -> AboutTwo | None:
+    """Return a question about two things, given their names as it spells them; None unless it names both, apart."""
+    if not all(names) or same_words(names[0]) == same_words(names[1]):
+        return None
+    spans = _places(question, names)
+    if not spans:
+        return None
+    (first, one), (second, other) = sorted(zip(spans, names, strict=True))
+    return AboutTwo(question, [one, other], [first, second])
 
 
 def _places(question: str, names: Sequence[str]) -> list[tuple[int, int]]:

@@ -1,6 +1,7 @@
 """Comparisons of two things as a step of programs: the LM states both values, and the program decides.
 
-What is asked is `signatures.reading.CompareTwo`, and what follows from its reply `programs.parts.reasoning.comparing`.
+What is asked is `signatures.reading.CompareTwo`, and what follows from its reply `programs.parts.reasoning.comparing`;
+no LM is asked where the words of passages decide (`programs.parts.reasoning.stated`).
 None of the papers whose programs take this step has it; it is a knob, `compare`, which only presets for small LMs set.
 """
 
@@ -24,8 +25,10 @@ from programs.parts.reasoning.comparing import (
     alike,
     compares_two,
     decide,
+    names_two,
     with_names_of,
 )
+from programs.parts.reasoning.stated import answer_by_words
 from signatures.text_words import same_words
 from signatures.types import Hop, Passage
 
@@ -36,15 +39,15 @@ MOST_CALLS = 2  # of a comparison
 def compared(program: dspy.Module, question: str, fixed: list[Passage] | None) -> dspy.Prediction | None:
     """Return the prediction for a comparison that one search decides; None for any other question.
 
-    Its one hop is the question, and it has no `details`. Nothing is searched for, and no LM asked, unless the question
-    compares two things.
+    Its one hop is the question, and it has no `details`. Nothing is searched for unless the question seems to be about
+    two things.
 
     Args:
         program: Has the knob `compare`, a retriever and, with the knob, the predictor `comparing` of `CompareTwo`.
         question: The question.
         fixed: Passages in place of the search.
     """
-    if not program.compare or not compares_two(question):
+    if not program.compare or not (compares_two(question) or names_two(question)):
         return None
     found = retrieve_passages(program, question, COMPARED, fixed=fixed)
     answer, read = compare(program, question, found, search=fixed is None) if found else ("", [])
@@ -56,18 +59,21 @@ def compared(program: dspy.Module, question: str, fixed: list[Passage] | None) -
 
 
 def compare(program: dspy.Module, question: str, passages: list[Passage], *, search: bool) -> tuple[str, list[Passage]]:
-    """Return the answer of a comparison and what was read; no answer if the values decide nothing.
+    """Return the answer of a comparison and what was read; no answer if neither words nor values decide.
 
-    Where the question names the titles of two passages or more, these alone are read for the values. Where a value
-    belongs to someone whose passage was not read, such as a film's director, the owners of both are searched for by
-    name, and compared in place of what they belong to.
+    The LM is asked for values if the question compares two things and words decide nothing. Where the question names
+    the titles of two passages or more, these alone are read for the values. Where a value belongs to someone whose
+    passage was not read, such as a film's director, the owners of both are searched for by name, and compared in place
+    of what they belong to.
 
     Args:
         program: As for `compared`.
-        question: That compares two things.
+        question: The question, of any kind.
         passages: To read; at least one.
         search: Whether owners may be searched for.
     """
+    if (answer := answer_by_words(question, passages)) or not compares_two(question):
+        return answer, passages
     named = passages_named(question, passages)
     read = named if len({passage.title for passage in named}) > 1 else passages
     reply = try_predict(program.comparing, question=question, passages=read)

@@ -3,7 +3,9 @@
 import dspy
 import pytest
 
+from programs.multi_step.flare import FLARE
 from programs.multi_step.ircot import IRCoT
+from programs.multi_step.iter_retgen import IterRetGen
 from programs.multi_step.multihop import MultiHop
 from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
@@ -53,6 +55,15 @@ def test_of_two_things_that_are_compared_both_values_are_stated_and_decide(scrip
     assert program(question="Which was built later, Tarn or Brook?", passages=PASSAGES).answer == "Brook"
     assert program(question="Where is Tarn?", passages=PASSAGES).answer == "Orn"
     assert program.max_calls() >= max(1, len(engine.requests) - 1)
+
+
+@pytest.mark.parametrize("program", [RAG, MultiHop, IRCoT, IterRetGen, FLARE])
+def test_of_two_things_the_words_of_their_passages_decide_without_the_lm(program, scripted):
+    engine = scripted(lambda system, user: {"answer": "Brook"})
+    found = [*PASSAGES, Passage(id="brook", title="Brook", text="Brook is a film.")]
+    made = program(compare=True)(question="Which one lies in Orn, Tarn or Brook?", passages=found)
+    assert (made.answer, made.citations[0], made.stop_reason) == ("Tarn", "tarn", "done")
+    assert engine.requests == []
 
 
 def test_a_comparison_that_cannot_be_read_is_read_as_any_other_question(scripted):
