@@ -1,7 +1,7 @@
 """What can be known of a file of questions before anybody answers them, with warnings about what scores will hide."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise, starmap
 from operator import itemgetter
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpora.kinds import CHOICE, NO, YES, answer_type, choices, contains_answer, stated, states
 from experiments.analysis.closed_book import ALL, OTHER, SCORES, ClosedBook, closed_books, count_types, row_kind
-from experiments.analysis.statistics import draw_p
+from experiments.analysis.statistics import draw_p, holm, places_p
 from optimizers.distill.leakage import (
     SAME_ARTICLE,
     SAME_GOLD,
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 METRICS = ("em", "f1[hotpot]")
 _PARTS = ("first", "second", "third", "fourth", "last")  # fifths of a file, each compared with the rest
-_LEAST, _SURPRISING = 0.15, 0.001  # difference of two shares, and p over all fifths, from which a file is sorted
+# A file is sorted by a value of at least so many questions, from so large a difference of two shares, below this p of
+# all tests of the file.
+_FEWEST, _LEAST, _SURPRISING = 3, 0.15, 0.01
 _SKEWED, _FEW = 0.65, 20  # share of one of yes and no, and questions from which it is judged
 _MOST_VERDICTS, _MOST_MAJORITY = 0.15, 0.1  # shares of all questions
 _EXAMPLES = 5
@@ -180,11 +182,13 @@ def report_questions(
         answer_types=count_types(asked),
         closed_book=closed_books(rows, METRICS),
         without_answer=[each.id for each in questions if not stated(each.answers)],
-        order=[
-            *_order("kind", [kind or OTHER for kind in kinds]),
-            *_order("type", [each.type or "(none)" for each in questions]),
-            *_order("answer", answer_types),
-        ],
+        order=_order(
+            {
+                "kind": [kind or OTHER for kind in kinds],
+                "type": [each.type or "(none)" for each in questions],
+                "answer": answer_types,
+            }
+        ),
         answer_in_question=[
             each.id
             for each, type in zip(questions, answer_types, strict=True)
@@ -242,21 +246,39 @@ def _gold(questions: "Iterable[Question]", passages: "Mapping[str, Passage]") ->
     return read, without
 
 
-def _order(what: str, values: Sequence[str]) -> list[Sorted]:
-    """Return the values that are much more or less frequent in a fifth than a shuffled file would have them."""
-    ends = [place * len(values) // len(_PARTS) for place in range(len(_PARTS) + 1)]
-    counts = [Counter(values[start:end]) for start, end in pairwise(ends)]
-    found = []
-    for value, total in Counter(values).items() if len(values) >= 2 * len(_PARTS) else ():
-        tested = []
-        for part, count in zip(_PARTS, counts, strict=True):
-            have, size = count[value], count.total()
-            share, rest = have / size, (total - have) / (len(values) - size)
-            if abs(share - rest) >= _LEAST:
-                p = draw_p(have, size, total, len(values))
-                tested.append((p, Sorted(what, value, part, share, rest)))
-        found += [each for p, each in sorted(tested, key=itemgetter(0))[:1] if p * len(_PARTS) < _SURPRISING]
-    return found
+def _order(properties: Mapping[str, Sequence[str]]) -> list[Sorted]:
+    """Return the values that are much more or less frequent in a fifth than a shuffled file would have them.
+
+    Args:
+        properties: What -> its value of each question, in their order.
+    """
+    tested = [each for what, values in properties.items() for each in _tested(what, values)]
+    adjusted = holm([p for p, _ in tested])
+    return [
+        found
+        for (_, found), p in zip(tested, adjusted, strict=True)
+        if p is not None and p < _SURPRISING and abs(found.share - found.rest) >= _LEAST
+    ]
+
+
+def _tested(what: str, values: Sequence[str]) -> Iterator[tuple[float, Sorted]]:
+    """Yield each value with the p of where it stands, and the fifth in which chance explains it least.
+
+    Two tests share a p: of each fifth against the rest, and of all places, which sees a small file that is sorted.
+    """
+    size = len(values)
+    ends = [place * size // len(_PARTS) for place in range(len(_PARTS) + 1)]
+    for value, total in Counter(values).items():
+        if size < 2 * len(_PARTS) or min(total, size - total) < _FEWEST:
+            continue
+        parts = []
+        for part, (start, end) in zip(_PARTS, pairwise(ends), strict=True):
+            have, drawn = values[start:end].count(value), end - start
+            found = Sorted(what, value, part, have / drawn, (total - have) / (size - drawn))
+            parts.append((draw_p(have, drawn, total, size), found))
+        p, found = min(parts, key=itemgetter(0))
+        of_places = places_p([place for place, own in enumerate(values) if own == value], size)
+        yield min(1.0, 2 * min(len(_PARTS) * p, of_places)), found
 
 
 def _duplicates(questions: "Iterable[Question]") -> list[list[str]]:

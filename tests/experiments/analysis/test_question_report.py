@@ -59,10 +59,25 @@ def test_a_file_that_is_sorted_behind_a_mixed_part_is_told():
     )
 
 
-def test_a_shuffled_file_is_not_called_sorted_because_five_parts_are_tried():
-    asked = [Question(id=f"q{n}", question="?", type="bridge" if n % 2 else "comparison") for n in range(100)]
-    told = [seed for seed in range(600) if report_questions(random.Random(seed).sample(asked, len(asked))).order]
-    assert len(told) <= 2  # as often as when the first fifth alone was compared, from 3.3 standard errors
+def of_types(size, every):
+    """Return questions of which every so many is a comparison."""
+    return [(bridge if n % every else verdict)(n) for n in range(size)]
+
+
+@pytest.mark.parametrize("size", [30, 50, 100])
+def test_a_shuffled_file_is_not_called_sorted_because_many_tests_are_made(size):
+    asked = of_types(size, 4)
+    told = [seed for seed in range(200) if report_questions(random.Random(seed).sample(asked, size)).order]
+    assert len(told) <= 2  # 1 %
+
+
+@pytest.mark.parametrize(("size", "every"), [(20, 2), (30, 2), (30, 4), (50, 2)])
+@pytest.mark.parametrize("last", ["bridge", "comparison"])
+def test_a_small_file_whose_kinds_are_sorted_is_told(size, every, last):
+    asked = sorted(random.Random(0).sample(of_types(size, every), size), key=lambda each: each.type == last)
+    report = report_questions(asked)
+    assert "comparison" in [found.value for found in report.order if found.what == "kind"]
+    assert any("The file is sorted: kind 'comparison'" in text for text in report.warnings)
 
 
 def test_answers_are_looked_for_in_question_and_gold():
