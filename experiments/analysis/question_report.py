@@ -1,8 +1,9 @@
 """What can be known of a file of questions before anybody answers them, with warnings about what scores will hide."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise, starmap
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ _FEWEST, _LEAST, _SURPRISING = 3, 0.15, 0.01
 _SKEWED, _FEW = 0.65, 20  # share of one of yes and no, and questions from which it is judged
 _MOST_VERDICTS, _MOST_MAJORITY = 0.15, 0.1  # shares of all questions
 _EXAMPLES = 5
+_NAME = 4  # characters; shorter answers are words that many questions have ("IT", "us")
+_SIGNS = re.compile(r"[^\w\s]")
 _OVERLAPS = {
     SAME_QUESTION: "Questions that are in the training file, too, to be left out of one of them",
     SAME_SUB_QUESTION: "Questions with a sub-question that is in the training file",
@@ -192,7 +195,7 @@ def report_questions(
         answer_in_question=[
             each.id
             for each, type in zip(questions, answer_types, strict=True)
-            if type != CHOICE and contains_answer(each.question, _not_offered(each))
+            if type != CHOICE and any(_is_in(each.question, text) for text in _not_offered(each))
         ],
         gold_missing=[
             each.id for each in questions if passages is not None and any(id not in passages for id in gold_of(each))
@@ -216,6 +219,22 @@ def _not_offered(question: "Question") -> list[str]:
     return [text for text in question.answers if not choices(question.question, [text])]
 
 
+def _is_in(question: str, answer: str) -> bool:
+    """Return whether an answer stands in a question; a short name must stand there as it is written.
+
+    Otherwise "IT" and "The Who" were in most questions. A short answer of small letters alone is any word.
+    """
+    if not contains_answer(question, [answer]):
+        return False
+    if len(normalize_answer(answer)) >= _NAME or answer.lower() == answer.upper():
+        return True
+    return answer != answer.lower() and f" {_as_written(answer)} " in f" {_as_written(question)} "
+
+
+def _as_written(text: str) -> str:
+    return " ".join(_SIGNS.sub("", text).split())
+
+
 def _trained_on(
     questions: "Sequence[Question]",
     passages: "Mapping[str, Passage] | None",
@@ -224,8 +243,13 @@ def _trained_on(
 ) -> dict[str, list[str]]:
     # Only what leaks of the training file is compared with: an index of all its gold texts would fill the memory.
     asked = Evaluation.of(questions, passages, parts=True)
+    if passages and train_passages and train_passages is not passages:
+        # Two corpora may both number their passages: what both know is compared by title and text alone.
+        both = frozenset(id for id in asked.gold_ids if id in passages and id in train_passages)
+        asked = replace(asked, gold_ids=asked.gold_ids - both)
     leaking = [each for each in train if leak_of(each, asked, train_passages)]
     trained = Evaluation.of(leaking, train_passages, parts=True)
+    trained = replace(trained, gold_ids=trained.gold_ids & asked.gold_ids)
     reasons = [(each.id, leak_of(each, trained, passages)) for each in questions]
     found = {reason: [id for id, why in reasons if why == reason] for reason in _OVERLAPS}
     return {reason: ids for reason, ids in found.items() if ids}
@@ -235,7 +259,7 @@ def _gold(questions: "Iterable[Question]", passages: "Mapping[str, Passage]") ->
     """Return how many questions have an answer that could stand in known gold passages, and where it does not."""
     read, without = 0, []
     for each in questions:
-        golds = [text for text in each.answers if normalize_answer(text)]
+        golds = [text for text in stated(each.answers) if normalize_answer(text)]
         ids = dict.fromkeys(gold_of(each))
         if not ids or not golds or normalize_answer(golds[0]) in (YES, NO) or not all(id in passages for id in ids):
             continue
