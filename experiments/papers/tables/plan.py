@@ -254,8 +254,18 @@ def _lm_missing(setting: Setting, lm: LMSpec | None) -> str | None:
 
 
 def searches(setting: Setting) -> bool:
-    """Return whether a program looks for passages in an index."""
-    return "k" in _knobs(setting.program) and setting.references is None
+    """Return whether a program with its knobs looks for passages in an index."""
+    return setting.references is None and _retrieves(
+        str(setting.program), setting.preset or "paper", json.dumps(dict(setting.knobs))
+    )
+
+
+@cache
+def _retrieves(program: str, preset: str, knobs: str) -> bool:
+    from programs.artifact import retrieves
+    from programs.catalog import build
+
+    return retrieves(build(program, preset=preset, **json.loads(knobs)))
 
 
 def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | None) -> tuple[ProgramSpec, str | None]:

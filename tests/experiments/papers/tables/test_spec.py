@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from experiments.papers.tables.plan import Request, cells_of, distinct
+from experiments.papers.tables.plan import Request, cells_of, distinct, searches
 from experiments.papers.tables.run import plan
-from experiments.papers.tables.spec import FOLDER, PAPERS, names_of, paper_of, published, read_table
+from experiments.papers.tables.spec import FOLDER, PAPERS, Setting, names_of, paper_of, published, read_table
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
@@ -165,6 +165,13 @@ def test_every_published_number_is_finite_or_absent():
     for paper, name in ALL:
         for row in read_table(paper, name).rows:
             assert all(math.isnan(value) or math.isfinite(value) for value in row.published)
+
+
+def test_a_program_whose_knobs_ask_no_retriever_searches_nothing():
+    assert searches(Setting(program="adaptive_rag"))
+    assert not searches(Setting(program="adaptive_rag", knobs={"route": "none"}))
+    assert not searches(Setting(program="adaptive_rag", references="complete"))
+    assert not searches(Setting(program="cot"))
 
 
 @pytest.mark.parametrize("lm", [LMSpec(), SIMULATED, ON_A_SERVER])
