@@ -169,7 +169,13 @@ def test_every_published_number_is_finite_or_absent():
 
 def test_a_program_whose_knobs_ask_no_retriever_searches_nothing():
     assert searches(Setting(program="adaptive_rag"))
-    assert not searches(Setting(program="adaptive_rag", knobs={"route": "none"}))
+    for program, knobs in (
+        ("adaptive_rag", {"route": "none"}),
+        ("self_ask", {"search": False}),
+        ("retro_rag", {"ellery": False}),
+    ):
+        assert searches(Setting(program=program))
+        assert not searches(Setting(program=program, knobs=knobs))
     assert not searches(Setting(program="adaptive_rag", references="complete"))
     assert not searches(Setting(program="cot"))
 
