@@ -1,15 +1,16 @@
 """What can be known of a file of questions before anybody answers them, with warnings about what scores will hide."""
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise, starmap
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from corpora.kinds import CHOICE, NO, YES, answer_type, choices, contains_answer, stated, states
 from experiments.analysis.closed_book import ALL, OTHER, SCORES, ClosedBook, closed_books, count_types, row_kind
-from experiments.analysis.statistics import draw_p
+from experiments.analysis.statistics import draw_p, holm, places_p
 from optimizers.distill.leakage import (
     SAME_ARTICLE,
     SAME_GOLD,
@@ -32,10 +33,14 @@ if TYPE_CHECKING:
 
 METRICS = ("em", "f1[hotpot]")
 _PARTS = ("first", "second", "third", "fourth", "last")  # fifths of a file, each compared with the rest
-_LEAST, _SURPRISING = 0.15, 0.001  # difference of two shares, and p over all fifths, from which a file is sorted
+# A file is sorted by a value of at least so many questions, from so large a difference of two shares, below this p of
+# all tests of the file.
+_FEWEST, _LEAST, _SURPRISING = 3, 0.15, 0.01
 _SKEWED, _FEW = 0.65, 20  # share of one of yes and no, and questions from which it is judged
 _MOST_VERDICTS, _MOST_MAJORITY = 0.15, 0.1  # shares of all questions
 _EXAMPLES = 5
+_NAME = 4  # characters; shorter answers are words that many questions have ("IT", "us")
+_SIGNS = re.compile(r"[^\w\s]")
 _OVERLAPS = {
     SAME_QUESTION: "Questions that are in the training file, too, to be left out of one of them",
     SAME_SUB_QUESTION: "Questions with a sub-question that is in the training file",
@@ -180,15 +185,17 @@ def report_questions(
         answer_types=count_types(asked),
         closed_book=closed_books(rows, METRICS),
         without_answer=[each.id for each in questions if not stated(each.answers)],
-        order=[
-            *_order("kind", [kind or OTHER for kind in kinds]),
-            *_order("type", [each.type or "(none)" for each in questions]),
-            *_order("answer", answer_types),
-        ],
+        order=_order(
+            {
+                "kind": [kind or OTHER for kind in kinds],
+                "type": [each.type or "(none)" for each in questions],
+                "answer": answer_types,
+            }
+        ),
         answer_in_question=[
             each.id
             for each, type in zip(questions, answer_types, strict=True)
-            if type != CHOICE and contains_answer(each.question, _not_offered(each))
+            if type != CHOICE and any(_is_in(each.question, text) for text in _not_offered(each))
         ],
         gold_missing=[
             each.id for each in questions if passages is not None and any(id not in passages for id in gold_of(each))
@@ -212,6 +219,22 @@ def _not_offered(question: "Question") -> list[str]:
     return [text for text in question.answers if not choices(question.question, [text])]
 
 
+def _is_in(question: str, answer: str) -> bool:
+    """Return whether an answer stands in a question; a short name must stand there as it is written.
+
+    Otherwise "IT" and "The Who" were in most questions. A short answer of small letters alone is any word.
+    """
+    if not contains_answer(question, [answer]):
+        return False
+    if len(normalize_answer(answer)) >= _NAME or answer.lower() == answer.upper():
+        return True
+    return answer != answer.lower() and f" {_as_written(answer)} " in f" {_as_written(question)} "
+
+
+def _as_written(text: str) -> str:
+    return " ".join(_SIGNS.sub("", text).split())
+
+
 def _trained_on(
     questions: "Sequence[Question]",
     passages: "Mapping[str, Passage] | None",
@@ -220,8 +243,13 @@ def _trained_on(
 ) -> dict[str, list[str]]:
     # Only what leaks of the training file is compared with: an index of all its gold texts would fill the memory.
     asked = Evaluation.of(questions, passages, parts=True)
+    if passages and train_passages and train_passages is not passages:
+        # Two corpora may both number their passages: what both know is compared by title and text alone.
+        both = frozenset(id for id in asked.gold_ids if id in passages and id in train_passages)
+        asked = replace(asked, gold_ids=asked.gold_ids - both)
     leaking = [each for each in train if leak_of(each, asked, train_passages)]
     trained = Evaluation.of(leaking, train_passages, parts=True)
+    trained = replace(trained, gold_ids=trained.gold_ids & asked.gold_ids)
     reasons = [(each.id, leak_of(each, trained, passages)) for each in questions]
     found = {reason: [id for id, why in reasons if why == reason] for reason in _OVERLAPS}
     return {reason: ids for reason, ids in found.items() if ids}
@@ -231,7 +259,7 @@ def _gold(questions: "Iterable[Question]", passages: "Mapping[str, Passage]") ->
     """Return how many questions have an answer that could stand in known gold passages, and where it does not."""
     read, without = 0, []
     for each in questions:
-        golds = [text for text in each.answers if normalize_answer(text)]
+        golds = [text for text in stated(each.answers) if normalize_answer(text)]
         ids = dict.fromkeys(gold_of(each))
         if not ids or not golds or normalize_answer(golds[0]) in (YES, NO) or not all(id in passages for id in ids):
             continue
@@ -242,21 +270,39 @@ def _gold(questions: "Iterable[Question]", passages: "Mapping[str, Passage]") ->
     return read, without
 
 
-def _order(what: str, values: Sequence[str]) -> list[Sorted]:
-    """Return the values that are much more or less frequent in a fifth than a shuffled file would have them."""
-    ends = [place * len(values) // len(_PARTS) for place in range(len(_PARTS) + 1)]
-    counts = [Counter(values[start:end]) for start, end in pairwise(ends)]
-    found = []
-    for value, total in Counter(values).items() if len(values) >= 2 * len(_PARTS) else ():
-        tested = []
-        for part, count in zip(_PARTS, counts, strict=True):
-            have, size = count[value], count.total()
-            share, rest = have / size, (total - have) / (len(values) - size)
-            if abs(share - rest) >= _LEAST:
-                p = draw_p(have, size, total, len(values))
-                tested.append((p, Sorted(what, value, part, share, rest)))
-        found += [each for p, each in sorted(tested, key=itemgetter(0))[:1] if p * len(_PARTS) < _SURPRISING]
-    return found
+def _order(properties: Mapping[str, Sequence[str]]) -> list[Sorted]:
+    """Return the values that are much more or less frequent in a fifth than a shuffled file would have them.
+
+    Args:
+        properties: What -> its value of each question, in their order.
+    """
+    tested = [each for what, values in properties.items() for each in _tested(what, values)]
+    adjusted = holm([p for p, _ in tested])
+    return [
+        found
+        for (_, found), p in zip(tested, adjusted, strict=True)
+        if p is not None and p < _SURPRISING and abs(found.share - found.rest) >= _LEAST
+    ]
+
+
+def _tested(what: str, values: Sequence[str]) -> Iterator[tuple[float, Sorted]]:
+    """Yield each value with the p of where it stands, and the fifth in which chance explains it least.
+
+    Two tests share a p: of each fifth against the rest, and of all places, which sees a small file that is sorted.
+    """
+    size = len(values)
+    ends = [place * size // len(_PARTS) for place in range(len(_PARTS) + 1)]
+    for value, total in Counter(values).items():
+        if size < 2 * len(_PARTS) or min(total, size - total) < _FEWEST:
+            continue
+        parts = []
+        for part, (start, end) in zip(_PARTS, pairwise(ends), strict=True):
+            have, drawn = values[start:end].count(value), end - start
+            found = Sorted(what, value, part, have / drawn, (total - have) / (size - drawn))
+            parts.append((draw_p(have, drawn, total, size), found))
+        p, found = min(parts, key=itemgetter(0))
+        of_places = places_p([place for place, own in enumerate(values) if own == value], size)
+        yield min(1.0, 2 * min(len(_PARTS) * p, of_places)), found
 
 
 def _duplicates(questions: "Iterable[Question]") -> list[list[str]]:

@@ -275,6 +275,22 @@ def draw_p(have: int, drawn: int, having: int, total: int) -> float:
     return min(1.0, 2 * math.fsum(tail))
 
 
+def places_p(places: Sequence[int], total: int) -> float:
+    """Return the p of where those with a property stand in an order, by the two-sample Kolmogorov-Smirnov test.
+
+    It is the first term of the series of Smirnov (Annals of Mathematical Statistics 19, 1948), larger than the exact p
+    where it matters, below 0.1.
+
+    Args:
+        places: Of those with the property, ascending, from 0; at least one, and fewer than all.
+        total: Number of places.
+    """
+    have, rest = len(places), total - len(places)
+    gaps = ((each / have, (place - each) / rest, (each + 1) / have) for each, place in enumerate(places))
+    most = max(max(abs(before - others), abs(after - others)) for before, others, after in gaps)
+    return min(1.0, 2 * math.exp(-2 * most**2 * have * rest / total))
+
+
 def _log_ways(chosen: int, of: int) -> float:
     return math.lgamma(of + 1) - math.lgamma(chosen + 1) - math.lgamma(of - chosen + 1)
 

@@ -4,10 +4,10 @@
 
 `runs/SET/LABEL` are run folders of `verihop eval` or `verihop vote`. What `verihop compare` says of each set is written
 with the F1 of every question, so that others can compare again, and with the differences to the first run over the
-questions of all sets, paired. A question counts once, so that larger sets count for more.
+questions of all sets, paired. A question counts once, so that larger sets count for more; no two sets may share one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,26 +22,36 @@ F1 = "f1[hotpot]"
 _KEPT = ("questions", "metrics", "costs", "kinds", "closed_book", "faults", "stop_reasons", "notices")
 
 
-def pooled(runs: Path, labels: Sequence[str]) -> dict[str, Any]:
+def pooled(runs: Path, labels: Sequence[str], *, say: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
     """Return the comparison of the labelled runs on each set, and of the questions of all sets.
 
     Args:
         runs: Has a folder for each set, and in it one for each label. What a set lacks is left out there; `all` has the
             runs that every set has.
-        labels: Names of run folders; differences are against the first, which every set has.
+        labels: Names of run folders; differences are against the first. A set without it is left out.
+        say: Called with why a set is left out.
 
     Raises:
-        UserError: No set has the first run and another, or runs cannot be compared.
+        UserError: No set has the first run and another, two sets have the same question, or runs cannot be compared.
     """
     from experiments.analysis.compare import compare_runs
     from experiments.analysis.summary import score_values
 
     found: dict[str, Any] = {}
-    for folder in sorted(runs.glob("*")):
+    set_of: dict[str, str] = {}
+    for folder in sorted(each for each in runs.glob("*") if each.is_dir()):
         here = [label for label in labels if (folder / label).is_dir()]
         if len(here) < 2 or here[0] != labels[0]:
+            lacking = labels[0] if labels[0] not in here else f"beside {labels[0]}"
+            say(f"{folder} is left out: it has no run {lacking}.")
             continue
         comparison = compare_runs([folder / label for label in here])
+        for question in [rows[0]["question"] for rows in comparison.runs[0].questions]:
+            if (other := set_of.setdefault(question, folder.name)) != folder.name:
+                raise UserError(
+                    f"{other} and {folder.name} in {runs} both have the question {question!r}, which would count "
+                    "twice: move one of them elsewhere."
+                )
         ids = [rows[0]["id"] for rows in comparison.runs[0].questions]
         of_runs = {
             label: [rounded(value) for value in score_values(run.questions, F1)]
@@ -82,7 +92,7 @@ def main(
     from experiments.runs.files import git_revision, write_json
 
     named = [label.strip() for label in labels.split(",") if label.strip()]
-    found = pooled(runs, named)
+    found = pooled(runs, named, say=lambda text: typer.echo(text, err=True))
     command = f"python -m {MODULE} {runs.name} {','.join(named)} --out {out.name}"
     write_json(out, portable({"command": command, "revision": git_revision(), "machine": machine(), **found}))
     for label, of in found["all"][f"against {named[0]}"].items():

@@ -633,12 +633,13 @@ def with_defaults(program: ProgramSpec, lm: LMSpec, *, retriever_is_open: bool =
     """
     if program.artifact is not None:
         return ChosenDefault(*with_artifact_defaults(program, lm, retriever_is_open=retriever_is_open))
-    chosen = ChosenDefault(program, lm) if not _is_embedded(lm) else _with_small_defaults(program, lm)
+    chosen = ChosenDefault(program, lm) if not is_embedded(lm) else _with_small_defaults(program, lm)
     check_program(chosen.program)
     return chosen
 
 
-def _is_embedded(lm: LMSpec) -> bool:
+def is_embedded(lm: LMSpec) -> bool:
+    """Return whether an LM is the embedded one: an id on a server says nothing of what replies there."""
     return lm.api_base is None and kind_of(lm.id) == EMBEDDED
 
 

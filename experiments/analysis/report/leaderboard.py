@@ -8,7 +8,7 @@ wants to know whether they are the same.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from experiments.analysis.compare import Line, Run, metric_notices
 from experiments.analysis.report.html import commands_of, score_line, write_page, write_report
 from experiments.analysis.report.scatter import scatter
 from experiments.analysis.statistics import too_small
-from experiments.analysis.summary import interval, number, percent
+from experiments.analysis.summary import interval, number, of_kinds, percent
 from experiments.runs.files import Json, read_json, write_json
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text, utf8, writing
@@ -190,12 +190,22 @@ def _row(board: Board, place: int, others: Sequence[str], *, front: bool) -> Jso
         "faults": [faults[name] for name in _SHOWN_FAULTS],
         "all": [
             *((name, percent(mean.mean), interval(mean)) for name, mean in scores.items()),
+            *_by_kind(board, place),
             *((name.replace("_", " "), number(mean.mean), interval(mean, number)) for name, mean in costs.items()),
             *((name.replace("_", " "), str(count), "") for name, count in faults.items()),
         ],
         "stopped": ", ".join(f"{reason} {count}" for reason, count in comparison.stop_reasons[run.label].items()),
         "notes": _notes(run, line),
     }
+
+
+def _by_kind(board: Board, place: int) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and interval of a run's scores on each kind of questions, and of what it is ahead there."""
+    for name, lines in of_kinds(board.comparison.kinds).items():
+        shown = score_line(lines[place])
+        yield name, shown["mean"], shown["interval"]
+        if shown["difference"]:
+            yield f"{name}, minus {board.runs[0].label}", shown["difference"], shown["spread"]
 
 
 def _notes(run: Run, line: Line) -> list[str]:

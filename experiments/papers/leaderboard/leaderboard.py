@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+_AGAINST = f"against {REFERENCE}"
 _OF_THE_PAPERS = ("genground", "cov_rag", "self_completion", "retro_rag")
 _HEADINGS = ("program", "EM", "F1", f"F1 minus {REFERENCE}", "p (Holm)", "cover-EM", "gold recall", "calls", "tokens",
              "rounds", "seconds", "errors", "parse failures", "stopped")  # fmt: skip
@@ -40,7 +41,7 @@ _HEADINGS = ("program", "EM", "F1", f"F1 minus {REFERENCE}", "p (Holm)", "cover-
 def table(boards: Mapping[str, Mapping[str, Record]]) -> dict[str, Any]:
     """Return each board with its programs, the best F1 first, each with its difference to `REFERENCE`.
 
-    The p-values of a board are corrected for all its differences (Holm).
+    The p-values of a board, and those of each kind of its questions, are corrected for all their differences (Holm).
     """
     return {
         board: {
@@ -63,22 +64,30 @@ def _programs(rows: Mapping[str, Record]) -> dict[str, Any]:
         row.program: _row(row, rows.get(REFERENCE))
         for row in sorted(rows.values(), key=lambda row: (-(row.means[F1]["mean"] or 0.0), row.program))
     }
-    against = [row[f"against {REFERENCE}"] for row in found.values() if row[f"against {REFERENCE}"] is not None]
-    for difference, p in zip(against, holm([difference["p"] for difference in against]), strict=True):
-        difference["p_holm"] = p
+    kinds = dict.fromkeys(kind for row in found.values() for kind in row["kinds"])
+    of_kinds = [[row["kinds"][kind] for row in found.values() if kind in row["kinds"]] for kind in kinds]
+    for compared in (found.values(), *of_kinds):
+        against = [each[_AGAINST] for each in compared if each[_AGAINST] is not None]
+        for difference, p in zip(against, holm([difference["p"] for difference in against]), strict=True):
+            difference["p_holm"] = p
     return found
 
 
 def _row(row: Record, reference: Record | None) -> dict[str, Any]:
-    other = reference is not None and reference.program != row.program
-    against = paired(reference.answers[F1], row.answers[F1]).as_dict() if reference is not None and other else None
-    kept = ("preset", "knobs", "max_calls", "means", "faults", "stop_reasons")
     values = row.answers[F1]
+    others = None if reference is None or reference.program == row.program else reference.answers[F1]
+
+    def against(places: Sequence[int]) -> dict[str, Any] | None:
+        if others is None:
+            return None
+        return paired([others[place] for place in places], [values[place] for place in places]).as_dict()
+
     kinds = {
-        kind: mean_of([values[place] for place in places]).as_dict()
+        kind: {**mean_of([values[place] for place in places]).as_dict(), _AGAINST: against(places)}
         for kind, places in by_kind(row.kinds or []).items()
     }
-    return {**row.model_dump(include=set(kept)), f"against {REFERENCE}": against, "kinds": kinds}
+    kept = ("preset", "knobs", "max_calls", "means", "faults", "stop_reasons")
+    return {**row.model_dump(include=set(kept)), _AGAINST: against(range(len(values))), "kinds": kinds}
 
 
 def as_markdown(found: Mapping[str, Any]) -> str:
@@ -136,7 +145,7 @@ def _without_reading(books: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _cells(name: str, row: Mapping[str, Any], kinds: Sequence[str]) -> list[str]:
     means, faults = row["means"], row["faults"]
-    against = row[f"against {REFERENCE}"]
+    against = row[_AGAINST]
     reasons = ", ".join(f"{reason} {count}" for reason, count in row["stop_reasons"].items())
     return [
         f"`{name}`",

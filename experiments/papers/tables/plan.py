@@ -16,7 +16,7 @@ from experiments.papers.tables.spec import Column, Compile, Row, Setting, Table
 from experiments.runs.files import ROWS, read_rows
 from experiments.runs.files import Row as Answered
 from experiments.runs.specs import ProgramSpec
-from programs.lms.spec import EMBEDDED, LMSpec, kind_of
+from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
 from signatures.common.specs import fields_of
@@ -234,9 +234,10 @@ def _known(setting: Setting, row: Row) -> Setting:
 def _unopened(lm: LMSpec) -> str | None:
     """Return why an LM cannot be opened, as far as can be said without asking it."""
     from experiments.pipeline.doctor import check_weights
+    from experiments.pipeline.setup import is_embedded
     from signatures.common.http import checked_key
 
-    if kind_of(lm.id) == EMBEDDED and lm.api_base is None:
+    if is_embedded(lm):
         weights = check_weights(needed=True)
         return f"{weights.found} {weights.cure}" if weights.state == "failed" else None
     try:
@@ -253,15 +254,25 @@ def _lm_missing(setting: Setting, lm: LMSpec | None) -> str | None:
 
 
 def searches(setting: Setting) -> bool:
-    """Return whether a program looks for passages in an index."""
-    return "k" in _knobs(setting.program) and setting.references is None
+    """Return whether a program with its knobs looks for passages in an index."""
+    return setting.references is None and _retrieves(
+        str(setting.program), setting.preset or "paper", json.dumps(dict(setting.knobs))
+    )
+
+
+@cache
+def _retrieves(program: str, preset: str, knobs: str) -> bool:
+    from programs.artifact import retrieves
+    from programs.catalog import build
+
+    return retrieves(build(program, preset=preset, **json.loads(knobs)))
 
 
 def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | None) -> tuple[ProgramSpec, str | None]:
     """Return the program as it is opened with an LM, and what it lacks to search."""
     from corpora.web.recording import is_recording
     from experiments.pipeline.opened import AnswererSpec
-    from experiments.pipeline.setup import SMALL_RERANK
+    from experiments.pipeline.setup import SMALL_RERANK, is_embedded
     from signatures.common.own_code import is_own
 
     retriever, own = setting.retriever, request.retrievers.get(setting.retriever or "")
@@ -275,7 +286,7 @@ def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | No
         named = replace(named, index=any_index, retriever=search, rerank=setting.rerank)
     spec, _ = AnswererSpec(named, lm).with_defaults()
     rerank = spec.program.rerank
-    if searching and own is None and kind_of(lm.id) == EMBEDDED:  # for programs without the preset `small`, too
+    if searching and own is None and is_embedded(lm):  # for programs without the preset `small`, too
         rerank = rerank or SMALL_RERANK
     chosen = replace(spec.program, rerank=rerank, index=(recording if own else request.index) if searching else None)
     if searching and recording is not None and not is_recording(recording):
@@ -283,7 +294,7 @@ def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | No
             chosen,
             f"a recording of the web in {recording}: record it with --retriever and --index",
         )
-    if setting.k is not None and kind_of(lm.id) != EMBEDDED and "k" in _knobs(setting.program):
+    if setting.k is not None and not is_embedded(lm) and "k" in _knobs(setting.program):
         chosen = replace(chosen, knobs={"k": setting.k, **chosen.knobs})
     if searching and retriever not in (None, *PARTS) and own is None:
         return chosen, f"a retriever {retriever}: name your own with --tool {retriever}=MODULE:NAME, or a recording"

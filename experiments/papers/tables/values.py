@@ -78,8 +78,10 @@ class Run:
     @cached_property
     def asked(self) -> str:
         """Its questions, what was searched, what the majority answer and chance score, and the answer types."""
-        path = (self.description.get("paths") or {}).get("questions")
-        name = Path(path).parent.name if isinstance(path, str) else "an unknown file"
+        questions, path = self.description["questions"], (self.description.get("paths") or {}).get("questions")
+        named = f" of {Path(path).parent.name}" if isinstance(path, str) else ""
+        if not named and "sha256" in questions:  # asked from Python, or elsewhere
+            named = f" (SHA-256 {questions['sha256'][:16]})"
         corpus = (self.description.get("corpus") or {}).get("fingerprint")
         books = closed_books([rows[0] for rows in self.questions], ["em", "f1[hotpot]"])
         book, said = books.get(ALL), []
@@ -88,7 +90,7 @@ class Run:
         if book is not None and book.two_choices:
             said.append(f"chance between two choices ({book.two_choices} offer them) {percent(book.chance['em'])} EM")
         searched = f"searched in {corpus}" if corpus else "without a search"
-        asked = ", ".join([f"{self.description['questions']['n']} questions of {name}", searched, *said])
+        asked = ", ".join([f"{questions['n']} questions{named}", searched, *said])
         return "; ".join(filter(None, [asked, answer_line(books)]))
 
     @property

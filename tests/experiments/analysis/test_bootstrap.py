@@ -1,6 +1,7 @@
 """Intervals that share their draws are those of the straightforward computation, column by column."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from experiments.analysis.statistics import (
     means_of,
     paired,
     paired_t_test,
+    places_p,
 )
 
 VALUES = st.lists(st.none() | st.floats(-5, 5) | st.sampled_from([0.0, 1.0]), min_size=0, max_size=25)
@@ -112,6 +114,27 @@ def test_the_tails_of_a_draw_are_those_of_scipy(have: int, drawn: int, having: i
     of = stats.hypergeom(total, having, drawn)
     expected = min(1.0, 2 * min(of.sf(have - 1), of.cdf(have)))
     assert draw_p(have, drawn, having, total) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("places", "total"),
+    [
+        (range(24, 30), 30),
+        (range(3), 30),
+        (range(15), 30),
+        (range(0, 100, 5), 100),
+        ([*range(20), *range(60, 80)], 100),
+    ],
+)
+def test_the_p_of_places_is_no_smaller_than_that_of_scipy(places: Sequence[int], total: int) -> None:
+    others = sorted({*range(total)} - {*places})
+    exact = stats.ks_2samp(places, others, method="exact")
+    p = places_p(places, total)
+    assert p == pytest.approx(
+        min(1.0, 2 * math.exp(-2 * exact.statistic**2 * len(places) * len(others) / total)), rel=1e-9
+    )
+    assert p >= min(0.1, exact.pvalue)
+    assert places_p([total - 1 - place for place in reversed(places)], total) == pytest.approx(p)
 
 
 @pytest.mark.parametrize(("gained", "lost"), [(0, 1), (1, 1), (3, 3), (2, 9), (9, 2), (400, 500), (2000, 1500)])

@@ -59,10 +59,25 @@ def test_a_file_that_is_sorted_behind_a_mixed_part_is_told():
     )
 
 
-def test_a_shuffled_file_is_not_called_sorted_because_five_parts_are_tried():
-    asked = [Question(id=f"q{n}", question="?", type="bridge" if n % 2 else "comparison") for n in range(100)]
-    told = [seed for seed in range(600) if report_questions(random.Random(seed).sample(asked, len(asked))).order]
-    assert len(told) <= 2  # as often as when the first fifth alone was compared, from 3.3 standard errors
+def of_types(size, every):
+    """Return questions of which every so many is a comparison."""
+    return [(bridge if n % every else verdict)(n) for n in range(size)]
+
+
+@pytest.mark.parametrize("size", [30, 50, 100])
+def test_a_shuffled_file_is_not_called_sorted_because_many_tests_are_made(size):
+    asked = of_types(size, 4)
+    told = [seed for seed in range(200) if report_questions(random.Random(seed).sample(asked, size)).order]
+    assert len(told) <= 2  # 1 %
+
+
+@pytest.mark.parametrize(("size", "every"), [(20, 2), (30, 2), (30, 4), (50, 2)])
+@pytest.mark.parametrize("last", ["bridge", "comparison"])
+def test_a_small_file_whose_kinds_are_sorted_is_told(size, every, last):
+    asked = sorted(random.Random(0).sample(of_types(size, every), size), key=lambda each: each.type == last)
+    report = report_questions(asked)
+    assert "comparison" in [found.value for found in report.order if found.what == "kind"]
+    assert any("The file is sorted: kind 'comparison'" in text for text in report.warnings)
 
 
 def test_answers_are_looked_for_in_question_and_gold():
@@ -101,6 +116,50 @@ def test_an_alias_in_the_question_is_told_unless_it_is_offered():
     offered = Question(id="o", question="Who is older, Ann Marl or Tom Rue?", answers=["Thomas Rue", "Tom Rue"])
     report = report_questions([bridge(4, answers=["the great hall", "hall 4"]), offered])
     assert report.answer_in_question == ["b4"]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "told"),
+    [
+        ("Is it older than Marl?", "IT", False),
+        ("Which IT firm is in Marl?", "IT", True),
+        ("Which film lets us see Marl?", "us", False),
+        ("Who sings of Marl?", "The Who", False),
+        ("Which song of The Who names Marl?", "The Who", True),
+        ("Which U.S. town is Marl?", "US", True),
+        ("No hall is in which town?", "No", False),
+        ("Who built hall 4 in Marl?", "4", True),
+        ("谁在上海?", "上海", True),
+    ],
+)
+def test_a_short_answer_in_the_question_stands_there_as_it_is_written(question, answer, told):
+    asked = Question(id="q", question=question, answers=["Ann Lod", answer])
+    assert report_questions([asked]).answer_in_question == (["q"] if told else [])
+
+
+def test_signs_alone_are_no_answer_to_look_for_in_gold():
+    asked = [bridge(1, answers=["\u2014", "no"], gold_ids=["p"]), bridge(2, answers=["\u2014"], gold_ids=["p"])]
+    report = report_questions(asked, passages={"p": PassageRecord(id="p", text="Ann built it.")})
+    assert (report.gold_read, report.gold_without_answer) == (0, [])
+
+
+def test_equal_ids_of_two_corpora_are_not_the_same_passage():
+    own, other = {"1": ("Marl", "Marl was built by Ann Marl in 1902.")}, {"1": ("Lod", "Eve Lod sailed to Veld.")}
+    theirs = {"1": own["1"], "2": ("Rue", "Tom Rue built a mill in Veld.")}
+    asked, train = [bridge(1, gold_ids=["1"])], [bridge(2, gold_ids=["1"])]
+
+    def found(train_passages):
+        corpora = [
+            None
+            if of is None
+            else {id: PassageRecord(id=id, title=title, text=text) for id, (title, text) in of.items()}
+            for of in (own, train_passages)
+        ]
+        return report_questions(asked, passages=corpora[0], train=train, train_passages=corpora[1]).trained_on
+
+    assert found(other) == {}
+    assert found(theirs) == found(None) == {"same_gold_passage": ["b1"]}
+    assert found({"2": theirs["2"]}) == {"same_gold_passage": ["b1"]}  # what only one corpus knows has its id alone
 
 
 def test_shared_gold_with_the_training_file_is_found_and_named():

@@ -150,6 +150,21 @@ def test_differences_from_rag_are_corrected_for_their_number(records):
     assert against["p_holm"] == pytest.approx(2 * against["p"])
 
 
+def test_differences_from_rag_are_given_within_each_kind(records):
+    asked = {"lm": {"id": "simulated:0"}, "questions": {"n": 8, "sha256": "a"}}
+    kinds = ["composed", "comparison"] * 4
+    scores = {"rag": (0.0, 1.0) * 4, "cot": (1.0, 0.0) * 4, "standard": (1.0, 1.0) * 4}
+    for name, own in scores.items():
+        records.add(recorded(name, scores=own, made_with=asked, kinds=kinds))
+    programs = table(records.boards())[WORLD]["programs"]
+    against = {kind: of["against rag"] for kind, of in programs["cot"]["kinds"].items()}
+    assert [against[kind]["difference"] for kind in ("composed", "comparison")] == [1.0, -1.0]
+    assert [(of["n"], of["p_holm"]) for of in against.values()] == [
+        (4, pytest.approx(2 * of["p"])) for of in against.values()
+    ]
+    assert programs["rag"]["kinds"]["composed"]["against rag"] is None
+
+
 def test_programs_are_ranked_by_real_questions_and_may_lack_a_board(records):
     made = {"made_with": {"lm": {"id": "embedded"}, "questions": {"n": 2, "sha256": "b"}}}
     records.add(recorded("cot", scores=(1.0, 1.0)))

@@ -10,23 +10,30 @@ from signatures.common.errors import UserError
 ROOT = Path(__file__).parents[3]
 
 
-def run(toy: Any, folder: Path, *, n: int, wrong: tuple[str, ...] = ()) -> None:
+def run(toy: Any, folder: Path, *, n: int, start: int = 0, wrong: tuple[str, ...] = ()) -> None:
     def before(prompt: str) -> None:
         if any(f"\n{word}\n" in prompt for word in wrong):
             raise RuntimeError("lost")
 
     connection = toy.link(toy.Engine(before))
-    toy.run(toy.Toy(), toy.questions(n), connection=connection, folder=folder, progress=False, metrics=[F1])
+    asked = toy.questions(start + n)[start:]
+    toy.run(toy.Toy(), asked, connection=connection, folder=folder, progress=False, metrics=[F1])
 
 
 def test_sets_are_compared_each_and_together(toy, tmp_path) -> None:
     run(toy, tmp_path / "large" / "a", n=8)
     run(toy, tmp_path / "large" / "b", n=8, wrong=("q0", "q2"))
-    run(toy, tmp_path / "small" / "a", n=4)
-    run(toy, tmp_path / "small" / "b", n=4)
-    run(toy, tmp_path / "small" / "c", n=4)
+    run(toy, tmp_path / "small" / "a", n=4, start=8)
+    run(toy, tmp_path / "small" / "b", n=4, start=8)
+    run(toy, tmp_path / "small" / "c", n=4, start=8)
     run(toy, tmp_path / "alone" / "a", n=4)
-    found = pooled(tmp_path, ["a", "b", "c"])
+    run(toy, tmp_path / "without" / "b", n=4)
+    said: list[str] = []
+    found = pooled(tmp_path, ["a", "b", "c"], say=said.append)
+    assert said == [
+        f"{tmp_path / 'alone'} is left out: it has no run beside a.",
+        f"{tmp_path / 'without'} is left out: it has no run a.",
+    ]
     assert list(found["sets"]) == ["large", "small"]
     assert list(found["sets"]["small"]["values"]) == ["id", "a", "b", "c"]
     assert found["sets"]["large"]["metrics"][F1]["b"]["against_first"]["difference"] == -0.25
@@ -39,6 +46,14 @@ def test_sets_are_compared_each_and_together(toy, tmp_path) -> None:
 
 def test_a_folder_without_such_runs_is_named(tmp_path) -> None:
     with pytest.raises(UserError, match=r"No folder in .* has a run a and another of a, b"):
+        pooled(tmp_path, ["a", "b"])
+
+
+def test_a_question_of_two_sets_is_refused_with_both(toy, tmp_path) -> None:
+    for name, start in (("first", 0), ("second", 3)):
+        for label in "ab":
+            run(toy, tmp_path / name / label, n=4, start=start)
+    with pytest.raises(UserError, match="first and second in .* 'q3'.* twice"):
         pooled(tmp_path, ["a", "b"])
 
 

@@ -74,6 +74,23 @@ def test_a_folder_has_the_table_the_answers_and_the_hashes(site: Path, runs: lis
     assert hashes["runs"]["rag"]["corpus"] == "c" * 64
 
 
+def test_an_opened_row_has_its_difference_within_each_kind_of_questions(runs: list[Path], tmp_path: Path) -> None:
+    copies = [_copied(run, tmp_path / "large" / run.name) for run in runs[:2]]
+    for copy in copies:
+        rows = [json.loads(line) for line in (copy / "rows.jsonl").read_text().splitlines()]
+        for row in rows:
+            row["type"] = "comparison" if int(row["id"].removeprefix("id")) % 2 else "bridge"
+        (copy / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    boards = read_boards(copies)
+    page = write_leaderboard(boards, tmp_path / "site").read_text()
+    lines = {kind: of["f1[hotpot]"][1] for kind, of in boards[0].comparison.kinds.items()}
+    for kind in ("composed", "comparison"):
+        difference = lines[kind].against_first
+        assert f"<dt>f1[hotpot], {kind}, minus rag</dt><dd>{100 * difference.difference:+.1f} (" in page
+        assert page.count(f"<dt>f1[hotpot], {kind}</dt>") == 2
+    assert "minus rag</dt>" not in write_leaderboard(read_boards(runs[:2]), tmp_path / "without").read_text()
+
+
 def test_only_a_folder_of_a_leaderboard_is_written_again(runs: list[Path], site: Path, tmp_path: Path) -> None:
     boards = read_boards(runs[:2])
     (tmp_path / "notes.txt").write_text("mine")

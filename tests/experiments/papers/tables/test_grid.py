@@ -64,9 +64,23 @@ def test_a_run_says_what_was_asked_and_what_answers_without_reading_score(monkey
     run = Run(Path("made up"))
     run.questions = [[row], [row], [{"question": "Who?", "answers": ["Ann"]}], [{"question": "When?", "answers": [""]}]]
     assert run.asked == (
-        "4 questions of an unknown file, without a search, the majority answer 'no' has 66.7 EM, "
+        "4 questions, without a search, the majority answer 'no' has 66.7 EM, "
         "chance between two choices (2 offer them) 33.3 EM; answers: 67 % no, 33 % span"
     )
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"questions": {"n": 4, "sha256": "0123456789abcdef" * 4}}, "4 questions (SHA-256 0123456789abcdef), "),
+        ({"questions": {"n": 4, "sha256": "0" * 64}, "paths": {"questions": "a/musique/dev.jsonl"}}, "of musique, "),
+    ],
+)
+def test_a_run_names_its_questions_by_their_file_or_else_by_their_hash(more, said, monkeypatch):
+    monkeypatch.setattr("experiments.papers.tables.values.read_run", lambda folder: more)
+    run = Run(Path("made up"))
+    run.questions = [[{"question": "Who?", "answers": ["Ann"]}]]
+    assert said in run.asked
 
 
 def test_the_order_of_rows_is_compared_over_those_with_both_numbers():

@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from experiments.papers.tables.plan import Request, cells_of, distinct
+from experiments.papers.tables.plan import Request, cells_of, distinct, searches
 from experiments.papers.tables.run import plan
-from experiments.papers.tables.spec import FOLDER, PAPERS, names_of, paper_of, published, read_table
+from experiments.papers.tables.spec import FOLDER, PAPERS, Setting, names_of, paper_of, published, read_table
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
@@ -20,6 +20,7 @@ NUMBERS = {
 OTHERS = {"dspy": ["table1"], "gepa": ["table1"], "embedded": ["table1"]}
 ALL = [(paper, name) for paper, names in {**NUMBERS, **OTHERS}.items() for name in names]
 SIMULATED = LMSpec(id="simulated")
+ON_A_SERVER = LMSpec(id="embedded", api_base="http://localhost:1/v1")
 
 
 @pytest.fixture(scope="module")
@@ -166,12 +167,25 @@ def test_every_published_number_is_finite_or_absent():
             assert all(math.isnan(value) or math.isfinite(value) for value in row.published)
 
 
-@pytest.mark.parametrize("lm", ["embedded", "simulated"])
+def test_a_program_whose_knobs_ask_no_retriever_searches_nothing():
+    assert searches(Setting(program="adaptive_rag"))
+    for program, knobs in (
+        ("adaptive_rag", {"route": "none"}),
+        ("self_ask", {"search": False}),
+        ("retro_rag", {"ellery": False}),
+    ):
+        assert searches(Setting(program=program))
+        assert not searches(Setting(program=program, knobs=knobs))
+    assert not searches(Setting(program="adaptive_rag", references="complete"))
+    assert not searches(Setting(program="cot"))
+
+
+@pytest.mark.parametrize("lm", [LMSpec(), SIMULATED, ON_A_SERVER])
 def test_programs_that_search_are_reranked_alike(lm, tmp_path):
-    request = Request(lm=LMSpec(id=lm), data=str(tmp_path), work=tmp_path)
+    request = Request(lm=lm, data=str(tmp_path), work=tmp_path)
     cells = cells_of(read_table("genground", "table2"), request)
     reranked = {cell.program.program: cell.program.rerank for cell in cells}
-    assert {reranked[name] for name in ("verify_and_edit", "react", "genground")} == {
-        "own" if lm == "embedded" else None
-    }
+    assert {reranked[name] for name in ("verify_and_edit", "react", "genground")} == {"own" if lm == LMSpec() else None}
     assert reranked["cot"] is None
+    react = next(cell.program for cell in cells if cell.program.program == "react")
+    assert react.knobs.get("k") == (None if lm == LMSpec() else 10)  # that of the table, or of its preset
