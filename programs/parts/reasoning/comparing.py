@@ -34,7 +34,7 @@ _AMOUNTS = re.compile(
     re.IGNORECASE,
 )
 _COMPARING = (_SAME, _EARLIER, _LATER, _LENGTHS, _AMOUNTS)
-_RANKS = re.compile(r"\b(?:best|better|worst|worse|farther|farthest|further|furthest)\b", re.IGNORECASE)
+_RANKS = re.compile(r"\b(?:best(?! known)|better|worst|worse|farther|farthest|further|furthest)\b", re.IGNORECASE)
 _OFFERS = re.compile(r"\bor\b|还是|還是", re.IGNORECASE)
 _JOINS = re.compile(r"\band\b", re.IGNORECASE)
 _BOTH = re.compile(r"\bboth\b|, (?:are|is|were|was|do|does|did|have|has|can)\b", re.IGNORECASE)

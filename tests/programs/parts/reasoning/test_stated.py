@@ -20,6 +20,7 @@ LIND = Passage(id="lind", title="Ada Lind", text="Ada Lind was a Varish painter 
         ("Of Tarn and Orn, which belongs to the rose family?", "Orn"),
         ("In between Tarn and Orn which is native to northern Varland?", "Orn"),
         ("Which grows in Varland, Orn or Tarn?", "Tarn"),
+        ("Which is best known as a herb, Orn or Tarn?", "Orn"),
         ("Which is native to Varland, Orn or Tarn?", "Orn"),
         ("Which is from Varland, Orn or Tarn?", ""),  # both
         ("Which is a tall tree of southern Norland, where it grows wild, Orn or Tarn?", ""),  # less than half
