@@ -78,7 +78,7 @@ def _voted(rows: Sequence[Row], runs: Sequence[Run], metrics: Sequence[str]) -> 
         "answers": [row["answer"] for row in rows],
         "member": runs[place].label,
         "agreement": agreement,
-        "member_details": chosen["details"],
+        "member_details": chosen.get("details", {}),  # predictions of another system have none
     }
     return {
         **chosen,
