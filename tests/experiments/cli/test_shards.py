@@ -54,6 +54,12 @@ def test_shards_of_another_program_and_unfinished_ones_are_not_told_to_be_merged
     assert (code, " merge " in err.rpartition("Next: ")[2]) == (0, True), err
 
 
+def test_the_next_shard_records_branches_as_this_one_did(evaluate):
+    code, _, err = evaluate("s1", "--shard", "1/2", "--program", "cov_rag", "--record-branches", "--branches", 3)
+    assert code == 0, err
+    assert "--record-branches --branches 3" in err.rpartition("Next: ")[2]
+
+
 def test_a_merged_run_is_compared_and_scored_as_any_other(evaluate, verihop, world, tmp_path):
     for index in (1, 2):
         evaluate(f"s{index}", "--shard", f"{index}/2", "--metrics", "em")
