@@ -266,9 +266,11 @@ class _Sync:
                 f"{gone[0]!r}). Is a folder not mounted, or another one meant? To remove their passages, {_ALLOW}"
             )
         if others := self._others(readable):
+            source = next(iter(others))
+            first = "the first names no source" if source is None else f"the first source is {source!r}"
             return (
-                f"{self._folder} has {others.total()} passages that are of none of the documents (the first source is "
-                f"{next(iter(others))!r}): sync into another folder, or, to remove them, {_ALLOW}"
+                f"{self._folder} has {others.total()} passages that are of none of the documents ({first}): sync into "
+                f"another folder, or, to remove them, {_ALLOW}"
             )
         return None
 

@@ -128,6 +128,9 @@ def _found(rows: Sequence[Row], question: str, folder: Path) -> Row:
 
 
 def _check_kept(folder: Path, kept: bool) -> None:
+    voters = None if kept else read_run(folder)["program"].get("knobs", {}).get("members")
+    if voters:
+        raise UserError(f"{folder} is a vote, which asked no LM. Trace one of the runs that voted: {voters}.")
     if not kept:
         raise UserError(
             f"{folder} has no LM calls: there is no {CALLS}, because they were not kept, because verihop was older, or "

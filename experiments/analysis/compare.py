@@ -99,7 +99,7 @@ def differences(descriptions: Mapping[str, Json]) -> list[Difference]:
     for name in dict.fromkeys(name for settings in by_run.values() for name in settings):
         if (name == _STATE and not same_program) or (name == _MODEL and not same_lm):
             continue
-        optional = name.startswith(_KNOB) and not same_program
+        optional = name == _STATE or (name.startswith(_KNOB) and not same_program)
         values = {label: settings.get(name) for label, settings in by_run.items() if name in settings or not optional}
         found += differing(name, values)
     return found
@@ -121,7 +121,8 @@ def _settings(description: Json) -> dict[str, Any]:
     judge, given = description.get("judge"), description.get("given")
     return {
         "program": program["name"],
-        _STATE: f"{compiled} {str(program.get('state_sha256'))[:8]}",
+        # A vote, or predictions of another system, has none.
+        **({_STATE: f"{compiled} {str(program['state_sha256'])[:8]}"} if program.get("state_sha256") else {}),
         **{f"{_KNOB}{name}": value for name, value in program.get("knobs", {}).items()},
         "LM": lm["id"],
         _MODEL: lm.get("model"),
@@ -177,6 +178,16 @@ def metric_notices(definitions: Sequence[Mapping[str, str]], compared: Sequence[
     if redefined:
         notices.append(f"Defined differently in the runs, so omitted: {', '.join(redefined)}.")
     return notices
+
+
+def fewer_notices(metrics: Mapping[str, Sequence["Line"]]) -> list[str]:
+    """Return which differences are over fewer questions than the means beside them, because scores are missing."""
+    return [
+        f"{name}, {line.run}: the difference is over the {line.against_first.n} questions that both runs have scored."
+        for name, lines in metrics.items()
+        for line in lines
+        if line.against_first and line.against_first.n < max(line.mean.n, lines[0].mean.n)
+    ]
 
 
 @dataclass(frozen=True)
@@ -393,18 +404,20 @@ def score_table(title: str, metrics: dict[str, list[Line]], questions: int, *, c
     Args:
         title: States the number of questions.
         metrics: Metric name -> one line per run.
-        questions: Their number; n is shown for a metric with another n, because some questions lack its gold.
+        questions: Their number; n is shown for a metric with another n, because some questions lack its gold, and of
+            each run where it differs, because some answers are not scored.
         caption: Printed below the table.
     """
     from rich.markup import escape
 
     table = _table(title, ("metric", "run", "mean", "difference", "p"), caption=caption)
     for name, lines in metrics.items():
+        same = len({line.mean.n for line in lines}) == 1
         for position, line in enumerate(lines):
             n = "" if line.mean.n == questions else f" (n={line.mean.n})"
             unparsed = f" ({line.mean.unparsed} unparsed)" if line.mean.unparsed else ""
-            mean = f"{percent(line.mean.mean)} {_brackets(interval(line.mean))}{unparsed}"
-            heading = "" if position else escape(name + n)
+            mean = f"{percent(line.mean.mean)} {_brackets(interval(line.mean))}{unparsed}{'' if same else n}"
+            heading = "" if position else escape(name + (n if same else ""))
             table.add_row(heading, escape(line.run), mean, *_difference(line))
         table.add_section()
     return table
@@ -451,6 +464,7 @@ def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]]) -> list[str]:
         for run in runs
         if run.description.get("repeats", 1) > 1
     ]
+    notices += fewer_notices(metrics)
     notices += oracles_of({name: runs[0].description["metrics"][name] for name in metrics})
     for place, run in enumerate(runs):
         of_means = derived({name: lines[place].mean for name, lines in metrics.items()})

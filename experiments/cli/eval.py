@@ -61,7 +61,8 @@ def eval_(
     if output.as_json:
         return
     if done.config.shard is not None:
-        next_step(after_shard(done.config.shard, questions, run, [program, lm], [resuming, limits], output.out))
+        after = [resuming, limits, recording]
+        next_step(after_shard(done.config.shard, questions, run, [program, lm], after, output.out))
         return
     lm = replace(lm, id=answerer.lm.id)
     if recording.record_branches:

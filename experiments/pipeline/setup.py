@@ -16,7 +16,7 @@ from signatures.common.errors import UserError, first_problem, one_line
 from signatures.common.files import expanded
 from signatures.common.own_code import is_own
 from signatures.common.secrets import without_secrets
-from signatures.common.specs import fields_of, part_of
+from signatures.common.specs import check, fields_of, part_of
 
 if TYPE_CHECKING:
     import dspy
@@ -377,6 +377,7 @@ def settings_of(function: str, spec: type[Settings], /, **settings: Any) -> Sett
 
     Raises:
         TypeError: There is no such setting; the message names the function and what is close.
+        UserError: A value has another type, or is not in the range that its option has.
     """
     known = list(fields_of(spec))
     for name in settings:
@@ -384,7 +385,9 @@ def settings_of(function: str, spec: type[Settings], /, **settings: Any) -> Sett
             close = difflib.get_close_matches(name, known, 1)
             hint = f": did you mean {close[0]}?" if close else f"; it takes {', '.join(known)}."
             raise TypeError(f"verihop.{function}() has no argument {name}{hint}")
-    return spec(**settings)
+    made = spec(**settings)
+    check(made)
+    return made
 
 
 def lm_config(lm: str, **settings: Any) -> LMSpec:

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import math
 import reprlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -115,6 +116,8 @@ class SpecField:
             self.space.check(self.label, value, whole=kinds == [int])
         elif kinds == [str] and not isinstance(value, str):
             raise UserError(f"{self.label} must be text, got {one_line(repr(value), 60)}.")
+        elif get_origin(self.type) is Mapping and not isinstance(value, Mapping):
+            raise UserError(f"{self.label} must be a mapping, got {one_line(repr(value), 60)}.")
 
 
 def fields_of(spec: Any) -> dict[str, SpecField]:

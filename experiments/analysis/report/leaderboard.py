@@ -14,7 +14,7 @@ from pathlib import Path
 
 from experiments.analysis.boards import COST, REFERENCE, Board
 from experiments.analysis.closed_book import ALL, answer_line, reads_nothing
-from experiments.analysis.compare import Line, Run, metric_notices
+from experiments.analysis.compare import Line, Run, fewer_notices, metric_notices
 from experiments.analysis.report.html import commands_of, score_line, write_page, write_report
 from experiments.analysis.report.scatter import scatter
 from experiments.analysis.statistics import too_small
@@ -162,6 +162,7 @@ def _notices(board: Board) -> list[str]:
     found = [
         *(f"{each} These rows are not comparable." for each in board.differences),
         *metric_notices([run.description["metrics"] for run in runs], list(board.comparison.metrics)),
+        *fewer_notices(board.comparison.metrics),
         too_small(board.comparison.questions),
     ]
     if len(runs) > 1 and runs[0].description["program"]["name"] != REFERENCE:

@@ -158,23 +158,38 @@ def other_run(run: Path) -> Path | None:
 
 
 def shards_beside(run: Path) -> dict[int, Path]:
-    """Return the shards of the same questions in the folders beside `run`, and itself, by their number."""
-    from experiments.runs.files import RUN, read_json
+    """Return the shards of the same run in the folders beside `run`, and itself, by their number."""
+    from experiments.runs.files import RUN, as_asked, difference, read_json
     from signatures.common.errors import UserError
 
-    def shard(folder: Path) -> dict[str, Any]:
+    def described(folder: Path) -> tuple[int | None, dict[str, Any]]:
         try:
-            return dict(read_json(folder / RUN).get("shard") or {})
-        except (UserError, TypeError, ValueError):
-            return {}
+            asked = as_asked(read_json(folder / RUN))
+            shard = dict(asked["shard"])
+            whole = {name: shard.get(name) for name in ("of", "questions")}
+            return shard["index"], {**asked, "shard": whole, "questions": None}
+        except (UserError, KeyError, TypeError, ValueError):
+            return None, {}
 
-    own = shard(run)
+    own = described(run)[1]
     folders = [*(path.parent for path in sorted(run.resolve().parent.glob(f"*/{RUN}"))), run]  # the last one counts
-    found = {folder: shard(folder) for folder in folders}
-    same = {
-        folder: each for folder, each in found.items() if all(each.get(of) == own.get(of) for of in ("of", "questions"))
+    found = [(folder, *described(folder)) for folder in folders]
+    return {
+        index: run.parent / folder.name
+        for folder, index, asked in found
+        if index is not None and difference(own, asked) is None
     }
-    return {each["index"]: run.parent / folder.name for folder, each in same.items() if "index" in each}
+
+
+def _answered(run: Path) -> bool:
+    """Return whether a run has all its answers; one that was killed has no summary."""
+    from experiments.runs.files import SUMMARY, read_json
+    from signatures.common.errors import UserError
+
+    try:
+        return read_json(run / SUMMARY)["complete"] is True
+    except (UserError, KeyError, TypeError):
+        return False
 
 
 def after_run(
@@ -204,14 +219,18 @@ def after_record(questions: Path, groups: list[Any], spec: "RunSpec", metrics: l
 def after_shard(
     shard: "Shard", questions: Path, spec: "RunSpec", before: list[Any], after: list[Any], run: Path
 ) -> str:
-    """Return the evaluation of the next shard that is not beside `run`, or the merge of all."""
+    """Return the evaluation of the next shard that is not beside `run` or not finished there, or the merge of all."""
     shards = shards_beside(run)
     missing = [index for index in range(1, shard.of + 1) if index not in shards]
+    missing = missing or [index for index in sorted(shards) if not _answered(shards[index])]
     if not missing:
         runs = [shards[index] for index in sorted(shards)]
         return command("verihop", "merge", *runs, "--out", new_path(run.parent / "merged"))
     groups = [*before, dataclasses.replace(spec, shard=f"{missing[0]}/{shard.of}"), *after]
     words = [word for group in groups for word in used(group)]
+    if begun := shards.get(missing[0]):
+        resumed = [] if "--resume" in words else ["--resume"]
+        return command("verihop", "eval", questions, *words, *resumed, "--out", begun)
     return command("verihop", "eval", questions, *words, "--out", new_path(run.parent / f"shard-{missing[0]}"))
 
 

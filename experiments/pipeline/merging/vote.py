@@ -28,7 +28,7 @@ _SUMMED = (
 )  # fmt: skip
 _LONGEST = ("rounds", "seconds", "wait_seconds")
 # What all runs have in common.
-_OF_RUN = ("schema", "lm", "judge", "seed", "given", "questions", "corpus", "index", "paths")
+_OF_RUN = ("schema", "lm", "judge", "seed", "given", "questions", "corpus", "index", "paths", "scored", "sentences")
 
 
 def vote(folders: Sequence[Path], out: Path) -> RunSummary:
@@ -48,7 +48,8 @@ def vote(folders: Sequence[Path], out: Path) -> RunSummary:
     check_unused(out, "the run of the majority")
     boards = read_boards(folders)
     if len(boards) > 1:
-        raise UserError(f"{folders[0]} and another run have other questions: a vote takes runs on the same ones.")
+        named = " and ".join(str(board.runs[0].folder) for board in boards[:2])
+        raise UserError(f"{named} have different questions: a vote takes runs on the same ones.")
     check_comparable(boards)
     of_folder = {run.folder: run for run in boards[0].runs}
     runs = [of_folder[folder] for folder in folders]
@@ -77,7 +78,7 @@ def _voted(rows: Sequence[Row], runs: Sequence[Run], metrics: Sequence[str]) -> 
         "answers": [row["answer"] for row in rows],
         "member": runs[place].label,
         "agreement": agreement,
-        "member_details": chosen["details"],
+        "member_details": chosen.get("details", {}),  # predictions of another system have none
     }
     return {
         **chosen,
@@ -98,8 +99,11 @@ def _description(runs: Sequence[Run], metrics: Sequence[str]) -> Json:
     reading = next((run for run in runs if run.description["corpus"]["fingerprint"]), runs[0]).description
     members = [{"run": run.label, **run.description["program"]} for run in runs]
     knobs = {"members": ", ".join(run.label for run in runs)}
+    notes = [f"{run.label}: {note}" for run in runs for note in run.description.get("notes") or []]
     return {
         **{name: reading[name] for name in _OF_RUN if name in reading},
+        **({"paths": {**reading["paths"], "artifact": None}} if reading.get("paths") else {}),
+        **({"notes": notes} if notes else {}),
         "program": {"name": "ensemble", "knobs": knobs, "artifact_sha256": None, "members": members},
         "metrics": {name: runs[0].description["metrics"][name] for name in metrics},
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),

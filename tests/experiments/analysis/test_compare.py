@@ -76,6 +76,18 @@ def test_a_metric_that_not_all_runs_have_is_left_out_with_a_notice(toy: ModuleTy
     assert "omitted: f1[hotpot], passage_recall@2" in " ".join(comparison.notices)
 
 
+def test_a_run_with_fewer_scores_states_its_n_and_that_of_the_difference(toy: ModuleType, tmp_path: Path) -> None:
+    whole, partly = run(toy, tmp_path / "whole"), run(toy, tmp_path / "partly")
+    rows = [json.loads(line) for line in (partly / "rows.jsonl").read_text().splitlines()]
+    for row in rows[:10]:
+        row["scores"]["em"] = None  # answered after `verihop score` had added the metric
+    (partly / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    comparison = compare_runs([whole, partly])
+    assert "em, partly: the difference is over the 30 questions that both runs have scored." in comparison.notices
+    text = shown(comparison.as_table())
+    assert re.search(r"em +whole +[\d.]+ \[.*\] *\n +partly +[\d.]+ \[.*\] \(n=30\)", text)
+
+
 def test_the_dict_is_json(toy: ModuleType, tmp_path: Path) -> None:
     said = compare_runs([run(toy, tmp_path / "a"), run(toy, tmp_path / "b"), run(toy, tmp_path / "c")]).as_dict()
     assert json.loads(json.dumps(said)) == said

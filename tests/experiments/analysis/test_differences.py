@@ -108,3 +108,8 @@ def test_replies_from_the_cache_are_named_because_they_take_no_time(toy: ModuleT
     folders = [run(toy, tmp_path / "a"), run(toy, tmp_path / "b", engine=cached)]
     assert any(f"b: {summary_note}" in text for text in compare_runs(folders).notices)
     assert not any("a: " in text and "cache" in text for text in compare_runs(folders).notices)
+
+
+def test_a_vote_has_no_instructions_of_its_own_to_differ_in() -> None:
+    vote = {"name": "rag", "knobs": {"k": 5, "deep": True}, "artifact_sha256": None, "members": []}
+    assert told(program=vote) == []

@@ -41,6 +41,25 @@ def test_the_commands_printed_run_all_shards_and_merge_them(evaluate, verihop, t
     assert verihop(*shlex.split(command)[1:])[0] == 0
 
 
+def test_shards_of_another_program_and_unfinished_ones_are_not_told_to_be_merged(evaluate, verihop, tmp_path):
+    evaluate("other", "--shard", "2/2", "--set", "k=2")
+    _, _, err = evaluate("s1", "--shard", "1/2")
+    assert " eval " in err.rpartition("Next: ")[2]
+    assert "--shard 2/2" in err
+    (tmp_path / "s1" / "summary.json").unlink()  # as after a kill
+    rows = (tmp_path / "s1" / "rows.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "s1" / "rows.jsonl").write_text("".join(rows[:2]))
+    _, _, err = evaluate("s2", "--shard", "2/2")
+    code, _, err = verihop(*shlex.split(err.rpartition("Next: ")[2])[1:])
+    assert (code, " merge " in err.rpartition("Next: ")[2]) == (0, True), err
+
+
+def test_the_next_shard_records_branches_as_this_one_did(evaluate):
+    code, _, err = evaluate("s1", "--shard", "1/2", "--program", "cov_rag", "--record-branches", "--branches", 3)
+    assert code == 0, err
+    assert "--record-branches --branches 3" in err.rpartition("Next: ")[2]
+
+
 def test_a_merged_run_is_compared_and_scored_as_any_other(evaluate, verihop, world, tmp_path):
     for index in (1, 2):
         evaluate(f"s{index}", "--shard", f"{index}/2", "--metrics", "em")

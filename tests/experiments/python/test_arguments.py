@@ -82,7 +82,9 @@ def test_a_shard_and_a_note_may_be_texts(ask):
         ({"metrics": "acc[judge]", "judge": 3}, r"judge must be a connection \(verihop.connect\) or the id of an LM"),
         ({"shard": (1, 2)}, "shard must be i/n"),
         ({"shard": "2"}, "A shard is written i/n"),
-        ({"threads": 0}, "threads must be at least 1, got 0"),
+        ({"threads": 0}, "threads must be a whole number from 1 to 256, got 0"),
+        ({"limit": "3"}, "limit must be a whole number of at least 1, got '3'"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
     ],
 )
 def test_what_cannot_be_evaluated_is_said_on_one_line(ask, arguments, reason):
@@ -185,3 +187,22 @@ def test_every_path_may_begin_with_the_home_folder(world, tmp_path, monkeypatch)
 def test_a_home_folder_that_is_none_is_named():
     with pytest.raises(UserError, match="~nobody-has-this-name of ~nobody-has-this-name/index is no home folder"):
         verihop.open_index("~nobody-has-this-name/index")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"accept": "x"}, "accept must be a number from 0.001 to 1, got 'x'"),
+        ({"max_demos": "3"}, "max_demos must be a whole number"),
+        ({"options": []}, "option must be a mapping"),
+    ],
+)
+def test_what_cannot_be_compiled_is_said_on_one_line(rag, world, tmp_path, arguments, reason):
+    with pytest.raises(UserError, match=reason):
+        verihop.compile(rag, world / "questions.jsonl", tmp_path / "made", split="train", progress=False, **arguments)
+
+
+@pytest.mark.parametrize(("arguments", "reason"), [({"trials": 0}, "trials must"), ({"at_most": 3}, "at_most must")])
+def test_what_cannot_be_studied_is_said_on_one_line(rag, world, tmp_path, arguments, reason):
+    with pytest.raises(UserError, match=reason):
+        verihop.tune(rag, world / "questions.jsonl", tmp_path / "made", split="train", progress=False, **arguments)

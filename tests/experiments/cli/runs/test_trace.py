@@ -95,6 +95,16 @@ def test_a_run_without_calls_says_how_to_get_them(verihop, world, tmp_path, scri
         assert "Evaluate again" in err
 
 
+def test_a_vote_names_the_runs_that_have_the_calls(verihop, world, tmp_path):
+    for name in ("cot", "rag"):
+        asked = ("eval", world / "questions.jsonl", "--limit", 2, "--lm", "simulated", "-q", "--program", name)
+        index = ("--index", world / "index") if name == "rag" else ()
+        assert verihop(*asked, *index, "--out", tmp_path / name)[0] == 0
+    assert verihop("vote", tmp_path / "cot", tmp_path / "rag", "--out", tmp_path / "voted")[0] == 0
+    code, _, err = verihop("trace", tmp_path / "voted")
+    assert (code, "Trace one of the runs that voted: cot, rag." in err) == (2, True), err
+
+
 def test_ask_shows_each_call_whole(verihop, world, scripted_lm):
     scripted_lm(lambda system, user: "[[ ## reasoning ## ]]\n\x1b[31mso\n\n[[ ## answer ## ]]\nAnsa")
     asked = ("ask", QUESTION, "--program", "rag", "--index", world / "index")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from experiments.analysis.boards import read_boards
 from experiments.pipeline.merging.vote import vote
 from experiments.runs.files import read_rows, read_run
 from programs.catalog import build
@@ -95,12 +96,29 @@ def test_fixed_contexts_and_unreadable_replies_are_those_of_the_runs(runs, tmp_p
     assert rows_of(tmp_path / "voted")[rows[0]["id"]]["unreadable"] == "what cannot be read"
 
 
+def test_a_vote_keeps_the_notes_of_its_runs_and_what_scored_them_and_names_no_artifact(runs, tmp_path):
+    scored = [{"added": ["em"], "questions_file_sha256": "0" * 64}]
+    for name in ("cot", "rag"):
+        (tmp_path / name).mkdir()
+        run = json.loads((runs / name / "run.json").read_text()) | {"scored": scored}
+        run["paths"]["artifact"] = f"artifacts/{name}"
+        run |= {"notes": ["4 of 30 questions are in its demonstrations."]} if name == "rag" else {}
+        (tmp_path / name / "run.json").write_text(json.dumps(run))
+        (tmp_path / name / "rows.jsonl").write_bytes((runs / name / "rows.jsonl").read_bytes())
+    vote([tmp_path / "cot", tmp_path / "rag"], tmp_path / "voted")
+    found = read_run(tmp_path / "voted")
+    assert found["notes"] == ["rag: 4 of 30 questions are in its demonstrations."]
+    assert (found["scored"], found["paths"]["artifact"]) == (scored, None)
+    assert not read_boards([tmp_path / "cot", tmp_path / "voted"])[0].differences
+
+
 def test_an_error_of_one_run_is_an_error_of_the_vote(runs, tmp_path):
     folder = tmp_path / "broken"
     folder.mkdir()
     (folder / "run.json").write_bytes((runs / "cot" / "run.json").read_bytes())
     broken = read_rows(runs / "cot")
     broken[0] |= {"error": "LMUnavailable: gone", "answer": "", "scores": dict.fromkeys(METRICS, 0.0)}
+    del broken[0]["details"]  # as where predictions of another system lack a question
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in broken))
     summary = vote([runs / "rag", folder], tmp_path / "voted")
     assert summary.errors == 1
