@@ -116,7 +116,14 @@ def gold_of(
     if not same:
         raise UserError(f"{path} contains none of the run's questions: name the file that the run was made from.")
     other = len(rows) - same
-    return examples, path, [f"{other} of {len(rows)} answers are to questions that {path} lacks."] if other else []
+    notices = [f"{other} of {len(rows)} answers are to questions that {path} lacks."] if other else []
+    accepts = sum(row["id"] in examples and list(row["answers"]) != list(examples[row["id"]].answers) for row in rows)
+    if accepts:
+        notices.append(
+            f"{path} accepts other answers to {accepts} of {len(rows)} questions than the file that the run was made "
+            f"from: metrics that the run has are of that one. Evaluate again with {path} to compare scores."
+        )
+    return examples, path, notices
 
 
 def own_questions(description: Json) -> Path | None:

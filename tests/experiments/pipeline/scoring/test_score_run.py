@@ -153,6 +153,15 @@ def test_without_the_question_file_only_the_accepted_answers_are_known(toy, ques
     assert score_run(folder, config(["passage_recall@2"], questions=questions)).coverage["passage_recall@2"].scored == 5
 
 
+def test_a_file_with_other_accepted_answers_is_said(toy, questions, tmp_path):
+    folder = evaluate(toy, questions, tmp_path / "run", ["em"])
+    assert not any("other answers" in notice for notice in score_run(folder, config(["f1[squad]"])).notices)
+    other = [each.model_copy(update={"answers": ["odd"]}) for each in read_questions(questions)[:1]]
+    write_questions(questions, [*other, *read_questions(questions)[1:]])
+    notices = score_run(folder, config(["em", "f1[hotpot]"], questions=questions)).notices
+    assert any("accepts other answers to 1 of 5 questions" in notice for notice in notices)
+
+
 def test_if_nothing_can_be_computed_nothing_is_written(toy, questions, tmp_path):
     folder = evaluate(toy, questions, tmp_path / "run", ["em"])
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
