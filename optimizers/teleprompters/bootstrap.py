@@ -128,7 +128,8 @@ class DemoPool:
                 fields = predictor.signature.fields
                 values = {key: value for key, value in {**inputs, **outputs}.items() if key in fields}
                 found.setdefault(name, []).append(dspy.Example(augmented=True, **values))
-        return _Try(True, {name: _one_of(demos) for name, demos in found.items()})
+        # An answer for which no LM was asked shows nothing.
+        return _Try(bool(found), {name: _one_of(demos) for name, demos in found.items()})
 
     def _teacher_for(self, example: dspy.Example) -> dspy.Module:
         asked = {name: same_words(str(value)) for name, value in example.inputs().items()}

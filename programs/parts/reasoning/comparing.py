@@ -34,12 +34,26 @@ _AMOUNTS = re.compile(
     re.IGNORECASE,
 )
 _COMPARING = (_SAME, _EARLIER, _LATER, _LENGTHS, _AMOUNTS)
-_RANKS = re.compile(r"\b(?:best(?! known)|better|worst|worse|farther|farthest|further|furthest)\b", re.IGNORECASE)
+_RANKS = re.compile(
+    r"\b(?:best(?! known)|better|worst|worse|farther|farthest|further|furthest"
+    r"|(?:clos|near|deep|wid|heavi|fast|great|strong|rich)(?:er|est))\b",
+    re.IGNORECASE,
+)
 _OFFERS = re.compile(r"\bor\b|还是|還是", re.IGNORECASE)
 _JOINS = re.compile(r"\band\b", re.IGNORECASE)
 _BOTH = re.compile(r"\bboth\b|, (?:are|is|were|was|do|does|did|have|has|can)\b", re.IGNORECASE)
-_ASKS_WHICH = re.compile(r"\b(?:wh\w+|how)\b", re.IGNORECASE)
-_OUT_OF = re.compile(r"\W*(?:in )?(?:between|of)\b", re.IGNORECASE)
+_OUT_OF = re.compile(r"\W*(?:in )?(?:between|of)\b(?! (?:what|which|whom)\b)", re.IGNORECASE)
+# What may stand between two names, and before the first one, for the question to be about the two and nothing else.
+_ONLY_OR = re.compile(r"\W*(?:or\b|还是|還是)(?: (?:the|an?))?\W*", re.IGNORECASE)
+_ONLY_AND = re.compile(r"\W*and(?: (?:the|an?))?\W*", re.IGNORECASE)
+_BEFORE_OFFER = re.compile(r".*[,:](?: (?:the|an?))?\W*|\W*\w+(?: (?:the|an?))?\W*", re.IGNORECASE | re.DOTALL)
+_BEFORE_BOTH = re.compile(r"\W*(?:\w+(?: both)?(?: (?:the|an?))?(?: [a-z]+)?)?\W*")
+_ASKS_ONE = re.compile(r"\b(?:which|who)\b|哪|谁|誰", re.IGNORECASE)
+_ASKS_ELSE = re.compile(r"\b(?:what|when|where|why|how|whose|whom|year|date)\b", re.IGNORECASE)
+_ONE_OR_BOTH = re.compile(r"\b(?:either|any|or|between|one of)\b", re.IGNORECASE)
+_BEFORE_LAST = re.compile(r"(?:[,:] [A-Z][^,:]*, |\bor )$")  # "Which, A, " and "A or ": there are more than two
+_AND_MORE = re.compile(r",? (?:or|and)\b", re.IGNORECASE)
+_LONGER = re.compile(r"\w\W*[ .][A-Z]\w*(?:['’]s)? $"), re.compile(r" [A-Z]")  # names that names are parts of
 _ALIKE = 0.8  # of two spellings of a name, by `difflib`
 
 _EARLIEST, _LATEST = datetime(1, 1, 1), datetime(1, 12, 31)
@@ -154,16 +168,34 @@ class AboutTwo(NamedTuple):
         return "" if not (one_way and _AGAINST.search(between)) else "yes" if is_first else "no"
 
     def offers(self) -> bool:
-        """Return whether it asks which of the two: "A or B", "Of A and B, which"."""
-        between, words = self.between(), self.without_names()
-        one_of = _OUT_OF.match(self.question) and _JOINS.search(between) and _ASKS_WHICH.search(words)
-        return bool(_CHOICE.search(between) or one_of)
+        """Return whether it asks which of the two, and nothing else: "Which is a herb, A or B?"."""
+        words, (before, after) = self.without_names(), self._around()
+        if _ASKS_ELSE.search(words) or _BEFORE_LAST.search(before) or _AND_MORE.match(after) or self._are_parts():
+            return False
+        if _OUT_OF.fullmatch(before.rstrip()):
+            return bool(_ONLY_AND.fullmatch(self.between()) and _ASKS_ONE.search(words))
+        asks = _ASKS_ONE.search(words) or (_VERDICT.match(self.question) and not _ONE_OR_BOTH.search(before + after))
+        return bool(asks and _ONLY_OR.fullmatch(self.between()) and _BEFORE_OFFER.fullmatch(before))
 
     def joins(self) -> bool:
-        """Return whether it asks, to be answered with yes or no, about both of them: "Are A and B"."""
-        words = self.without_names()
-        asks = self.asks_yes_no() or (bool(_BOTH.search(words)) and not _ASKS_WHICH.search(words))
-        return asks and bool(_JOINS.search(self.between()))
+        """Return whether it asks, to be answered with yes or no, about both: "Are A and B herbs?"."""
+        words, (before, _) = self.without_names(), self._around()
+        asks = _VERDICT.match(self.question) if before.strip() else _BOTH.search(words)
+        if not asks or _ASKS_ONE.search(words) or _ASKS_ELSE.search(words) or _ONE_OR_BOTH.search(words):
+            return False
+        alone = _ONLY_AND.fullmatch(self.between()) and _BEFORE_BOTH.fullmatch(before)
+        return bool(alone) and not self._are_parts()
+
+    def _around(self) -> tuple[str, str]:
+        """Return what stands before the first of the two, and what stands behind the second."""
+        return self.question[: self.spans[0][0]], self.question[self.spans[1][1] :]
+
+    def _are_parts(self) -> bool:
+        """Return whether one of the names may be a part of a longer one, which is spelled with capitals."""
+        starts, ends = _LONGER
+        return any(
+            bool(starts.search(self.question[:start]) or ends.match(self.question[end:])) for start, end in self.spans
+        )
 
     def ranks(self) -> bool:
         """Return whether it asks about an order of the two, or what they have alike."""

@@ -19,9 +19,13 @@ _OF_QUESTIONS = terms_of(
     "categories category consider considered describe described find following form forms found kind kinds known "
     "locate located sort sorts true type types"
 )
-# What turns the meaning of the other words, or has none of its own left in them ("the U.S." is read as "us").
+# What turns the meaning of the other words, asks how the two stand to each other, or is spelled otherwise in passages.
 _UNREAD = re.compile(
-    r"\b(?:not|never|neither|nor|without|except|longer|cannot|whether|different)\b|n't\b|\bU\.? ?S\b|是否|[吗嗎不]",
+    r"\b(?:not|no|none|nothing|never|neither|nor|without|except|lacks?|lacking|excluded|outside|other than|rather than"
+    r"|instead of|longer|still|former|cannot|whether|different|similar|alike|common|related|married|together|ever|met"
+    r"|meet|each other|USA?|United States"
+    r"|(?:has|have|had|with) (?:an? |the )?(?:director|author|producer|composer|founder))\b"
+    r"|n't\b|\bU\.? ?S\b|是否|[吗嗎不]",
     re.IGNORECASE,
 )
 
@@ -29,24 +33,25 @@ _UNREAD = re.compile(
 def answer_by_words(question: str, passages: Sequence[Passage]) -> str:
     """Return the answer to a question about two named things that the words of their passages decide; "" if none do.
 
-    Of two things that it offers ("Which is a herb, A or B?") it is the one whose passage, title included, has more of
-    its other content words, and at least half of them. About both ("Are A and B herbs?") it is yes if both passages have all of these words, and
-    no if one has some and the other none. Questions about an order, about what is alike, and with a negation are left
-    to the LM, and so is everything unless exactly two titles of passages are named.
+    Of two things that it offers ("Which is a herb, A or B?") it is the one whose passages, titles included, have more
+    of its other content words, and at least half of them. About both ("Are A and B herbs?") it is yes if the passages
+    of each have all of these words, and no if those of one have some and those of the other none. Questions about an
+    order, about how the two stand to each other, with a negation, and of any other form are left to the LM, and so is
+    everything unless exactly two titles of passages are named.
 
     Args:
         question: The question.
-        passages: What was found for it, in order; of several with one title the first counts.
+        passages: What was found for it.
     """
-    titled: dict[str, Passage] = {}
+    texts: dict[str, str] = {}
     for passage in passages_named(question, passages):
-        titled.setdefault(name_in(question, without_brackets(passage.title)), passage)
-    asked = about_two(question, list(titled)) if len(titled) == 2 else None
+        name = name_in(question, without_brackets(passage.title))
+        texts[name] = f"{texts.get(name, '')} {passage.title} {passage.text}"
+    asked = about_two(question, list(texts)) if len(texts) == 2 else None
     if asked is None or asked.ranks() or _UNREAD.search(asked.without_names()):
         return ""
     wanted = terms_of(asked.without_names()) - _OF_QUESTIONS
-    of_names = (titled[name] for name in asked.names)
-    first, second = (len(wanted & terms_of(f"{passage.title} {passage.text}")) for passage in of_names)
+    first, second = (len(wanted & terms_of(texts[name])) for name in asked.names)
     if asked.offers():
         decides = first != second and 2 * max(first, second) >= len(wanted)
         return asked.names[0 if first > second else 1] if decides else ""

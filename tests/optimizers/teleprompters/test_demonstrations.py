@@ -17,6 +17,7 @@ from programs.lms.calls.metered import metered_lm
 from programs.nearest_demos import NearestDemos
 from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
+from signatures.types import Passage
 from tests.conftest import load_module
 
 tasks = load_module(Path(__file__).with_name("tasks.py"))
@@ -42,6 +43,24 @@ def test_the_pool_makes_the_demonstrations_of_dspy(scripted, retriever):
     ours = with_demos(student, DemoPool(student, task).first(range(9), 4))
     assert ours.dump_state() == dspys.dump_state()
     assert [len(predictor.demos) for predictor in ours.predictors()][:2] == [4, 4]
+
+
+def test_an_answer_without_an_lm_call_takes_no_place_of_a_demonstration(scripted):
+    class Shelf:
+        fingerprint = "shelf"
+
+        def __call__(self, query, k):
+            return [
+                Passage(id="orn", title="Orn", text="Orn is a herb."),
+                Passage(id="tarn", title="Tarn", text="A shrub."),
+            ]
+
+    scripted(lambda system, user: {"answer": "right"})
+    asked = ("Which is a herb, Orn or Tarn?", "Orn"), ("Where is Orn?", "right")
+    task = Task([dspy.Example(question=q, answers=[a]).with_inputs("question") for q, a in asked], exact, max_demos=1)
+    student = RAG(Shelf(), compare=True)
+    (demos,) = DemoPool(student, task).first(range(2), 1)
+    assert demos["reading"].question == "Where is Orn?"
 
 
 def test_each_training_example_runs_once_for_all_candidates(metered_engine, retriever):

@@ -49,6 +49,30 @@ def test_words_decide_which_and_whether_both(question, answer):
         "Are Orn and Tarn both from the U.S.?",
         "Which herb grows beside Tarn in Varland, where Orn is native?",
         "What do Orn and Tarn have that is a herb?",
+        "Did Ada Lind paint and describe Tarn?",  # nothing but "and" joins two
+        "Did Ada Lind paint or draw Tarn?",
+        "Is one of Orn and Tarn a herb?",
+        "Are any of Orn and Tarn herbs?",
+        "Are Orn and Tarn herbs or shrubs?",
+        "Is the border between Orn and Tarn in northern Varland?",
+        "Do Orn and Tarn grow together in northern Varland?",
+        "Are Orn and Tarn related herbs?",
+        "Is either Orn or Tarn a herb?",
+        "Which herb is nearer to northern Varland, Orn or Tarn?",
+        "Which has no herb in it, Orn or Tarn?",
+        "Which lacks the smell of mint, Orn or Tarn?",
+        "Which is other than a herb, Orn or Tarn?",
+        "Which is still a herb, Orn or Tarn?",
+        "When did a herb become native to northern Varland, Orn or Tarn?",
+        "What is a herb, of Orn or Tarn?",
+        "Of which rose family are Orn and Tarn members?",
+        "Who described the herb Orn or Tarn?",
+        "Which is a herb, Zed, Orn or Tarn?",
+        "Which is a herb, Zed or Orn or Tarn?",
+        "Which is a herb, Orn or Tarn or Zed?",
+        "Which is a herb, Great Orn or Tarn?",  # parts of longer names
+        "Which is a herb, Orn Lind or Tarn?",
+        "Which has a director of the rose family, Orn or Tarn?",
         "Which is a herb?",
         "奥恩和塔恩是否都是草本植物？",
     ],
@@ -57,12 +81,12 @@ def test_other_questions_are_left_to_the_lm(question):
     assert answer_by_words(question, [ORN, TARN]) == ""
 
 
-def test_two_titles_of_passages_must_be_named_and_the_first_of_a_title_counts():
+def test_two_titles_of_passages_must_be_named_and_all_passages_of_a_title_count():
     question = "Which is a herb, Orn or Tarn?"
     assert answer_by_words(question, [ORN]) == ""
     assert answer_by_words("Which is a herb, Orn, Tarn or Ada Lind?", [ORN, TARN, LIND]) == ""
-    other = Passage(id="other", title="Tarn", text="Tarn herb, a herb.")
-    assert answer_by_words(question, [ORN, TARN, other]) == "Orn"
+    more = Passage(id="more", title="Tarn", text="Some say that Tarn is a herb.")
+    assert answer_by_words(question, [ORN, TARN, more]) == ""
 
 
 def test_nothing_is_asked_of_it_without_words():
