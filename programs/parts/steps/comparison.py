@@ -40,7 +40,7 @@ def compared(program: dspy.Module, question: str, fixed: list[Passage] | None) -
     """Return the prediction for a comparison that one search decides; None for any other question.
 
     Its one hop is the question, and it has no `details`. Nothing is searched for unless the question seems to be about
-    two things.
+    two things; where they then decide nothing, that search leaves no trace in the prediction.
 
     Args:
         program: Has the knob `compare`, a retriever and, with the knob, the predictor `comparing` of `CompareTwo`.
