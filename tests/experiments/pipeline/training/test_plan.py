@@ -56,7 +56,7 @@ def test_a_plan_states_what_all_stages_share_once(tmp_path):
         (STAGES.replace("learning_rate", "rank = 8\nlearning_rate"), "rank"),
         (STAGES.replace("threads", 'method = "full"\nthreads'), "lora"),
         (STAGES.replace("epochs = 1", 'epochs = "2"'), "another type"),
-        (STAGES.replace("{ yes_no = 2 }", "3"), "another type"),
+        (STAGES.replace("{ yes_no = 2 }", "3"), "must be a mapping"),
         (STAGES.replace('"one"', '"~nobody-of-that-name/x"'), "in full"),
         (f"{STAGES}[[asked]]\nname = 'x'\nprogram = 'rag'\nquestions = 'q'\nlimit = 'x'", "limit"),
         (f"{STAGES}[[asked]]\nname = 'x'\nprogram = 'rag'\nquestions = 'q'\nlimit = true", "limit"),
