@@ -347,18 +347,16 @@ def strategies_of(program: dspy.Module) -> dict[str, dspy.Module]:
     }
 
 
-def retrieves(program: dspy.Module) -> bool:
-    """Return whether a program retrieves passages; with some knobs (`_WITHOUT_SEARCH`) programs do not."""
-    parts = [(knobs_of(part), part) for part in strategies_of(program).values()]
-    return any("k" in knobs and not any(_is_set(part, *off) for off in _WITHOUT_SEARCH) for knobs, part in parts)
-
-
 # Knobs of `adaptive_rag`, `self_ask` and `retro_rag` at values with which these answer from memory.
 _WITHOUT_SEARCH = (("route", "none"), ("search", False), ("ellery", False))
 
 
-def _is_set(part: dspy.Module, knob: str, value: object) -> bool:
-    return getattr(part, knob, None) == value
+def retrieves(program: dspy.Module) -> bool:
+    """Return whether a program retrieves passages; with some knobs (`_WITHOUT_SEARCH`) programs do not."""
+    return any(
+        "k" in knobs_of(part) and all(getattr(part, knob, None) != off for knob, off in _WITHOUT_SEARCH)
+        for part in strategies_of(program).values()
+    )
 
 
 def reads_nothing(program: dspy.Module) -> bool:

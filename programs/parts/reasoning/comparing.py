@@ -21,7 +21,7 @@ _AGAINST = re.compile(r"\b(?:before|after|than|as)\b", re.IGNORECASE)  # what on
 _WHETHER = re.compile("是否|[吗嗎]")
 _LETTER = "[A-Za-z0-9\u00c0-\u024f]"  # of scripts that divide words
 _BRACKET = re.compile(r" ?\([^()]*\)")
-_VERDICT = re.compile(r"\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would)\b", re.IGNORECASE)
+VERDICT = re.compile(r"\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would)\b", re.IGNORECASE)
 _TWO = re.compile(r"\S,? or (?:the |an? )?\S|\b(?:and|before|after|than|as)\b|还是|還是|[和与與跟]", re.IGNORECASE)
 _MORE = re.compile(r", [^,]+, or ", re.IGNORECASE)  # three or more choices
 _SAME = re.compile(r"\b(?:same|shares?)\b|相?同", re.IGNORECASE)
@@ -33,27 +33,7 @@ _AMOUNTS = re.compile(
     r"|taller|tallest)\b|[更最][多少大小高低]",
     re.IGNORECASE,
 )
-_COMPARING = (_SAME, _EARLIER, _LATER, _LENGTHS, _AMOUNTS)
-_RANKS = re.compile(
-    r"\b(?:best(?! known)|better|worst|worse|farther|farthest|further|furthest"
-    r"|(?:clos|near|deep|wid|heavi|fast|great|strong|rich)(?:er|est))\b",
-    re.IGNORECASE,
-)
-_OFFERS = re.compile(r"\bor\b|还是|還是", re.IGNORECASE)
-_JOINS = re.compile(r"\band\b", re.IGNORECASE)
-_BOTH = re.compile(r"\bboth\b|, (?:are|is|were|was|do|does|did|have|has|can)\b", re.IGNORECASE)
-_OUT_OF = re.compile(r"\W*(?:in )?(?:between|of)\b(?! (?:what|which|whom)\b)", re.IGNORECASE)
-# What may stand between two names, and before the first one, for the question to be about the two and nothing else.
-_ONLY_OR = re.compile(r"\W*(?:or\b|还是|還是)(?: (?:the|an?))?\W*", re.IGNORECASE)
-_ONLY_AND = re.compile(r"\W*and(?: (?:the|an?))?\W*", re.IGNORECASE)
-_BEFORE_OFFER = re.compile(r".*[,:](?: (?:the|an?))?\W*|\W*\w+(?: (?:the|an?))?\W*", re.IGNORECASE | re.DOTALL)
-_BEFORE_BOTH = re.compile(r"\W*(?:\w+(?: both)?(?: (?:the|an?))?(?: [a-z]+)?)?\W*")
-_ASKS_ONE = re.compile(r"\b(?:which|who)\b|哪|谁|誰", re.IGNORECASE)
-_ASKS_ELSE = re.compile(r"\b(?:what|when|where|why|how|whose|whom|year|date)\b", re.IGNORECASE)
-_ONE_OR_BOTH = re.compile(r"\b(?:either|any|or|between|one of)\b", re.IGNORECASE)
-_BEFORE_LAST = re.compile(r"(?:[,:] [A-Z][^,:]*, |\bor )$")  # "Which, A, " and "A or ": there are more than two
-_AND_MORE = re.compile(r",? (?:or|and)\b", re.IGNORECASE)
-_LONGER = re.compile(r"\w\W*[ .][A-Z]\w*(?:['’]s)? $"), re.compile(r" [A-Z]")  # names that names are parts of
+COMPARING = (_SAME, _EARLIER, _LATER, _LENGTHS, _AMOUNTS)
 _ALIKE = 0.8  # of two spellings of a name, by `difflib`
 
 _EARLIEST, _LATEST = datetime(1, 1, 1), datetime(1, 12, 31)
@@ -78,16 +58,10 @@ _DAY, _LENGTH = "day", "length"  # kinds of values beside numbers, whose kind is
 def compares_two(question: str) -> bool:
     """Return whether a question seems to compare two things by a value that can be ordered, or be the same."""
     return (
-        any(words.search(question) for words in _COMPARING)
+        any(words.search(question) for words in COMPARING)
         and bool(_TWO.search(question))
         and not _MORE.search(question)
     )
-
-
-def names_two(question: str) -> bool:
-    """Return whether a question may offer two things, or ask about both of two."""
-    joins = _VERDICT.match(question) or _BOTH.search(question) or _OUT_OF.match(question)
-    return bool(_OFFERS.search(question) or (_JOINS.search(question) and joins))
 
 
 class Decided(NamedTuple):
@@ -167,40 +141,6 @@ class AboutTwo(NamedTuple):
         one_way = not (_EARLIER.search(words) and _LATER.search(words))  # "older or younger than"
         return "" if not (one_way and _AGAINST.search(between)) else "yes" if is_first else "no"
 
-    def offers(self) -> bool:
-        """Return whether it asks which of the two, and nothing else: "Which is a herb, A or B?"."""
-        words, (before, after) = self.without_names(), self._around()
-        if _ASKS_ELSE.search(words) or _BEFORE_LAST.search(before) or _AND_MORE.match(after) or self._are_parts():
-            return False
-        if _OUT_OF.fullmatch(before.rstrip()):
-            return bool(_ONLY_AND.fullmatch(self.between()) and _ASKS_ONE.search(words))
-        asks = _ASKS_ONE.search(words) or (_VERDICT.match(self.question) and not _ONE_OR_BOTH.search(before + after))
-        return bool(asks and _ONLY_OR.fullmatch(self.between()) and _BEFORE_OFFER.fullmatch(before))
-
-    def joins(self) -> bool:
-        """Return whether it asks, to be answered with yes or no, about both: "Are A and B herbs?"."""
-        words, (before, _) = self.without_names(), self._around()
-        asks = _VERDICT.match(self.question) if before.strip() else _BOTH.search(words)
-        if not asks or _ASKS_ONE.search(words) or _ASKS_ELSE.search(words) or _ONE_OR_BOTH.search(words):
-            return False
-        alone = _ONLY_AND.fullmatch(self.between()) and _BEFORE_BOTH.fullmatch(before)
-        return bool(alone) and not self._are_parts()
-
-    def _around(self) -> tuple[str, str]:
-        """Return what stands before the first of the two, and what stands behind the second."""
-        return self.question[: self.spans[0][0]], self.question[self.spans[1][1] :]
-
-    def _are_parts(self) -> bool:
-        """Return whether one of the names may be a part of a longer one, which is spelled with capitals."""
-        starts, ends = _LONGER
-        return any(
-            bool(starts.search(self.question[:start]) or ends.match(self.question[end:])) for start, end in self.spans
-        )
-
-    def ranks(self) -> bool:
-        """Return whether it asks about an order of the two, or what they have alike."""
-        return any(words.search(self.without_names()) for words in (*_COMPARING, _RANKS))
-
     def between(self) -> str:
         """Return what stands between the two."""
         return self.question[self.spans[0][1] : self.spans[1][0]]
@@ -208,7 +148,7 @@ class AboutTwo(NamedTuple):
     def asks_yes_no(self) -> bool:
         """Return whether the answer is yes or no; of "Was one or the other born first?" it is one of the two."""
         between = self.between()
-        return bool(_VERDICT.match(self.question)) and (not _CHOICE.search(between) or bool(_AGAINST.search(between)))
+        return bool(VERDICT.match(self.question)) and (not _CHOICE.search(between) or bool(_AGAINST.search(between)))
 
     def without_names(self) -> str:
         """Return the question with a blank in place of each."""

@@ -25,10 +25,9 @@ from programs.parts.reasoning.comparing import (
     alike,
     compares_two,
     decide,
-    names_two,
     with_names_of,
 )
-from programs.parts.reasoning.stated import answer_by_words
+from programs.parts.reasoning.stated import answer_by_words, names_two
 from signatures.text_words import same_words
 from signatures.types import Hop, Passage
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from programs.parts.reasoning.comparing import names_two
-from programs.parts.reasoning.stated import answer_by_words
+from programs.parts.reasoning.stated import answer_by_words, names_two
 from signatures.types import Passage
 
 ORN = Passage(id="orn", title="Orn (plant)", text="Orn is a herb of the rose family, native to northern Varland.")
