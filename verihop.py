@@ -592,6 +592,6 @@ def freeze(program: Answerer, out: Path | str, *, overwrite: bool = False) -> Ar
 
 
 if __name__ == "__main__":
-    from experiments.cli.main import main
+    from experiments.cli.main import run_as_process
 
-    main()
+    run_as_process()

@@ -3,6 +3,7 @@
 Only names and options are imported here; each command imports the rest when it runs, so that help is fast.
 """
 
+import atexit
 import os
 import signal
 import sys
@@ -162,6 +163,29 @@ def main() -> None:
         restore(signal.SIG_DFL if interrupts else None)
 
 
+def run_as_process() -> None:
+    """Run the command line as a process of its own, which a thread inside a C++ library cannot abort when it ends.
+
+    Python ends daemon threads, such as those that wait for an LM after Ctrl-C, by unwinding their stacks; a C++ frame
+    that forbids this then aborts the process (status 134 in place of 130). So where a command failed, all that Python
+    does at its end is done but that: threads are waited for, functions of `atexit` are called, output is flushed.
+    """
+    try:
+        main()
+    except SystemExit as ended:
+        if not isinstance(ended.code, int) or ended.code == 0:
+            raise
+        code = ended.code
+    else:
+        return
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - Python offers no public name
+        atexit._run_exitfuncs()  # noqa: SLF001 - as above
+        sys.stdout.flush()
+    finally:  # as Python ends, whatever the last functions raise
+        os._exit(code)
+
+
 _notices_shown: set[str] = set()
 
 
@@ -222,4 +246,4 @@ def _show_warning(
 _loaded(None)
 
 if __name__ == "__main__":
-    main()
+    run_as_process()

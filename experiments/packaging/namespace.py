@@ -59,9 +59,9 @@ def without_files(page: str) -> str:
 
 _MAIN = f'''"""`python -m {PACKAGE}` is the command line."""
 
-from {PACKAGE}.experiments.cli.main import main
+from {PACKAGE}.experiments.cli.main import run_as_process
 
-main()
+run_as_process()
 '''
 
 
@@ -107,7 +107,7 @@ def names_module(text: str, project: Path) -> bool:
 # What pyproject.toml says of the repository, and what it says of the wheel.
 _SETTINGS = (
     ('build-backend = "backend"\nbackend-path = ["experiments/packaging"]', 'build-backend = "setuptools.build_meta"'),
-    ('verihop = "experiments.cli.main:main"', f'verihop = "{PACKAGE}.experiments.cli.main:main"'),
+    ('verihop = "experiments.cli.main:run_as_process"', f'verihop = "{PACKAGE}.experiments.cli.main:run_as_process"'),
     ('verihop = "experiments.service.inspect_task"', f'verihop = "{PACKAGE}.experiments.service.inspect_task"'),
     ('py-modules = ["verihop"]', "py-modules = []"),
     ('include = ["signatures*", "corpora*", "programs*", "optimizers*", "experiments*"]', f'include = ["{PACKAGE}*"]'),

@@ -71,7 +71,7 @@ def test_what_names_a_module(text, names):
 def test_pyproject_is_that_of_the_wheel_and_what_it_lacks_is_named():
     settings = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
     changed = settings_of_wheel(settings)
-    assert 'verihop = "verihop.experiments.cli.main:main"' in changed
+    assert 'verihop = "verihop.experiments.cli.main:run_as_process"' in changed
     assert 'include = ["verihop*"]' in changed
     assert '"verihop.corpora" = ["demo/*"' in changed
     with pytest.raises(ValueError, match="py-modules"):
