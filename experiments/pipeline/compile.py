@@ -147,7 +147,7 @@ def compile_program(
     task = task_of(student, questions, config, connection)
     estimate = _estimated(student, task, config, connection)
     data = {"train": describe(questions.train), "val": describe(questions.val)}
-    request = compile_request(student, config, task, data, connection)
+    request = compile_request(student, config, task, questions, connection)
     links = {"lm": connection, "teacher": config.teacher, "prompt": config.prompt}
     lms = {name: link.lm for name, link in links.items() if link is not None}
     with compile_checkpoint(out, request, resume=resume, overwrite=overwrite, lms=lms) as checkpoint:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.scoring.score import check_evidence
-from experiments.runs.config import describe_lm, request_of
+from experiments.runs.config import describe_lm, describe_questions, request_of
 from experiments.runs.specs import CompileSpec
 from signatures.common.errors import UserError
 from signatures.common.specs import deciding
@@ -72,10 +72,15 @@ def divided(training: Sequence[Asked], validation: Sequence[Asked], *, optimizer
 
 
 def compile_request(
-    student: "dspy.Module", config: CompileConfig, task: "Task", data: dict[str, Any], connection: "Connection"
+    student: "dspy.Module",
+    config: CompileConfig,
+    task: "Task",
+    questions: "Divided[Question]",
+    connection: "Connection",
 ) -> dict[str, Any]:
-    """Return everything that decides the result of a compilation."""
+    """Return everything that decides the result of a compilation, the wording and gold of its questions included."""
     optimizer = described_optimizer(config, task)
+    data = {"train": describe_questions(questions.train), "val": describe_questions(questions.val)}
     return request_of(student, connection, optimizer=optimizer, metric=config.metric.described, data=data)
 
 

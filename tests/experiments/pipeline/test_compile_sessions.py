@@ -114,6 +114,17 @@ def test_a_stopped_search_goes_on_with_the_same_questions_only(compiled):
         compiled(resume=True, val=VAL[:3])
 
 
+@pytest.mark.parametrize("changed", [{"answers": ["other"]}, {"question": "Another one?"}])
+def test_changed_gold_or_words_of_a_question_are_other_questions(changed, compiled):
+    compiled(9)
+    val = [VAL[0].model_copy(update=changed), *VAL[1:]]
+    with pytest.raises(UserError, match="had another data.val.sha256"):
+        compiled(resume=True, val=val)
+    compiled(resume=True)
+    with pytest.raises(UserError, match="is of another request"):
+        compiled(resume=True, val=val)
+
+
 def test_the_scores_of_the_frozen_program_are_those_it_was_chosen_by(compiled):
     made = compiled()
     assert made.metric["scores"] == {"v10": 1.0, "v11": 0.0, "v12": 1.0, "v13": 0.0}
