@@ -334,7 +334,7 @@ def _searched(program: Any, spec: StudySpec) -> tuple[str, ...] | None:
     from programs.parts.gates import replayable_knobs
     from programs.parts.knobs import knobs_of
 
-    if both := set(spec.fixed).intersection([*spec.searched, *spec.narrowed] if spec.searched is not None else ()):
+    if both := set(spec.fixed).intersection([*(spec.searched or ()), *spec.narrowed]):
         raise UserError(f"Knob {sorted(both)[0]} is both fixed and searched: choose one.")
     if spec.searched is not None or not spec.fixed:
         return spec.searched

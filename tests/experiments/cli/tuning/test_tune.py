@@ -111,6 +111,7 @@ def test_quality_against_cost_is_a_front(tune, plots):
         (["--knob", "k=30:40"], "Knob k must be a number from 1 to 20"),
         (["--search", "depth"], "Unknown knob with a range"),
         (["--search", "k", "--fix", "k=3"], "Knob k is both fixed and searched"),
+        (["--knob", "k=2:8", "--fix", "k=3"], "Knob k is both fixed and searched"),
         (["--sampler", "annealing"], "Unknown sampler"),
         (["--demos", "magic"], "Unknown optimizer"),
         (["--train-limit", "3"], "select questions of --train"),
