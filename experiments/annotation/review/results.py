@@ -237,7 +237,7 @@ def _table(title: str, *headings: str) -> "Table":
 
     table = Table(title=title, title_justify="left", caption_justify="left")
     for place, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if place else "left")
+        table.add_column(heading, justify="right" if place else "left", overflow="fold")
     return table
 
 

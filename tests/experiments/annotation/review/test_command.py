@@ -85,6 +85,16 @@ def test_two_rate_and_the_numbers_are_told(review, make_run, make_row, tmp_path)
     assert "undefined" in said
 
 
+def test_runs_whose_names_begin_alike_can_be_told_apart(review, make_run, make_row, tmp_path):
+    runs = [make_run(name, make_row("q1", "Vadley.", 1.0)) for name in ("reading_with_rag", "reading_with_genground")]
+    command = ("answers", *runs, "--scale", "completeness", "--out", tmp_path / "rated", "--terminal")
+    assert review(*command, "--reviewer", "Ann", typed=("1", "2"))[0] == 0
+    said = review("agreement", tmp_path / "rated")[1]
+    first = "".join(line.split("│")[1].strip() for line in said.splitlines() if line.startswith("│"))
+    assert "reading_with_rag" in first
+    assert "reading_with_genground" in first
+
+
 def test_bad_lines_of_a_csv_are_named_and_the_exit_code_says_so(review, keyfacts, tmp_path):
     path = tmp_path / "rated.csv"
     path.write_text(f"item,reviewer,value\n{next(iter(keyfacts.items))},Ann,accept\nnope,Ann,accept\n")
