@@ -113,7 +113,7 @@ def run_notes(
     found: list[str | None] = [
         simulated_note(lm_id, questions),
         judge_note(config.judge.id if config.judge else None),
-        _seen_note(program, questions),
+        seen_note(program, questions),
     ]
     if retrieves(program):
         found.append(None if config.contexts else gold_note(questions, retrieve))
@@ -144,7 +144,8 @@ def _closed_book_notes(
     return notes
 
 
-def _seen_note(program: "dspy.Module", questions: "Sequence[Question]") -> str | None:
+def seen_note(program: "dspy.Module", questions: "Sequence[Question]", what: str = "Evaluate") -> str | None:
+    """Return how many of the questions the demonstrations of a program show, and what to do; None if none is."""
     demos = [demo for predictor in program.predictors() for demo in predictor.demos]
     shown = [demo["question"] for demo in demos if isinstance(demo.get("question"), str)]
     seen = _count_among(shown, questions)
@@ -152,7 +153,7 @@ def _seen_note(program: "dspy.Module", questions: "Sequence[Question]") -> str |
         return None
     return (
         f"{seen} of {len(questions)} questions are in the demonstrations of the compiled program: their scores are too "
-        "good. Evaluate on questions that it was not compiled on."
+        f"good. {what} on questions that it was not compiled on."
     )
 
 

@@ -125,7 +125,7 @@ def cascade(
             done.append(outcome.id)
             show(len(done))
 
-        record, left_out = fit_artifacts(
+        record, notes = fit_artifacts(
             config,
             questions,
             lm.for_threads(fitting.threads),
@@ -134,10 +134,10 @@ def cascade(
             overwrite=result.overwrite,
             report=report,
         )
-    if left_out:
-        note(f"Note: {left_out}")
+    for text in notes:
+        note(f"Note: {text}")
     if result.as_json:
-        emit({"artifact": str(out), **record.model_dump(mode="json"), "notes": [left_out] if left_out else []})
+        emit({"artifact": str(out), **record.model_dump(mode="json"), "notes": notes})
         return
     say(f"Wrote {out}: cascade of {cheap}, {expensive}")
     for line in _fit_lines(record):

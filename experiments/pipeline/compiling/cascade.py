@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.compiling.frozen import relative_path
 from experiments.pipeline.compiling.request import describe
+from experiments.pipeline.corpus_notes import seen_note
 from experiments.pipeline.opened import AnswererSpec
 from experiments.runs.config import corpus_of
 from experiments.runs.files import git_revision
@@ -69,7 +70,7 @@ def fit_artifacts(
     *,
     overwrite: bool = False,
     report: "Callable[[Outcome], None] | None" = None,
-) -> "tuple[Artifact, str | None]":
+) -> "tuple[Artifact, list[str]]":
     """Ask two artifacts the training questions once, fit weights and threshold, and write the cascade.
 
     Args:
@@ -81,7 +82,8 @@ def fit_artifacts(
         report: Called with each outcome of either artifact, from several threads.
 
     Returns:
-        The artifact, and how many questions were left out and why, None if none were.
+        The artifact, and notes: how many questions were left out and why, how many the demonstrations show, and whether
+        the limit on tokens is below what the cheap program takes alone.
 
     Raises:
         UserError: `out` exists, the artifacts were compiled with different LMs and none is named, a question is of the
@@ -106,6 +108,7 @@ def fit_artifacts(
     with connection.use():
         asked = ask_both(cascade, to_examples(questions), config.metric, threads=config.threads, report=count)
     fitted, rule = fitted_cascade(cascade, asked, most_tokens=config.most_tokens)
+    done = _on_training_questions(asked.samples, fitted)
     cost = {name: sum(outcome.costs[name] for outcome in outcomes) for name in outcomes[0].costs}
     record = combine(
         "cascade",
@@ -123,12 +126,23 @@ def fit_artifacts(
                 "arguments": {"metric": config.metric.name, "most_tokens": config.most_tokens},
                 "cost": {**cost, "seconds": round(time.monotonic() - started, 1)},
                 "budget": budget.limits if budget and budget.limited else None,
-                "details": {**_described(asked, rule), **_on_training_questions(asked.samples, fitted)},
+                "details": {**_described(asked, rule), **done},
             },
             "metric": config.metric.described,
         },
     )
-    return record, asked.note
+    limit = _limit_note(config.most_tokens, done["fitted"]["tokens"])
+    notes = (asked.note, seen_note(cascade, questions, "Fit"), limit)
+    return record, [text for text in notes if text]
+
+
+def _limit_note(most: float | None, tokens: float) -> str | None:
+    if most is None or tokens <= most:
+        return None
+    return (
+        f"The cheap artifact alone takes {tokens:.0f} tokens a question, more than the limit of {most:g}: the "
+        "expensive one is never asked. Raise the limit."
+    )
 
 
 def _opened(config: CascadeConfig, lm: "LMSpec", budget: "Budget | None") -> "tuple[Cascade, Connection]":

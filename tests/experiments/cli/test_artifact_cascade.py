@@ -2,6 +2,7 @@
 
 import json
 
+import dspy
 import pytest
 
 from corpora.questions import Question, split_hash
@@ -77,6 +78,28 @@ def test_knobs_that_are_not_fitted_are_kept_and_tokens_limited(fit, scripted_lm,
     assert fit(train, "--set", "before=true", "--set", "k=2", "--most-tokens", 0, "--json")[0] == 0
     cascade = load(tmp_path / "out")
     assert (cascade.before, cascade.k, cascade.threshold) == (True, 2, 1.0)
+
+
+def test_a_limit_below_the_cheap_artifact_alone_is_said(fit, scripted_lm):
+    scripted_lm(reply)
+    train = [question(number) for number in range(20)]
+    noted = fit(train, "--most-tokens", 3)[2]
+    assert "more than the limit of 3: the expensive one is never asked. Raise the limit." in noted
+    assert "more than the limit" not in fit(train, "--most-tokens", 10_000, out="other")[2]
+
+
+def test_questions_that_the_demonstrations_show_are_counted(fit, scripted_lm, parts):
+    scripted_lm(reply)
+    train = [question(number) for number in range(20)]
+    shown = build("rag")
+    shown.reading.demos = [dspy.Example(question=train[3].question, passages=[], answer="right 3", augmented=True)]
+    freeze(shown, parts[1], overwrite=True)
+    code, out, noted = fit(train, "--json")
+    text = (
+        "1 of 20 questions are in the demonstrations of the compiled program: their scores are too good. Fit on "
+        "questions that it was not compiled on."
+    )
+    assert (code, json.loads(out)["notes"], f"Note: {text}" in noted) == (0, [text], True)
 
 
 @pytest.mark.slow
