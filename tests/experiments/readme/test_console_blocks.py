@@ -13,6 +13,7 @@ import pytest
 
 import verihop as library
 from corpora.index.build import build_index
+from programs.catalog import build
 from tests.corpora.ingest.make_pdf import make_pdf
 from tests.experiments.readme.pages import OWN_METRIC, ROOT, blocks, words
 
@@ -220,3 +221,12 @@ def test_every_command_runs_or_says_why_not():
     for reason in [*NOT_RUN.values(), *ELSEWHERE.values()]:
         place = reason.rpartition(": ")[2]
         assert not place.startswith("tests/") or (ROOT / place).exists(), reason
+
+
+def test_predictors_that_trace_names_are_those_of_the_runs_program():
+    commands = [words(command) for block in CONSOLE for command in block.commands()]
+    named = [given for given in commands if given[:2] == ["verihop", "trace"] and "--predictor" in given]
+    assert named
+    for given in named:
+        program = build(Path(given[2]).name)
+        assert given[given.index("--predictor") + 1] in dict(program.named_predictors())
