@@ -274,7 +274,8 @@ def load_record(folder: Path | str, program: dspy.Module | type[dspy.Module] | N
         _check_header(header)
     except StopIteration:
         raise UserError(
-            f"{folder} has no recorded branches: evaluate the program with branches recorded first."
+            f"{folder} has no recorded branches: evaluate the program first with branches recorded (`verihop eval "
+            "--record-branches`)."
         ) from None
     except ValidationError as error:
         raise _damaged(path, first_problem(error)) from None

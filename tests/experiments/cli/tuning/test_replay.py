@@ -123,7 +123,7 @@ def test_mistakes_are_one_line(recorded, verihop, arguments, reason):
 
 def test_a_folder_without_a_record_is_refused(tmp_path, verihop):
     code, _, err = verihop("replay", tmp_path)
-    assert (code, "has no recorded branches" in err) == (2, True)
+    assert (code, "has no recorded branches" in err, "eval --record-branches" in err) == (2, True, True)
 
 
 @pytest.mark.usefixtures("no_model_opened")
