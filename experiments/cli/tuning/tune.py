@@ -91,6 +91,11 @@ def _print(found: "Found", config: "TuneConfig", output: TuneOutput, notes: list
     if (held := found.findings.held_score) is not None and held.mean is not None:
         interval = "" if held.low is None or held.high is None else f" [{100 * held.low:.1f}, {100 * held.high:.1f}]"
         say(f"Held-out estimate of a setting chosen so: {100 * held.mean:.1f} %{interval}, {config.folds} folds.")
+    elif config.folds and found.findings.best:
+        n = len(found.record["questions"])
+        say(
+            f"No held-out estimate: it takes 2 folds of 2 questions each at least, not {config.folds} of {n} questions."
+        )
     say(found.findings.verdict)
     if unseen := [trial for trial in found.findings.trials if trial.unseen]:
         cure = (

@@ -62,6 +62,15 @@ def test_a_study_is_printed_and_names_what_to_do_next(tune, plots, verihop, tmp_
     assert err == ""
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("folds", "limit"), [("1", "8"), ("5", "8")])
+def test_a_study_without_a_held_out_estimate_says_why(folds, limit, tune):
+    _, out, _ = tune("--folds", folds)
+    assert (
+        f"No held-out estimate: it takes 2 folds of 2 questions each at least, not {folds} of {limit} questions" in out
+    )
+
+
 def test_an_estimate_asks_nothing(tune, tmp_path):
     code, out, err = tune("--estimate", "--trials", "7", program="multihop")
     assert code == 0, err
