@@ -319,6 +319,7 @@ def make_app(service: Service) -> FastAPI:
     app = FastAPI(
         title="verihop", version=metadata.version("verihop"), docs_url=None, redoc_url=None,
         description="Answers multi-hop questions over a corpus, and shows the evidence.",
+        redirect_slashes=False,  # behind a proxy with TLS they would lead a token to http
     )  # fmt: skip
     _add_failures(app)
     _add_about(app, service)

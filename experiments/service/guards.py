@@ -72,7 +72,8 @@ class Guards:
     def _refuse(self, path: str, headers: dict[str, str]) -> Failure | None:
         host = headers.get("host", "")
         if self._hosts is not None and _without_port(host) not in self._hosts:
-            return Failure(421, "invalid_request", "This server answers to the names of this machine only.")
+            said = "Without a token this server answers to names of this machine only: set one to be behind a proxy."
+            return Failure(421, "invalid_request", said)
         origin = headers.get("origin")
         if self._token is None and origin is not None and origin.partition("://")[2] != host:
             return Failure(403, "invalid_request", "Pages of other sites may not send requests to this server.")
