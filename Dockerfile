@@ -1,6 +1,7 @@
 # verihop on a CPU, with the LM and the embedder that run in process; about 1.2 GB. An index lies in the volume /data.
 #   docker build -t verihop .
-#   docker run --rm verihop demo
+#   docker run --rm --init verihop demo
+# Without --init, SIGTERM of `docker stop` does not end commands other than `serve`, which needs `docker stop --time 40`.
 # compose.yaml serves an index and keeps it up to date with a folder of documents.
 FROM python:3.11-slim AS build
 WORKDIR /source

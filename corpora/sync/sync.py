@@ -123,7 +123,8 @@ def sync_documents(
     given, folder = [Path(path) for path in paths], Path(folder)
     if settings.language is not None:
         check_sentences(settings.language)  # before documents are read
-    refuse_foreign(folder)
+    if dry_run or not (folder / DOCUMENTS / record.HELD).is_file():
+        refuse_foreign(folder)
     refuse_links(folder)
     found = _found(given, folder)
     roots = {path.resolve().name for path in given if path.is_dir()} if len(given) > 1 else set()
@@ -131,12 +132,28 @@ def sync_documents(
         return _Sync(found, roots, folder, settings).planned()
     busy = f"{folder} is being synced by another process: wait for it or choose another."
     with _removed_if_empty(folder), locked_folder(folder / DOCUMENTS, _LOCK, busy):
+        _refuse_damaged(folder)
         work = _Sync(found, roots, folder, settings)
         work.read(shown=progress)
         if not settings.allow_removal and (reason := work.refusal()):
             raise UserError(reason)
         work.renew(shown=progress)
         return work.finished()
+
+
+def _refuse_damaged(folder: Path) -> None:
+    """Raise UserError if an index that a sync has made cannot be brought up to date: it can be made anew."""
+    try:
+        refuse_foreign(folder)
+        if ((opened := complete_index(folder)) / INFO_FILE).is_file():
+            read_info(opened)
+    except UserError as error:
+        if not (folder / DOCUMENTS / record.HELD).is_file():
+            raise
+        reason = str(error).rpartition(": ")[0] or str(error)
+        raise UserError(
+            f"{reason}: delete the folder {folder}, then sync again. A service that has opened it goes on meanwhile."
+        ) from error
 
 
 @contextmanager

@@ -63,8 +63,10 @@ def looks(
     """
     while True:
         begun = time.monotonic()
-        yield _look([Path(path) for path in paths])
-        wait(max(seconds, _SHARE * (time.monotonic() - begun)))
+        look = _look([Path(path) for path in paths])
+        pause = max(seconds, _SHARE * (time.monotonic() - begun))
+        yield look  # what is done with it, a sync say, may take long, and is no part of the look
+        wait(pause)
 
 
 def _look(paths: Sequence[Path]) -> Hashable:

@@ -24,7 +24,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 
 from experiments.service.answering import Answering, Event, Failure, Refused, Searching, failure_of
-from experiments.service.guards import Guards
+from experiments.service.guards import Guards, log_refusal
 from experiments.service.leaving import unless_left
 from programs.parts.conversation import MOST_TURNS
 from signatures.types import Retriever, Turn
@@ -319,6 +319,7 @@ def make_app(service: Service) -> FastAPI:
     app = FastAPI(
         title="verihop", version=metadata.version("verihop"), docs_url=None, redoc_url=None,
         description="Answers multi-hop questions over a corpus, and shows the evidence.",
+        redirect_slashes=False,  # behind a proxy with TLS they would lead a token to http
     )  # fmt: skip
     _add_failures(app)
     _add_about(app, service)
@@ -345,27 +346,36 @@ def _failed(failure: Failure) -> JSONResponse:
     return JSONResponse(failure.as_dict(), failure.status, failure.headers)
 
 
+def _refused(request: Request, failure: Failure) -> JSONResponse:
+    log_refusal(failure, request.url.path)
+    return _failed(failure)
+
+
 def _add_failures(app: FastAPI) -> None:
     @app.exception_handler(Refused)
     async def refused(request: Request, error: Refused) -> Response:
-        return _failed(error.failure)
+        return _refused(request, error.failure)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if first["type"] == "model_attributes_type" and sent != "application/json":
-            return _failed(Failure(415, "invalid_request", "Send JSON, with Content-Type: application/json."))
+            return _refused(request, Failure(415, "invalid_request", "Send JSON, with Content-Type: application/json."))
         if first["type"] == "json_invalid":
             said = f"The body is not valid JSON, at character {first['loc'][-1]}: {first['ctx']['error']}."
-            return _failed(Failure(422, "invalid_request", said[:300]))
+            return _refused(request, Failure(422, "invalid_request", said[:300]))
         place = ".".join(str(part) for part in first["loc"] if part != "body")
-        return _failed(Failure(422, "invalid_request", f"{place + ': ' if place else ''}{first['msg']}"[:300]))
+        return _refused(
+            request, Failure(422, "invalid_request", f"{place + ': ' if place else ''}{first['msg']}"[:300])
+        )
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
         kind = "not_found" if error.status_code == 404 else "invalid_request"
-        return _failed(Failure(error.status_code, kind, str(error.detail)))
+        failure = Failure(error.status_code, kind, str(error.detail))
+        # With a cause the body did not come, or not whole: what is sent of that is said by `Guards`.
+        return _refused(request, failure) if error.__cause__ is None else _failed(failure)
 
     @app.exception_handler(Exception)
     async def internal(request: Request, error: Exception) -> Response:

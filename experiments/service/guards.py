@@ -53,10 +53,12 @@ class Guards:
         headers, names = dict(pairs), [name for name, _ in pairs]
         send = _with_headers(send)
         if any(names.count(name) > 1 for name in _ONCE):
-            await _respond(send, Failure(400, "invalid_request", "A header is repeated that may come once."))
+            repeated = Failure(400, "invalid_request", "A header is repeated that may come once.")
+            log_refusal(repeated, scope["path"])
+            await _respond(send, repeated)
             return
         if failure := self._refuse(scope["path"], headers):
-            event("refused", level=logging.WARNING, status=failure.status, type=failure.type, path=scope["path"][:200])
+            log_refusal(failure, scope["path"])
             await _respond(send, failure)
             return
         body = _Body(receive, send, self._body_bytes)
@@ -65,12 +67,13 @@ class Guards:
         except Exception:
             if body.failure is None:
                 raise
-        await body.answer()
+        await body.answer(scope["path"])
 
     def _refuse(self, path: str, headers: dict[str, str]) -> Failure | None:
         host = headers.get("host", "")
         if self._hosts is not None and _without_port(host) not in self._hosts:
-            return Failure(421, "invalid_request", "This server answers to the names of this machine only.")
+            said = "Without a token this server answers to names of this machine only: set one to be behind a proxy."
+            return Failure(421, "invalid_request", said)
         origin = headers.get("origin")
         if self._token is None and origin is not None and origin.partition("://")[2] != host:
             return Failure(403, "invalid_request", "Pages of other sites may not send requests to this server.")
@@ -127,10 +130,16 @@ class _Body:
             self._begun = True
             await self._send(message)
 
-    async def answer(self) -> None:
+    async def answer(self, path: str) -> None:
         """Send the refusal, if the body is refused."""
         if self.failure is not None and not self._begun:
+            log_refusal(self.failure, path)
             await _respond(self._send, self.failure)
+
+
+def log_refusal(failure: Failure, path: str) -> None:
+    """Write the line of a request that is refused, without its texts."""
+    event("refused", level=logging.WARNING, status=failure.status, type=failure.type, path=path[:200])
 
 
 def _too_large(most: int) -> Failure:

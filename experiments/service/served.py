@@ -1,8 +1,8 @@
-"""What a service answers from, and how it changes with its index.
+"""What a service answers from, and how it changes with its index and its artifact.
 
-When the index has changed, the program is opened anew beside the one that answers, in a thread of its own, and replaces
-it. A question takes the program once, when it begins, and a search the retriever, so that none sees two indexes; the
-old one is freed with the last of those that read it. What cannot be opened changes nothing.
+When one of them has changed, the program is opened anew beside the one that answers, in a thread of its own, and
+replaces it. A question takes the program once, when it begins, and a search the retriever, so that none sees two
+indexes; the old one is freed with the last of those that read it. What cannot be opened changes nothing.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ def about(opened: "OpenedProgram", *, reload: bool, swaps: int = 0) -> dict[str,
     title = (type(program).__doc__ or "").strip().partition("\n")[0]
     named = {"program": program_name(program), "title": title, "lm": opened.connection.id, "corpus": corpus}
     told = None if (folder := index_folder(opened)) is None else _about_index(folder, index, reload=reload, swaps=swaps)
-    return {**named, "index": told, "max_calls": program.max_calls()}
+    return {**named, "artifact": _artifact_of(opened), "index": told, "max_calls": program.max_calls()}
 
 
 def _about_index(folder: Path, index: Any, *, reload: bool, swaps: int) -> dict[str, Any]:
@@ -77,6 +77,11 @@ def index_folder(opened: "OpenedProgram") -> Path | None:
     return None if own or searches_web(config) else config.index
 
 
+def _artifact_of(opened: "OpenedProgram") -> str | None:
+    """Return the SHA-256 of the `artifact.json` that a program was loaded from; None without one."""
+    return None if opened.origin is None else opened.origin.sha256
+
+
 def _index_of(opened: "OpenedProgram") -> Any:
     index: Any = opened.retrieve
     while hasattr(index, "retriever"):  # in front of it: a choice of sentences, a reranker
@@ -89,7 +94,7 @@ def _info(folder: Path) -> IndexInfo:
 
 
 class Reloading:
-    """Looks at the index of a service, and lets the service answer from the new one when it has changed.
+    """Looks at index and artifact of a service, and lets the service answer from the new ones when they have changed.
 
     Args:
         service: Whose `opened` has an index.
@@ -108,13 +113,14 @@ class Reloading:
         assert folder is not None
         self._service, self._folder, self._say, self._watched = service, folder, say, watched
         self._embedder = _info(folder).embedder
-        self._seen: object = None  # the first look compares with what was opened
+        self._artifact = service.opened.config.artifact
+        self._seen: tuple[object, object] | None = None  # the first look compares with what was opened
         self._failures = self._pause = 0
         self._said: str | None = None
 
     def look(self) -> None:
-        """Open the index anew if it has changed; one that cannot be opened is looked at again, ever less often."""
-        state = state_of(self._folder)
+        """Open both anew if one has changed; what cannot be opened is looked at again, ever less often."""
+        state = self._state()
         if state == self._seen:
             return
         if self._pause:
@@ -124,11 +130,22 @@ class Reloading:
             if self._renew(state):
                 self._seen, self._failures, self._said = state, 0, None
         except Exception as error:  # noqa: BLE001 - whatever is wrong with the new index, the old one answers
-            if state_of(self._folder) != state:
+            if self._state() != state:
                 return  # it was replaced while it was opened: the next look sees it whole
             self._failures += 1
             self._pause = min(2**self._failures, _LONGEST_PAUSE)  # its files may be on their way
-            self._refused(one_line(error, 300) if isinstance(error, UserError) else f"{type(error).__name__}: {error}")
+            why = one_line(error, 300) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+            self._refused(f"artifact {self._artifact}" if self._only_artifact(state) else f"index {self._folder}", why)
+
+    def _state(self) -> tuple[object, object]:
+        """Return what the index is now, and what the artifact."""
+        artifact: object = None
+        with contextlib.suppress(OSError):
+            artifact = self._artifact and (self._artifact / "artifact.json").read_bytes()
+        return state_of(self._folder), artifact
+
+    def _only_artifact(self, state: tuple[object, object]) -> bool:
+        return self._seen is not None and self._seen[0] == state[0]
 
     def _renew(self, state: object) -> bool:
         """Open what is there and answer from it; return False if it changed meanwhile."""
@@ -138,26 +155,32 @@ class Reloading:
         if _info(self._folder).embedder != self._embedder:
             raise UserError("it was built with another embedder: start the service anew to use it")
         new = old.reopened()
-        if _index_of(new).fingerprint == _index_of(old).fingerprint:
+        changed = _index_of(new).fingerprint != _index_of(old).fingerprint
+        recompiled = _artifact_of(new) != _artifact_of(old)
+        if not changed and not recompiled:
             return True
         answerer = answerer_of(new, service.answering.limits)
         _load(new)
         self._watched(new.program)
-        told = {**service.about, **about(new, reload=True, swaps=service.about["index"]["swaps"] + 1)}
-        if state_of(self._folder) != state:
+        told = {**service.about, **about(new, reload=True, swaps=service.about["index"]["swaps"] + changed)}
+        if self._state() != state:
             return False
         service.answering.answerer, service.retrieve, service.opened, service.about = answerer, new.retrieve, new, told
-        index = told["index"]
-        event("index_swapped", corpus_hash=index["corpus_hash"], fingerprint=index["fingerprint"], swaps=index["swaps"])
-        count = f"{told['corpus']['passages']:,} passages"
-        self._say(f"The index {self._folder} has changed: new questions are answered from it ({count}).")
+        if recompiled:
+            event("artifact_swapped", sha256=told["artifact"], program=told["program"])
+            self._say(f"The artifact {self._artifact} has changed: it answers new questions ({told['program']}).")
+        if changed:
+            index = told["index"]
+            event("index_swapped", **{name: index[name] for name in ("corpus_hash", "fingerprint", "swaps")})
+            count = f"{told['corpus']['passages']:,} passages"
+            self._say(f"The index {self._folder} has changed: new questions are answered from it ({count}).")
         return True
 
-    def _refused(self, why: str) -> None:
+    def _refused(self, what: str, why: str) -> None:
         if why != self._said:
             self._said = why
-            event("index_refused", level=logging.WARNING, reason=why)
-            self._say(f"The index {self._folder} has changed, but cannot be used; the one before stays. {why}")
+            event(f"{what.partition(' ')[0]}_refused", level=logging.WARNING, reason=why)
+            self._say(f"The {what} has changed, but cannot be used; the one before stays. {why}")
 
 
 def _load(opened: "OpenedProgram") -> None:
@@ -171,7 +194,7 @@ def _load(opened: "OpenedProgram") -> None:
 def reloading(
     service: "Service", say: Callable[[str], None], watched: "Callable[[dspy.Module], object]" = lambda program: None
 ) -> Iterator[None]:
-    """Look at the index of a service while the block runs, if it is to be opened anew; arguments as of `Reloading`."""
+    """Look at what a service answers from while the block runs, if it is reopened; arguments as of `Reloading`."""
     if service.opened is None:
         yield
         return

@@ -85,9 +85,12 @@ class Tools(MCPServer):
         Raises:
             ToolError: There is none.
         """
-        names = [tool.name for tool in await self.list_tools()]
-        if name not in names:
-            raise ToolError(f"There is no tool {_shown(name)}. Choose from: {', '.join(names)}.")
+        taken = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}
+        if name not in taken:
+            raise ToolError(f"There is no tool {_shown(name)}. Choose from: {', '.join(taken)}.")
+        for argument in arguments:
+            if argument not in taken[name]:
+                raise ToolError(f"{name} takes no {_shown(argument)}. Choose from: {', '.join(taken[name])}.")
         request = None if context is None else context.request_context.request
         left = ended({} if request is None else request.scope)
         try:

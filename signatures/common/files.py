@@ -74,8 +74,11 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
 
     Raises:
         OSError: The disk is full or the folder cannot be written; `path` is then unchanged.
+        UserError: It is a device or a pipe, which a file would replace for every program of this machine.
     """
     path = Path(path)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UserError(f"{path} is a device or a pipe: name a file.")
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_temporaries(path.parent, path.name)
     name, lock = _locked(lambda: _named(*tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")))

@@ -257,11 +257,15 @@ def world(
     out: OutFolder,
     questions: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 400,
     seed: options.Seed = 0,
+    overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
     """Generate the fictional world that the simulated LM of the same seed partly remembers."""
-    from experiments.world.generate import generate
+    from experiments.world.generate import PASSAGES, QUESTIONS, generate
 
+    for path in (out / PASSAGES, out / QUESTIONS):
+        if path.exists() and not overwrite:
+            raise UserError(f"{path} exists already: choose another folder, or replace it with --overwrite.")
     passages_path, questions_path = generate(out, questions=questions, seed=seed)
     if as_json:
         emit({"questions": str(questions_path), "passages": str(passages_path)})

@@ -304,3 +304,24 @@ def test_a_first_sync_that_was_stopped_while_reading_keeps_its_language(docs, mo
         sync(docs, language="de")
     sync(docs)
     assert language(docs) == ("de", "de")
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "older", "passages"])
+def test_of_a_damaged_index_the_cure_is_one_that_helps(docs, tmp_path, damage):
+    folder = tmp_path / "index"
+    sync_documents([docs], folder, retriever="bm25")
+    info = folder / "index.json"
+    if damage == "gone":
+        info.unlink()
+    elif damage == "cut":
+        info.write_text("{")
+    elif damage == "older":
+        info.write_text(info.read_text().replace('"schema_version": 1', '"schema_version": 0'))
+    else:
+        (folder / "passages.txt").write_text("")
+    with pytest.raises(UserError, match="then sync again") as error:
+        sync_documents([docs], folder)
+    assert "rebuild" not in str(error.value)
+    assert "choose" not in str(error.value)
+    shutil.rmtree(folder)
+    assert len(sync_documents([docs], folder, retriever="bm25").added) == 3

@@ -84,3 +84,14 @@ def test_a_change_before_the_first_question_is_told(docs):
     seen = changes([docs], wait=lambda seconds: None)
     write(docs / "new.md", "New.")
     assert list(islice(seen, 1)) == [None]
+
+
+def test_what_is_done_with_a_look_is_no_part_of_it(docs, monkeypatch):
+    """A sync of an hour is not followed by ten hours without a look."""
+    clock, waits = [0.0], []
+    monkeypatch.setattr("corpora.sync.watch.time.monotonic", lambda: clock[0])
+    seen = looks([docs], 1.0, wait=waits.append)
+    next(seen)
+    clock[0] += 3600
+    next(seen)
+    assert waits == [1.0]

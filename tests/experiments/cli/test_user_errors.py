@@ -123,6 +123,15 @@ def test_a_file_where_a_folder_is_needed_is_one_line(verihop, tmp_path):
     assert "There is a file where a folder is needed" in err
 
 
+def test_a_world_replaces_no_corpus_of_the_user(verihop, tmp_path):
+    world = ("data", "world", "--questions", 5, "--out", tmp_path)
+    (tmp_path / "passages.jsonl").write_text("mine")
+    code, _, err = verihop(*world)
+    assert (code, "exists already" in err) == (2, True)
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]
+    assert verihop(*world, "--overwrite")[0] == 0
+
+
 def test_an_edited_index_is_refused(verihop, world, tmp_path):
     import shutil
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from experiments.service import run
+
 ROOT = Path(__file__).parents[3]
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 
@@ -62,6 +64,14 @@ def test_the_services_run_commands_that_exist_and_need_a_token(verihop):
         assert line in (ROOT / ignored).read_text().splitlines()  # the user's, and none of the project's
     assert services["service"]["environment"]["VERIHOP_TOKEN"].startswith("${VERIHOP_TOKEN:?")
     assert all(port.startswith("127.0.0.1:") for port in services["service"]["ports"])
+
+
+def test_containers_end_when_they_are_told_to_and_wait_for_the_first_index():
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    assert all(service["init"] for service in services.values())  # a first process ignores SIGTERM, else
+    assert int(services["service"]["stop_grace_period"].removesuffix("s")) > run._GRACE
+    waiting = services["documents"]["healthcheck"]["start_period"]  # after it `up` gives up the service
+    assert int(waiting.removesuffix("h")) >= 24
 
 
 def test_steps_of_the_workflow_are_commands(verihop):

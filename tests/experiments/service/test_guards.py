@@ -41,6 +41,16 @@ def test_without_a_token_only_names_of_this_machine_and_its_own_page_are_answere
         assert client.post("/v1/answers", json=QUESTION, headers={"Origin": origin}).status_code == 403
 
 
+def test_behind_a_proxy_a_token_is_asked_for_and_nothing_leads_to_http(serving):
+    proxied = {"Host": "ask.example", "X-Forwarded-Proto": "https"}
+    refused = serving(hosts=LOOPBACK).client.get("/v1/info", headers=proxied)
+    assert "set one to be behind a proxy" in refused.json()["error"]["message"]
+    client = serving(token="lantern-7").client
+    right = {"Authorization": "Bearer lantern-7", "Origin": "https://ask.example", **proxied}
+    assert client.post("/v1/answers", json=QUESTION, headers=right).status_code == 200
+    assert client.post("/v1/answers/", json=QUESTION, headers=right).status_code == 404
+
+
 def test_head_is_answered_like_get_without_a_body(serving):
     client = serving().client
     for path in ("/", "/health", "/v1/info", "/docs", "/page.css"):

@@ -303,3 +303,25 @@ def test_a_compiled_program_is_opened_anew_and_warns_of_the_corpus_as_at_the_sta
         renewing.look()
     assert (service.about["index"]["swaps"], service.about["program"]) == (1, "rag")
     assert service.answering.answerer.program.retrieve is service.retrieve
+
+
+def test_a_new_artifact_answers_at_once_and_a_damaged_one_is_named(index, tmp_path, said):
+    import verihop
+
+    live = tmp_path / "live"
+    for folder, name in ((live, "rag"), (tmp_path / "next", "multihop")):
+        verihop.freeze(verihop.load(program=name, index=index, lm="simulated"), folder)
+    service = make_service(verihop.load(live, index=index, lm="simulated"), Limits(), Address(port=0))
+    renewing, before = Reloading(service, said.append), service.about["artifact"]
+    renewing.look()
+    assert said == []
+    shutil.rmtree(live)
+    renewing.look()
+    assert said[0].startswith(f"The artifact {live} has changed, but cannot be used; the one before stays.")
+    assert (service.about["program"], service.about["artifact"]) == ("rag", before)
+    (tmp_path / "next").rename(live)
+    for _ in range(4):  # what failed is looked at again after a pause
+        renewing.look()
+    assert said[1:] == [f"The artifact {live} has changed: it answers new questions (multihop)."]
+    assert (service.about["program"], service.about["index"]["swaps"]) == ("multihop", 0)
+    assert service.about["artifact"] != before

@@ -108,6 +108,7 @@ BUDGET = "The question needs more than the budget that each question has."
             (True, "true"), (0, "0"), (-1, "-1"), (51, "51"), (10**30, str(10**30)), (2.5, "2.5"), ("3", "'3'"),
             (None, "null"), ([1], "[1]"),
         ]),
+        ("search", {"query": "q", "top_k": 3}, {}, "search takes no 'top_k'. Choose from: query, k."),
         ("read_passage", {"id": "z" * 500}, {}, f"The corpus has no passage '{'z' * 79}.... Find ids with search."),
         ("read_passage", {"id": ["a"]}, {}, 'id should be a valid string, got ["a"].'),
         ("find\n", {}, {}, "There is no tool 'find\\n'. Choose from: ask, search, read_passage."),

@@ -52,3 +52,19 @@ def test_its_log_is_json_lines_without_texts(started):
     assert (by_event["refused"]["status"], by_event["refused"]["level"]) == (421, "warning")
     assert by_event["interrupted"]
     assert QUESTION not in json.dumps(lines)
+
+
+def test_each_refusal_is_one_line_of_its_log(started):
+    url = started("--log", "json")
+    sent = (
+        ("v1/answers", {"json": {"question": "  "}}),
+        ("v1/answers", {"json": {"question": 7}}),
+        ("retrieve", {"json": {"queries": ["x" * 4001]}}),
+        ("nowhere", {"json": {}}),
+        ("v1/answers", {"content": (b"x" * 100_000 for _ in range(3))}),
+    )
+    statuses = [httpx.post(url + path, **body, timeout=60).status_code for path, body in sent]
+    assert statuses == [422, 422, 413, 404, 413]
+    lines = [json.loads(line) for line in started.stop().splitlines()]
+    refused = [(line["path"], line["status"]) for line in lines if line["event"] == "refused"]
+    assert refused == [(f"/{path}", status) for (path, _), status in zip(sent, statuses, strict=True)]

@@ -1,4 +1,5 @@
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,14 @@ def test_a_failed_block_leaves_the_old_file_and_nothing_else(tmp_path):
     assert raised.value.filename == str(path)
     assert path.read_text() == "old"
     assert [item.name for item in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_device_or_pipe_is_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UserError, match="is a device or a pipe"), atomic_write(pipe) as file:
+        file.write("new")
+    assert pipe.is_fifo()
 
 
 def test_a_lock_keeps_others_out_and_leaves_no_file(tmp_path):

@@ -475,6 +475,9 @@ def _check_name(name: str, value: object, place: str) -> None:
         return
     shown = name if len(name) <= 60 else f"{name[:57]}..."
     alike = name.lower().replace("-", "_")  # an option's spelling
+    variable = PREFIX + alike.removeprefix(PREFIX.lower()).upper()
+    if any(variable == known.name for known in VARIABLES):
+        raise UserError(f"{place}: {shown} is no setting of a file: export it as the variable {variable}.")
     near = difflib.get_close_matches(alike, names(), 1, cutoff=_NEAR)
     if not near and _NAME_OF_A_KEY.search(name):
         raise UserError(f"{place}: {shown} is no setting, and no key or password may stand in this file: {CURE}.")

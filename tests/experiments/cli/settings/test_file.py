@@ -263,6 +263,8 @@ def test_values_are_those_of_options_with_their_lines(folder):
         ("api-key-env = 'A'", "did you mean api_key_env?"),
         ("max_token = 4", "did you mean max_tokens?"),
         ("colour = 1", "colour is no setting: choose from: lm, api_base"),
+        ("token = 'a'", ":1: token is no setting of a file: export it as the variable VERIHOP_TOKEN"),
+        ("log = 'json'", "log is no setting of a file: export it as the variable VERIHOP_LOG"),
         ("[lm]\nid = 'a'", ":1: lm takes text in quotes"),
         ("[calling]\nretries = 1", ":1: settings stand outside of tables: omit the line [calling]"),
         ("threads = '4'", "threads takes a whole number"),
