@@ -36,15 +36,13 @@ from programs.parts.prediction import (
     try_predict,
 )
 from programs.parts.reasoning.thought import (
-    character_probabilities,
     drop_overruled,
     join_sentences,
-    masked,
     next_sentence,
     stated_answer,
-    try_predict_scored,
 )
 from programs.parts.steps.comparison import MOST_CALLS, compared
+from programs.parts.token_probabilities import character_probabilities, masked, try_predict_scored
 from signatures.multi_step.flare import DraftSentence, WriteSentence
 from signatures.reading import CompareTwo, ReadAnswer
 from signatures.text_words import same_words

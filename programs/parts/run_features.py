@@ -37,6 +37,7 @@ FEATURES = {
     "judged_true": "whether CoV-RAG judged the response true",
     "agreement": "share of an ensemble's votes for the answer; RetroRAG's P(yes) that both its answers agree",
     "p_yes": "RetroRAG's P(yes) that its answer is one",
+    "confidence": "the probability that the LM gave to the answer that `rag` read",
 }
 _CLOSED = re.compile(
     r"\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might)\b(?!.*\bor\b)",
@@ -166,8 +167,9 @@ def _fit_of_form(question: str, answer: str) -> dict[str, float]:
 
 
 def _judgements(details: Mapping[str, Any]) -> dict[str, float]:
-    """Return the features that an ensemble or the last round of RetroRAG states; none of other programs."""
-    found = {"agreement": details.get("agreement"), "p_yes": details.get("answered")}
+    """Return the features that `rag`, an ensemble or the last round of RetroRAG states; none of other programs."""
+    named = {"agreement": "agreement", "p_yes": "answered", "confidence": "confidence"}
+    found = {feature: details.get(name) for feature, name in named.items()}
     last = {name: value[-1] if isinstance(value, list) and value else value for name, value in found.items()}
     return {name: float(value) for name, value in last.items() if isinstance(value, int | float)}
 

@@ -10,8 +10,9 @@ import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.passages import passages_supporting
-from programs.parts.prediction import DONE, UNPARSEABLE, make_prediction, read_or_recall, retrieve_passages
+from programs.parts.prediction import DONE, make_prediction, retrieve_passages
 from programs.parts.steps.comparison import MOST_CALLS, compare
+from programs.parts.steps.rereading import Read, read
 from signatures.reading import REASONING, CompareTwo, ReadAnswer
 from signatures.types import Passage, Retriever
 
@@ -25,12 +26,19 @@ class RAG(dspy.Module):
     unparseable reply is an abstention. With nothing to read (`passages=[]`, or a search that finds nothing) it answers
     as the program `standard`, from memory.
 
+    `details`, where an LM that gives log-probabilities read the answer: `confidence` (the probability that it gave to
+    the answer, which ranks answers and is not calibrated) and `probabilities` (of all answers that were read, in
+    order).
+
     Args:
         retrieve: Ranks passages for the question; None if every question has fixed contexts.
         k: Passages read (standard in the field: 5).
         reader: "direct" answers at once, as in the paper; "cot" states the facts that are needed before it answers.
         compare: Of two things that the question names the words of their passages decide, or the LM states both values
             and the program decides; what neither decides is read like any other question. The paper does not.
+        reread: Where the LM gives its answer a probability below 0.8, it reads the passages once more, in reverse
+            order, and the more probable answer is returned; with an LM that gives no log-probabilities nothing is read
+            twice. The paper does not.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"k": 3, "compare": True}}
@@ -42,6 +50,7 @@ class RAG(dspy.Module):
         k: Annotated[int, Range(1, 20)] = 5,
         reader: Annotated[str, Choice(DIRECT, COT)] = DIRECT,
         compare: bool = False,
+        reread: bool = False,
     ):
         super().__init__()
         set_knobs(self, locals())
@@ -54,15 +63,15 @@ class RAG(dspy.Module):
         """Return the answer read from the retrieved passages, or from fixed `passages`."""
         found = retrieve_passages(self, question, self.k, fixed=passages)
         # Departure: as in all later work, the LM reads all passages in one prompt instead of marginalising over them.
-        answer, stop_reason = "", DONE
+        answer = ""
         if self.compare and found:
             answer, found = compare(self, question, found, search=passages is None)
-        if not answer:
-            step = read_or_recall(self.reading, question, found)
-            answer, stop_reason = (step.answer, DONE) if step else ("", UNPARSEABLE)
-        cited = passages_supporting(question, answer, found)
-        return make_prediction(answer, stop_reason=stop_reason, passages=found, citations=cited)
+        done = Read(answer, DONE, {}) if answer else read(self, question, found)
+        cited = passages_supporting(question, done.answer, found)
+        return make_prediction(
+            done.answer, stop_reason=done.stop_reason, passages=found, citations=cited, details=done.details
+        )
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question."""
-        return 1 + self.compare * MOST_CALLS
+        return 1 + self.reread + self.compare * MOST_CALLS

@@ -1,19 +1,22 @@
 """Engines and servers that stand in for LMs."""
 
 import json
+import math
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import dspy
 import pytest
-from dspy.lm15 import Message, Request, Response, TextPart, Usage
+from dspy.lm15 import Message, Request, Response, TextPart, TokenLogprob, Usage
 
-from programs.lms.adapter import JsonForm
+from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.lms.calls.reply_cache import ReplyCache, ReplyStore
 from programs.lms.connect import Connection
 from tests import loopback
+from tests.conftest import ScriptedEngine
 
 PATIENCE = 60  # seconds, for a machine that is busy; only what is broken waits that long
 
@@ -135,3 +138,39 @@ def answering_threads():
         return [thread for thread in threads if thread.is_alive()]
 
     return at_work
+
+
+class Scored(ScriptedEngine):
+    """Replies with tokens and their probabilities; a text is one token of probability 1."""
+
+    def complete(self, request):
+        self.requests.append(request)
+        said = self.reply(str(request.system), request.messages[-1].text)
+        tokens = [(said, 1.0)] if isinstance(said, str) else said
+        scores = tuple(TokenLogprob(token=token, logprob=math.log(share)) for token, share in tokens)
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant([TextPart("".join(token for token, _ in tokens))]),
+            finish_reason="stop",
+            usage=Usage(input_tokens=1, output_tokens=1, total_tokens=2),
+            logprobs=scores if request.config.logprobs is not None else None,
+        )
+
+
+@pytest.fixture
+def scored():
+    contexts = []
+
+    def start(reply):
+        engine = Scored(reply)
+        lm = metered_lm(f"scored/{uuid.uuid4()}", engine=engine, cache=False)
+        adapter = ChatForm(probability_mode="logprobs")
+        context = dspy.context(lm=lm, adapter=adapter, disable_history=True)
+        context.__enter__()
+        contexts.append(context)
+        return engine
+
+    yield start
+    for context in reversed(contexts):
+        context.__exit__(None, None, None)

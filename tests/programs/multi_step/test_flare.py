@@ -1,55 +1,11 @@
-import math
-import uuid
-
-import dspy
 import pytest
-from dspy.lm15 import Message, Response, TextPart, TokenLogprob, Usage
 
-from programs.lms.adapter import ChatForm
-from programs.lms.calls.metered import metered_lm
 from programs.multi_step.flare import FLARE
 from signatures.types import Passage
-from tests.conftest import ScriptedEngine
 from tests.programs.fakes import Fake, block, traced
 
 QUESTION = "In which sea was Ansa Merrow born?"
 BIRTH, END = "Ansa Merrow was born on Quillon.", "So the answer is: Amber Sea."
-
-
-class Scored(ScriptedEngine):
-    """Replies with tokens and their probabilities; a text is one token of probability 1."""
-
-    def complete(self, request):
-        self.requests.append(request)
-        said = self.reply(str(request.system), request.messages[-1].text)
-        tokens = [(said, 1.0)] if isinstance(said, str) else said
-        scores = tuple(TokenLogprob(token=token, logprob=math.log(share)) for token, share in tokens)
-        return Response(
-            id=None,
-            model=request.model,
-            message=Message.assistant([TextPart("".join(token for token, _ in tokens))]),
-            finish_reason="stop",
-            usage=Usage(input_tokens=1, output_tokens=1, total_tokens=2),
-            logprobs=scores if request.config.logprobs is not None else None,
-        )
-
-
-@pytest.fixture
-def scored():
-    contexts = []
-
-    def start(reply):
-        engine = Scored(reply)
-        lm = metered_lm(f"scored/{uuid.uuid4()}", engine=engine, cache=False)
-        adapter = ChatForm(probability_mode="logprobs")
-        context = dspy.context(lm=lm, adapter=adapter, disable_history=True)
-        context.__enter__()
-        contexts.append(context)
-        return engine
-
-    yield start
-    for context in reversed(contexts):
-        context.__exit__(None, None, None)
 
 
 class Shelves(Fake):

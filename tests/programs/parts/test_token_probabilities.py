@@ -4,7 +4,7 @@ import dspy
 import pytest
 
 from programs.lms.adapter import ChatForm, JsonForm
-from programs.parts.reasoning.thought import character_probabilities, masked, try_predict_scored
+from programs.parts.token_probabilities import character_probabilities, masked, text_probability, try_predict_scored
 
 
 def content(*tokens):
@@ -67,3 +67,31 @@ def test_an_unparseable_reply_is_none(scripted):
     with dspy.context(trace=[]):
         assert try_predict_scored(dspy.Predict("question -> sentence"), question="Who?") == (None, None)
         assert dspy.settings.trace == []
+
+
+def test_the_probability_of_a_text_is_that_of_its_tokens_and_of_the_one_that_ends_it():
+    tokens = content(('{"answer": "', 0.1), ("New", 0.5), (" York", 0.25), ('"}', 0.5), ("", 0.1))
+    assert text_probability("New York", tokens) == pytest.approx(0.5 * 0.25 * 0.5)
+    assert text_probability("New", tokens) == pytest.approx(0.5 * 0.25)
+
+
+def test_a_token_that_ends_a_text_counts_once():
+    assert text_probability("Orn", content(("Or", 0.5), ('n"}', 0.25), ("!", 0.1))) == pytest.approx(0.125)
+    assert text_probability("Orn", content(("Or", 0.5), ("n", 0.25))) == pytest.approx(0.125)
+
+
+def test_a_text_that_was_not_written_has_no_probability():
+    assert text_probability("Orn", content(("Tarn", 0.5))) is None
+    assert text_probability("", content(("Tarn", 0.5))) is None
+    assert text_probability("Orn", None) is None
+
+
+def test_what_a_chain_of_thought_was_asked_is_in_the_trace_as_its_predictor(scripted):
+    scripted(lambda system, user: {"reasoning": "y", "sentence": "x"}, JsonForm(probability_mode="logprobs"))
+    thinking = dspy.ChainOfThought("question -> sentence")
+    with dspy.context(trace=[]):
+        reply, _ = try_predict_scored(thinking, question="Who?")
+        ((called, _, output),) = dspy.settings.trace
+    assert called is thinking.predict
+    assert (output.reasoning, output.sentence) == ("y", "x")
+    assert reply is output
