@@ -1,12 +1,13 @@
 """The summary of a run: means with intervals, costs, calibration, and counts of everything that failed.
 
-Calibration says whether a program knows when it is right. The confidence of an answer is `details["confidence"]`, else
-RetroRAG's P(yes) that the answer agrees with the second one, given without reasoning (`details["agreement"]`), of the
-round whose answer was returned.
+Calibration says whether a program knows when it is right. The confidence of an answer is `details["confidence"]` (of
+`rag`, the probability that the LM gave to the answer), else RetroRAG's P(yes) that the answer agrees with the second
+one, given without reasoning (`details["agreement"]`), of the round whose answer was returned.
 """
 
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -106,8 +107,26 @@ def selective_accuracy(confidences: Sequence[float], correct: Sequence[float], c
     return total / wanted
 
 
+def auroc(confidences: Sequence[float], correct: Sequence[float]) -> float | None:
+    """Return the area under the ROC curve of confidence as a sign of right answers; None if all are right, or none is.
+
+    That is the probability that a right answer has a higher confidence than a wrong one, equal ones counting half; 0.5
+    is chance (Fawcett, Pattern Recognition Letters 2006, https://doi.org/10.1016/j.patrec.2005.10.010).
+
+    Args:
+        confidences: One per answer.
+        correct: The score of each answer, 0 or 1.
+    """
+    right = [confidence for confidence, score in zip(confidences, correct, strict=True) if score]
+    wrong = sorted(confidence for confidence, score in zip(confidences, correct, strict=True) if not score)
+    if not right or not wrong:
+        return None
+    ahead = math.fsum(bisect_left(wrong, confidence) + bisect_right(wrong, confidence) for confidence in right)
+    return ahead / (2 * len(right) * len(wrong))
+
+
 def calibration(rows: Sequence[Row], metrics: Sequence[str]) -> dict[str, float]:
-    """Return calibration error and selective accuracy by each of these 0/1 metrics; empty without confidences.
+    """Return ECE, AUROC and selective accuracy by each of these 0/1 metrics; empty without confidences.
 
     `confidence[known]` is the share of the answers with a confidence; the others are left out.
     """
@@ -120,6 +139,8 @@ def calibration(rows: Sequence[Row], metrics: Sequence[str]) -> dict[str, float]
         if error is None:
             continue
         found[f"ece[{name}]"] = error
+        if (area := auroc(confidences, correct)) is not None:
+            found[f"auroc[{name}]"] = area
         for percent in COVERAGES:
             accuracy = selective_accuracy(confidences, correct, percent / 100)
             if accuracy is not None:
@@ -190,18 +211,24 @@ RUN_SCORES = {
         "Expected calibration error: distance of confidence and accuracy in 10 intervals of confidence, weighted by "
         "their answers. Accuracy is the run's first metric of em, acc[...] and own ones that is always 0 or 1.",
         "https://arxiv.org/abs/1706.04599",
-        "a confidence in the program's details (retro_rag)",
+        "a confidence in the program's details (rag where the LM gives log-probabilities, retro_rag)",
         higher_is_better=False,
+    ),
+    "auroc[metric]": RunScore(
+        "Area under the ROC curve: the probability that a right answer has a higher confidence than a wrong one, by "
+        "the metric of ece; 0.5 is chance.",
+        "https://doi.org/10.1016/j.patrec.2005.10.010",
+        "a confidence in the program's details (rag where the LM gives log-probabilities, retro_rag)",
     ),
     "selective[metric]@50, @80": RunScore(
         "Mean score of the 50 or 80 percent of the answers with the highest confidence, by the metric of ece.",
         "https://jmlr.org/papers/v11/el-yaniv10a.html",
-        "a confidence in the program's details (retro_rag)",
+        "a confidence in the program's details (rag where the LM gives log-probabilities, retro_rag)",
     ),
     "confidence[known]": RunScore(
-        "Share of the answers with a confidence; ece and selective leave the others out.",
+        "Share of the answers with a confidence; ece, auroc and selective leave the others out.",
         "",
-        "a confidence in the program's details (retro_rag)",
+        "a confidence in the program's details (rag where the LM gives log-probabilities, retro_rag)",
     ),
     "trajectory_rouge1, rouge2, rouge_l": RunScore(
         "Similarity of the trajectories (hops) of a question's repeats: ROUGE F1, mean over pairs of repeats.",
@@ -220,6 +247,7 @@ _FORMS = {
     "pass@k[metric]": r"pass@(k|[1-9]\d*)\[.+\]",
     "majority[metric]": r"majority\[.+\]",
     "ece[metric]": r"ece\[.+\]",
+    "auroc[metric]": r"auroc\[.+\]",
     "selective[metric]@50, @80": r"selective\[.+\](@(50|80))?",
     "confidence[known]": r"confidence\[known\]",
     "trajectory_rouge1, rouge2, rouge_l": r"trajectory_rouge(1|2|_l)",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from experiments.analysis.summary import calibration, calibration_error, confidence_of, selective_accuracy
+from experiments.analysis.summary import auroc, calibration, calibration_error, confidence_of, selective_accuracy
 
 
 def test_calibration_error_weighs_the_gaps_of_intervals_by_their_answers() -> None:
@@ -50,10 +50,29 @@ def test_a_run_without_confidences_has_no_calibration_and_unknown_ones_are_count
     assert calibration(known, ["em"]) == {
         "confidence[known]": pytest.approx(2 / 3),
         "ece[em]": pytest.approx(0.25),
+        "auroc[em]": 1.0,
         "selective[em]@50": 1.0,
         "selective[em]@80": 0.5,
     }
     assert calibration([row("Oslo", None, confidence=0.75)], ["em"]) == {}
+
+
+def test_auroc_counts_pairs_of_a_right_and_a_wrong_answer_and_equal_ones_half() -> None:
+    assert auroc([0.9, 0.5, 0.5, 0.1], [1, 1, 0, 0]) == pytest.approx(3.5 / 4)
+    assert auroc([0.1, 0.9], [1, 0]) == 0
+    assert auroc([0.5, 0.5, 0.5], [1, 0, 0]) == 0.5
+    assert auroc([0.5, 0.9], [1, 1]) is None
+    assert auroc([], []) is None
+
+
+def test_auroc_is_that_of_sklearn() -> None:
+    from random import Random
+
+    draw = Random(1)
+    confidences = [round(draw.random(), 1) for _ in range(300)]
+    correct = [float(draw.random() < confidence**2) for confidence in confidences]
+    reference = pytest.importorskip("sklearn.metrics").roc_auc_score
+    assert auroc(confidences, correct) == pytest.approx(float(reference(correct, confidences)))
 
 
 def test_calibration_error_is_that_of_torchmetrics() -> None:

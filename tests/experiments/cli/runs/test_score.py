@@ -251,6 +251,7 @@ def test_every_metric_says_what_it_is(verihop):
     ("name", "shown"),
     [
         ("ece[em]", "Expected calibration error"),
+        ("auroc[em]", "a right answer has a higher confidence"),
         ("selective[em]@50", "highest confidence"),
         ("pass@2[em]", "Probability that one of k answers"),
         ("majority[acc[judge]]", "most repeats"),
