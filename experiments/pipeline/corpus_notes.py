@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from corpora.questions import Question
     from experiments.runs.config import RunConfig
+    from programs.artifact import Artifact
     from signatures.types import Retriever
 
 # Figures of its verdicts on statements, from the line "lm" of `experiments/results/entailment_agreement.json`.
@@ -154,6 +155,23 @@ def seen_note(program: "dspy.Module", questions: "Sequence[Question]", what: str
     return (
         f"{seen} of {len(questions)} questions are in the demonstrations of the compiled program: their scores are too "
         f"good. {what} on questions that it was not compiled on."
+    )
+
+
+def chosen_note(artifact: "Artifact", questions: "Sequence[Question]") -> str | None:
+    """Return how many of the questions have scored the candidates of a compilation, and what to do; None if none has.
+
+    Args:
+        artifact: What the program was loaded from.
+        questions: To evaluate on.
+    """
+    scores = artifact.metric.get("scores")
+    known = sum(question.id in scores for question in questions) if isinstance(scores, dict) else 0
+    if not known:
+        return None
+    return (
+        f"{known} of {len(questions)} questions are those that candidates of this artifact were scored on: where it "
+        "was chosen among several, their scores are too good. Evaluate on questions that did not choose it."
     )
 
 

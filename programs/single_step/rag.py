@@ -10,9 +10,9 @@ import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.passages import passages_supporting
-from programs.parts.prediction import DONE, make_prediction, retrieve_passages
+from programs.parts.prediction import DONE, UNPARSEABLE, make_prediction, recall, retrieve_passages
 from programs.parts.steps.comparison import MOST_CALLS, compare
-from programs.parts.steps.rereading import Read, read
+from programs.parts.token_probabilities import text_probability, try_predict_scored
 from signatures.reading import REASONING, CompareTwo, ReadAnswer
 from signatures.types import Passage, Retriever
 
@@ -26,9 +26,8 @@ class RAG(dspy.Module):
     unparseable reply is an abstention. With nothing to read (`passages=[]`, or a search that finds nothing) it answers
     as the program `standard`, from memory.
 
-    `details`, where an LM that gives log-probabilities read the answer: `confidence` (the probability that it gave to
-    the answer, which ranks answers and is not calibrated) and `probabilities` (of all answers that were read, in
-    order).
+    `details`: `confidence`, the probability that the LM gave to the answer that it read, end included; it ranks answers
+    and is not calibrated. There is none where nothing was read, or from an LM that gives no log-probabilities.
 
     Args:
         retrieve: Ranks passages for the question; None if every question has fixed contexts.
@@ -36,9 +35,6 @@ class RAG(dspy.Module):
         reader: "direct" answers at once, as in the paper; "cot" states the facts that are needed before it answers.
         compare: Of two things that the question names the words of their passages decide, or the LM states both values
             and the program decides; what neither decides is read like any other question. The paper does not.
-        reread: Where the LM gives its answer a probability below 0.8, it reads the passages once more, in reverse
-            order, and the more probable answer is returned; with an LM that gives no log-probabilities nothing is read
-            twice. The paper does not.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"k": 3, "compare": True}}
@@ -50,7 +46,6 @@ class RAG(dspy.Module):
         k: Annotated[int, Range(1, 20)] = 5,
         reader: Annotated[str, Choice(DIRECT, COT)] = DIRECT,
         compare: bool = False,
-        reread: bool = False,
     ):
         super().__init__()
         set_knobs(self, locals())
@@ -63,15 +58,23 @@ class RAG(dspy.Module):
         """Return the answer read from the retrieved passages, or from fixed `passages`."""
         found = retrieve_passages(self, question, self.k, fixed=passages)
         # Departure: as in all later work, the LM reads all passages in one prompt instead of marginalising over them.
-        answer = ""
+        answer, stop_reason, confidence = "", DONE, None
         if self.compare and found:
             answer, found = compare(self, question, found, search=passages is None)
-        done = Read(answer, DONE, {}) if answer else read(self, question, found)
-        cited = passages_supporting(question, done.answer, found)
-        return make_prediction(
-            done.answer, stop_reason=done.stop_reason, passages=found, citations=cited, details=done.details
-        )
+        if not answer:
+            answer, stop_reason, confidence = self._read(question, found)
+        cited = passages_supporting(question, answer, found)
+        details = {} if confidence is None else {"confidence": confidence}
+        return make_prediction(answer, stop_reason=stop_reason, passages=found, citations=cited, details=details)
+
+    def _read(self, question: str, passages: list[Passage]) -> tuple[str, str, float | None]:
+        """Return the answer, why it stopped, and the confidence; with nothing to read, the answer from memory."""
+        if passages:
+            step, content = try_predict_scored(self.reading, question=question, passages=passages)
+        else:
+            step, content = recall(question), None
+        return (step.answer, DONE, text_probability(step.answer, content)) if step else ("", UNPARSEABLE, None)
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question."""
-        return 1 + self.reread + self.compare * MOST_CALLS
+        return 1 + self.compare * MOST_CALLS

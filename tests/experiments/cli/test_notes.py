@@ -179,6 +179,9 @@ def test_questions_that_were_demonstrations_are_a_note(verihop, world, tmp_path)
     asked = ("eval", *questions, "--artifact", made, "--quiet", "--out", tmp_path / "seen")
     (note,) = notes(verihop(*asked)[2])
     assert f"{len(examples)} of 12 questions are in the demonstrations of the compiled program" in note
+    asked = ("eval", questions[0], "--limit", 30, "--artifact", made, "--quiet", "--out", tmp_path / "chose")
+    _, chosen = notes(verihop(*asked)[2])
+    assert "18 of 30 questions are those that candidates of this artifact were scored on" in chosen
     unseen = ("eval", questions[0], "--split", "dev", "--limit", 3, "--artifact", made, "--quiet")
     assert notes(verihop(*unseen, "--out", tmp_path / "unseen")[2]) == []
 

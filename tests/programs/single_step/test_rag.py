@@ -10,6 +10,7 @@ from programs.multi_step.multihop import MultiHop
 from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from signatures.types import Passage
+from tests.programs.fakes import traced
 
 PASSAGES = [Passage(id="tarn", title="Tarn", text="Tarn lies in Orn.")]
 
@@ -174,3 +175,21 @@ def test_a_reply_that_its_values_overrule_is_no_demonstration(scripted):
     with dspy.context(trace=[]):
         RAG(compare=True)(question="Which was built later, Tarn or Brook?", passages=PASSAGES)
         assert len(dspy.settings.trace) == 1
+
+
+def test_the_confidence_is_the_probability_of_the_answer_that_was_read(scored):
+    head, end = ("[[ ## answer ## ]]\n", 1.0), ("[[ ## completed ## ]]", 0.1)
+    engine = scored(lambda system, user: [head, ("Or", 0.5), ("n", 0.5), ("\n\n", 0.5), end])
+    made, trace = traced(RAG(), "Where is Tarn?", passages=PASSAGES)
+    assert (made.answer, made.details) == ("Orn", {"confidence": 0.125})
+    assert [dict(entry[2]) for entry in trace] == [{"answer": "Orn"}]  # no demonstration has log-probabilities
+    assert len(engine.requests) == 1
+
+
+def test_there_is_no_confidence_without_log_probabilities_or_without_reading(scored, scripted):
+    scored(lambda system, user: [("Orn", 0.5)])
+    assert RAG()("Where is Tarn?", passages=[]).details == {}
+    found = [*PASSAGES, Passage(id="brook", title="Brook", text="Brook is a film.")]
+    assert RAG(compare=True)("Which one lies in Orn, Tarn or Brook?", passages=found).details == {}
+    scripted(lambda system, user: {"answer": "Orn"})
+    assert RAG()("Where is Tarn?", passages=PASSAGES).details == {}
