@@ -183,7 +183,8 @@ def test_questions_that_were_demonstrations_are_a_note(verihop, world, tmp_path)
     _, chosen = notes(verihop(*asked)[2])
     assert "18 of 30 questions are those that candidates of this artifact were scored on" in chosen
     unseen = ("eval", questions[0], "--split", "dev", "--limit", 3, "--artifact", made, "--quiet")
-    assert notes(verihop(*unseen, "--out", tmp_path / "unseen")[2]) == []
+    (note,) = notes(verihop(*unseen, "--out", tmp_path / "unseen")[2])
+    assert "3 of 3 questions are those that candidates" in note  # and no demonstrations
 
 
 def test_a_seed_without_effect_is_a_note(verihop, world, tmp_path):
