@@ -133,7 +133,7 @@ def calibration(rows: Sequence[Row], metrics: Sequence[str]) -> dict[str, float]
     known = [(confidence, row) for row in rows if (confidence := confidence_of(row)) is not None]
     found: dict[str, float] = {}
     for name in metrics:
-        pairs = [(p, row["scores"][name]) for p, row in known if row["scores"].get(name) is not None]
+        pairs = [(p, score) for p, row in known if (score := row["scores"].get(name)) is not None]
         confidences, correct = [p for p, _ in pairs], [float(score) for _, score in pairs]
         error = calibration_error(confidences, correct)
         if error is None:

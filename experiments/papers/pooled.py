@@ -3,8 +3,9 @@
     python -m experiments.papers.pooled runs rag-hybrid,rag-multihop,standard --out retrieval_reading.json
 
 `runs/SET/LABEL` are run folders of `verihop eval` or `verihop vote`. What `verihop compare` says of each set is written
-with the F1 of every question, so that others can compare again, and with the differences to the first run over the
-questions of all sets, paired. A question counts once, so that larger sets count for more; no two sets may share one.
+with the F1 of every question, so that others can compare again, with what confidences are worth, by exact match, and
+with the differences to the first run over the questions of all sets, paired. A question counts once, so that larger
+sets count for more; no two sets may share one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from experiments.papers.command import help_of, run_command, say
 from experiments.papers.record_file import rounded
 from signatures.common.errors import UserError
 
-F1 = "f1[hotpot]"
+F1, EM = "f1[hotpot]", "em"
 _KEPT = ("questions", "metrics", "costs", "kinds", "closed_book", "faults", "stop_reasons", "notices")
 
 
@@ -35,7 +36,7 @@ def pooled(runs: Path, labels: Sequence[str], *, say: Callable[[str], None] = la
         UserError: No set has the first run and another, two sets have the same question, or runs cannot be compared.
     """
     from experiments.analysis.compare import compare_runs
-    from experiments.analysis.summary import score_values
+    from experiments.analysis.summary import calibration, score_values
 
     found: dict[str, Any] = {}
     set_of: dict[str, str] = {}
@@ -58,7 +59,12 @@ def pooled(runs: Path, labels: Sequence[str], *, say: Callable[[str], None] = la
             for label, run in zip(here, comparison.runs, strict=True)
         }
         described = {name: value for name, value in comparison.as_dict().items() if name in _KEPT}
-        found[folder.name] = {**described, "values": {"id": ids, **of_runs}}
+        confident = {
+            label: {name: rounded(value) for name, value in known.items()}
+            for label, run in zip(here, comparison.runs, strict=True)
+            if (known := calibration([row for rows in run.questions for row in rows], [EM]))
+        }
+        found[folder.name] = {**described, "confidence": confident, "values": {"id": ids, **of_runs}}
     if nowhere := [label for label in labels[1:] if found and not any(label in of["values"] for of in found.values())]:
         raise UserError(f"No folder in {runs} has a run {nowhere[0]} beside {labels[0]}: name those that are there.")
     if not found:

@@ -10,14 +10,16 @@ from signatures.common.errors import UserError
 ROOT = Path(__file__).parents[3]
 
 
-def run(toy: Any, folder: Path, *, n: int, start: int = 0, wrong: tuple[str, ...] = ()) -> None:
+def run(
+    toy: Any, folder: Path, *, n: int, start: int = 0, wrong: tuple[str, ...] = (), more: tuple[str, ...] = ()
+) -> None:
     def before(prompt: str) -> None:
         if any(f"\n{word}\n" in prompt for word in wrong):
             raise RuntimeError("lost")
 
     connection = toy.link(toy.Engine(before))
     asked = toy.questions(start + n)[start:]
-    toy.run(toy.Toy(), asked, connection=connection, folder=folder, progress=False, metrics=[F1])
+    toy.run(toy.Toy(), asked, connection=connection, folder=folder, progress=False, metrics=[F1, *more])
 
 
 def test_sets_are_compared_each_and_together(toy, tmp_path) -> None:
@@ -42,6 +44,22 @@ def test_sets_are_compared_each_and_together(toy, tmp_path) -> None:
     with pytest.raises(UserError, match="has a run d beside a"):
         pooled(tmp_path, ["a", "b", "d"])
     assert found["all"]["against a"]["b"]["difference"] == pytest.approx(-2 / 12)
+
+
+def test_what_confidences_are_worth_is_said_of_runs_that_have_them(toy, tmp_path, monkeypatch) -> None:
+    run(toy, tmp_path / "small" / "a", n=4, more=("em",))
+    run(toy, tmp_path / "small" / "b", n=4)
+    assert pooled(tmp_path, ["a", "b"])["sets"]["small"]["confidence"] == {}
+    monkeypatch.setattr("experiments.analysis.summary.confidence_of", lambda row: 0.75)
+    assert pooled(tmp_path, ["a", "b"])["sets"]["small"]["confidence"] == {
+        "a": {
+            "confidence[known]": 1,
+            "ece[em]": 0.25,
+            "auroc[em]": 0.5,
+            "selective[em]@50": 0.5,
+            "selective[em]@80": 0.5,
+        }
+    }
 
 
 def test_a_folder_without_such_runs_is_named(tmp_path) -> None:
