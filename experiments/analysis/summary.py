@@ -32,31 +32,27 @@ from experiments.runs.files import SUMMARY, Json, Row, read_rows, read_run, writ
 from optimizers.metrics.groundedness import oracles_of
 from optimizers.metrics.scoring import COSTS, costs_known
 from signatures.common.costs import paid
+from signatures.confidence import as_probability, stated_confidence
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
 BINS = 10
-COVERAGES = (50, 80)  # percent
+COVERAGES = (50, 80, 100)  # percent
 
 
 def confidence_of(row: Row) -> float | None:
     """Return the confidence in [0, 1] of a row's answer; None if the program states none."""
     details = row.get("details") or {}
-    stated = _probability(details.get("confidence"))
+    stated = stated_confidence(details)
     if stated is not None:
         return stated
     rounds, hops = details.get("agreement"), row.get("hops") or []
     if not isinstance(rounds, list) or len(rounds) != len(hops):
         return None
     given = [p for p, hop in zip(rounds, hops, strict=True) if hop.get("answer") == row.get("answer")]
-    return _probability(given[-1]) if given else None
-
-
-def _probability(value: Any) -> float | None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if number and 0 <= value <= 1 else None
+    return as_probability(given[-1]) if given else None
 
 
 def calibration_error(confidences: Sequence[float], correct: Sequence[float], *, bins: int = BINS) -> float | None:
@@ -220,8 +216,8 @@ RUN_SCORES = {
         "https://doi.org/10.1016/j.patrec.2005.10.010",
         "a confidence in the program's details (rag where the LM gives log-probabilities, retro_rag)",
     ),
-    "selective[metric]@50, @80": RunScore(
-        "Mean score of the 50 or 80 percent of the answers with the highest confidence, by the metric of ece.",
+    "selective[metric]@50, @80, @100": RunScore(
+        "Mean score of the 50, 80 or 100 percent of the answers with the highest confidence, by the metric of ece.",
         "https://jmlr.org/papers/v11/el-yaniv10a.html",
         "a confidence in the program's details (rag where the LM gives log-probabilities, retro_rag)",
     ),
@@ -248,7 +244,7 @@ _FORMS = {
     "majority[metric]": r"majority\[.+\]",
     "ece[metric]": r"ece\[.+\]",
     "auroc[metric]": r"auroc\[.+\]",
-    "selective[metric]@50, @80": r"selective\[.+\](@(50|80))?",
+    "selective[metric]@50, @80, @100": r"selective\[.+\](@(50|80|100))?",
     "confidence[known]": r"confidence\[known\]",
     "trajectory_rouge1, rouge2, rouge_l": r"trajectory_rouge(1|2|_l)",
 }

@@ -15,6 +15,7 @@ from experiments.runs.sources import evidence_line, source_line
 from experiments.runs.specs import ProgramSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
+from signatures.confidence import stated_confidence
 
 if TYPE_CHECKING:
     import dspy
@@ -136,6 +137,8 @@ def show_answer(prediction: "dspy.Prediction", lost: "Unreadable | None" = None,
     say(f"Answer: {'(the reply could not be read)' if lost else prediction.answer or '(none)'}")
     if lost:
         note(str(lost))
+    if (confidence := stated_confidence(prediction.details)) is not None:
+        say(f"Confidence: {confidence:.2f}")
     if prediction.response and prediction.response != prediction.answer:
         say(f"Response: {prediction.response}")
     read = {passage.id: passage for passage in prediction.passages}

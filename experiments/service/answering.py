@@ -20,6 +20,7 @@ from experiments.service.leaving import in_thread
 from signatures.common.costs import Costs
 from signatures.common.errors import UserError, user_error_within
 from signatures.common.logs import event, with_texts
+from signatures.confidence import stated_confidence
 from signatures.types import Passage, Retriever, Turn
 
 if TYPE_CHECKING:
@@ -307,7 +308,7 @@ class Answering:
 
 def _log_answer(answer: dict[str, Any]) -> None:
     cost = {name: answer["cost"][name] for name in (*_COSTS, "seconds")}
-    facts = {name: answer.get(name) for name in ("id", "trace_id", "stop_reason", "abstained")}
+    facts = {name: answer.get(name) for name in ("id", "trace_id", "stop_reason", "abstained", "confidence")}
     event("answered", {**facts, **cost}, hops=len(answer["hops"]), unread=answer["cost"]["parse_failures"] or None)
     if with_texts():
         event("answer_texts", {name: answer[name] for name in ("id", "question", "answer")}, level=logging.DEBUG)
@@ -352,6 +353,7 @@ def as_answer(prediction: "dspy.Prediction") -> dict[str, Any]:
     named = {name: prediction[name] for name in ("answer", "response", "abstained", "stop_reason")}
     return {
         **named,
+        "confidence": stated_confidence(prediction.details),
         "citations": list(prediction.citations),
         "hops": [_plain(hop) for hop in prediction.hops],
         "passages": [_plain(passage) for passage in prediction.passages],

@@ -65,6 +65,7 @@ class Answer(BaseModel):
     answer: str = Field(description="Short answer; empty if there is none.")
     response: str = Field(description="Longer answer; [n] are numbers of passages, from 1.")
     abstained: bool
+    confidence: float | None = Field(description="Probability of the answer; none where the program states none.")
     unreadable: str | None = Field(description=UNREADABLE)
     steps: list[Step]
     passages: list[Found] = Field(description="What was read, in reading order.")
@@ -170,7 +171,7 @@ def _add_ask(server: MCPServer, service: "Service") -> None:
 def _answer(data: dict[str, Any]) -> Answer:
     steps = [Step.model_validate({name: hop[name] for name in Step.model_fields}) for hop in data["hops"]]
     return Answer(
-        **{name: data[name] for name in ("answer", "response", "abstained", "unreadable", "passages")},
+        **{name: data[name] for name in ("answer", "response", "abstained", "confidence", "unreadable", "passages")},
         steps=steps,
         cited=data["citations"],
         llm_calls=int(data["cost"]["calls"]),

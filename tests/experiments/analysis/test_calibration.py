@@ -53,6 +53,7 @@ def test_a_run_without_confidences_has_no_calibration_and_unknown_ones_are_count
         "auroc[em]": 1.0,
         "selective[em]@50": 1.0,
         "selective[em]@80": 0.5,
+        "selective[em]@100": 0.5,
     }
     assert calibration([row("Oslo", None, confidence=0.75)], ["em"]) == {}
 

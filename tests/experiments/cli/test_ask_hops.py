@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from experiments.cli.ask import show_hop
+from experiments.cli.ask import show_answer, show_hop
 from experiments.cli.shared.console import Activity
+from programs.parts.prediction import make_prediction
 from signatures.types import Hop
 
 QUESTION = "Who is the harbour master of Quillon?"
@@ -74,3 +75,10 @@ def test_on_a_terminal_the_line_of_progress_is_not_among_the_results(monkeypatch
     assert out.getvalue() == "Hop 1: Who?\n    Ansa\n\n"
     assert "Answering" in err.getvalue()
     assert "Hop" not in err.getvalue()
+
+
+def test_the_confidence_is_shown_where_the_program_states_one(capsys):
+    show_answer(make_prediction("Veld", details={"confidence": 0.256}))
+    assert capsys.readouterr().out.startswith("Answer: Veld\nConfidence: 0.26\n")
+    show_answer(make_prediction("Veld", details={"confidence": None}))
+    assert "Confidence" not in capsys.readouterr().out

@@ -58,6 +58,7 @@ def test_what_confidences_are_worth_is_said_of_runs_that_have_them(toy, tmp_path
             "auroc[em]": 0.5,
             "selective[em]@50": 0.5,
             "selective[em]@80": 0.5,
+            "selective[em]@100": 0.5,
         }
     }
 
@@ -85,10 +86,27 @@ def test_the_page_says_what_the_file_says_of_multi_hop_retrieval() -> None:
             wanted.append(_row(scores, scores["rag-multihop"]["against_first"]))
     wanted.append(_row(file["all"]["means"], file["all"]["against rag-hybrid"]["rag-multihop"]))
     page = (ROOT / "experiments/papers/README.md").read_text()
-    lines = page.split("## Multi-hop retrieval read by rag")[1].split("## Cascades")[0].splitlines()
+    lines = page.split("## Multi-hop retrieval read by rag")[1].split("\n## ")[0].splitlines()
     cells = [line.replace("**", "").strip("| ").split(" | ")[1:] for line in lines if line[:1] == "|" and "[" in line]
     assert cells == wanted
     assert file["command"].startswith(f"python -m {MODULE} ")
+
+
+def test_the_page_says_what_the_file_says_of_confidence() -> None:
+    file = json.loads((ROOT / "experiments/results/confidence.json").read_text())
+    wanted = []
+    for of in file["sets"].values():
+        known, em = of["confidence"]["rag"], of["metrics"]["em"]
+        shares = [f"{100 * known[f'selective[em]@{percent}']:.1f}" for percent in (100, 80, 50)]
+        gained = of["metrics"][F1]["rag-reread"]["against_first"]
+        stated = [f"{100 * known['confidence[known]']:.1f}", f"{known['auroc[em]']:.2f}", f"{known['ece[em]']:.2f}"]
+        means = [_cell(em[label], "mean") for label in ("standard", "rag")]
+        wanted.append([*means, *stated, *shares, _cell(gained, "difference", "+")])
+    page = (ROOT / "experiments/papers/README.md").read_text()
+    lines = page.split("## Confidence of what was read")[1].split("\n## ")[0].splitlines()
+    cells = [line.strip("| ").split(" | ")[1:] for line in lines if line[:1] == "|" and "[" in line]
+    assert sorted(cells) == sorted(wanted)
+    assert _cell(file["all"]["against rag"]["rag-reread"], "difference", "+") in page
 
 
 def _row(scores: dict[str, Any], gained: dict[str, float]) -> list[str]:

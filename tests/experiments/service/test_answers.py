@@ -48,6 +48,17 @@ def test_what_a_program_leaves_out_of_its_answer_is_empty(serving):
     service.answering.answerer.program = Terse()
     answer = service.client.post("/v1/answers", json=QUESTION).json()
     assert (answer["answer"], answer["response"], answer["citations"], answer["hops"]) == ("Veld", "Veld", [], [])
+    assert answer["confidence"] is None
+
+
+@pytest.mark.parametrize(
+    ("details", "stated"), [({"confidence": 0.25}, 0.25), ({"confidence": "high"}, None), ("x", None)]
+)
+def test_the_confidence_that_a_program_states_is_in_the_answer(serving, monkeypatch, details, stated):
+    service = serving()
+    monkeypatch.setattr(Terse, "forward", lambda self, **asked: dspy.Prediction(answer="Veld", details=details))
+    service.answering.answerer.program = Terse()
+    assert service.client.post("/v1/answers", json=QUESTION).json()["confidence"] == stated
 
 
 def test_a_reply_that_could_not_be_read_is_said_whole_and_streamed(serving, lm):
