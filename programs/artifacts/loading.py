@@ -20,6 +20,7 @@ from programs.artifacts.state import (
     check_signatures,
     child_names,
 )
+from programs.cascade import parse_weights
 from programs.catalog import build_class, known_program
 from programs.nearest_demos import PoolQuestion
 from programs.parts.knobs import check_knobs
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
 
 # Program -> its knobs that are compared with P(yes), or with the probabilities of tokens, which come from the same
 # log-probabilities; they hold for one way of computing it only. A cascade's threshold depends on P(yes) where its cheap
-# program computes it, which is then refused itself. A program that only compares one P(yes) with another, or with the
-# 0.5 that means yes in every way of computing it, has none.
+# program computes it, which is then refused itself, or where its weights name the confidence of `rag`, which is not. A
+# program that only compares one P(yes) with another, or with the 0.5 that means yes in every way of computing it, has
+# none.
 PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {
     "retro_rag": ("threshold", "relevance_gate", "attribution_gate"),
     "self_rag": ("threshold",),
@@ -157,7 +159,9 @@ def _check_connection(artifact: Artifact, recorded: LMRecord, given: Bindings) -
 
 
 def _probability_knobs(artifact: Artifact) -> tuple[str, ...]:
-    """Return the knobs of the artifact's own program that are compared with P(yes)."""
+    """Return the knobs of the artifact's own program that are compared with P(yes), or weigh a confidence."""
+    if artifact.program == "cascade" and "confidence" in parse_weights(str(artifact.knobs.get("weights", ""))):
+        return "threshold", "weights"
     return PROBABILITY_KNOBS.get(artifact.program, ())
 
 

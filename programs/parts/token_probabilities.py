@@ -54,8 +54,11 @@ class _Written(NamedTuple):
     scores: list[float]
 
 
-def _find(text: str, content: Any) -> _Written | None:
-    """Return where the text stands last in a reply; None if it does not, or if a log-probability cannot be one."""
+def _find(text: str, content: Any, field: str | None = None) -> _Written | None:
+    """Return where the text stands in a reply; None if it does not, or if a log-probability cannot be one.
+
+    That is its first place behind the header or key of the field, its last one if there is none.
+    """
     written, tokens, scores = "", list[int](), list[float]()
     for number, token in enumerate(tokens_of(content)):
         score = probability_of(token.get("logprob"))
@@ -65,9 +68,12 @@ def _find(text: str, content: Any) -> _Written | None:
         written += visible
         tokens += [number] * len(visible)
         scores.append(score)
+    headers = () if field is None else (f"[[##{field}##]]", f'"{field}":')
+    begun = max((place + len(header) for header in headers if (place := written.find(header)) >= 0), default=0)
     for spelled in _SPELLINGS:
         parts = ["".join(spelled(character).split()) for character in text]
-        start = written.rfind("".join(parts))
+        joined = "".join(parts)
+        start = written.find(joined, begun) if begun else written.rfind(joined)
         if start >= 0 and any(parts):
             return _Written(parts, start, tokens, scores)
     return None
@@ -95,7 +101,7 @@ def character_probabilities(text: str, content: Any) -> list[float] | None:
     return least
 
 
-def text_probability(text: str, content: Any) -> float | None:
+def text_probability(text: str, content: Any, field: str | None = None) -> float | None:
     """Return the probability, in [0, 1], that the LM gave to `text` where it stands in the reply, its end included.
 
     That is the product over the tokens of the text and the one after it, without which "New" would be as probable as
@@ -104,8 +110,9 @@ def text_probability(text: str, content: Any) -> float | None:
     Args:
         text: As for `character_probabilities`, and so is what is None.
         content: As there.
+        field: Of the reply, which the text is the value of: what stands before or behind it does not count.
     """
-    found = _find(text, content)
+    found = _find(text, content, field)
     if found is None:
         return None
     end = found.start + len("".join(found.parts))

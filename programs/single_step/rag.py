@@ -73,7 +73,9 @@ class RAG(dspy.Module):
             step, content = try_predict_scored(self.reading, question=question, passages=passages)
         else:
             step, content = recall(question), None
-        return (step.answer, DONE, text_probability(step.answer, content)) if step else ("", UNPARSEABLE, None)
+        if step is None:
+            return "", UNPARSEABLE, None
+        return step.answer, DONE, text_probability(step.answer, content, "answer")
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question."""

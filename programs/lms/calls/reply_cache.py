@@ -17,7 +17,7 @@ import sqlite3
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from dspy.clients.execution import IGNORED_CACHE_KEYS, PreparedCall
 from dspy.utils.exceptions import AdapterParseError
 from filelock import FileLock
 
+from programs.parts.probability import yes_share
 from signatures.common.context import set_within
 from signatures.common.errors import UserError, UserNotice
 from signatures.common.files import cache_dir
@@ -354,8 +355,10 @@ def _is_empty(outputs: Sequence[Any]) -> bool:
 def _content(output: Any) -> Any:
     if not isinstance(output, dict):
         return output.strip() if isinstance(output, str) else output
-    text = output.get("text")
-    return (text.strip() if isinstance(text, str) else text) or output.get("tool_calls") or output.get("logprobs")
+    text, logprobs = output.get("text"), output.get("logprobs")
+    if (text.strip() if isinstance(text, str) else text) or output.get("tool_calls"):
+        return True
+    return isinstance(logprobs, Mapping) and yes_share(logprobs.get("content")) is not None
 
 
 def _finish_reasons(result: CallResult) -> list[Any]:

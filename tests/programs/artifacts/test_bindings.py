@@ -9,6 +9,7 @@ import pytest
 from programs.artifact import check_freezable, freeze, lm_record, load
 from programs.artifacts.loading import PROBABILITY_KNOBS
 from programs.artifacts.state import KINDS
+from programs.cascade import Cascade
 from programs.catalog import PROGRAMS, build
 from programs.ensemble import Ensemble
 from programs.inference import Answerer
@@ -45,6 +46,16 @@ def test_they_are_refused_for_another_lm_and_inside_an_ensemble_too(retriever, t
     both = Ensemble([build("retro_rag", retriever), build("rag", retriever)])
     with pytest.raises(UserError, match="of retro_rag were set for"):
         load(frozen(both, tmp_path / "e"), retriever, connection=connection("verbalised", id="other"))
+
+
+def test_a_cascade_that_weighs_confidence_is_refused_where_there_is_none(retriever, tmp_path):
+    def cascade(weights, folder):
+        both = build("rag", retriever), build("multihop", retriever)
+        return frozen(Cascade(*both, weights=weights), tmp_path / folder)
+
+    with pytest.raises(UserError, match="threshold, weights of cascade were set for .* from logprobs, this .* samples"):
+        load(cascade("bias=2 confidence=-3", "a"), retriever, connection=connection("samples"))
+    load(cascade("bias=2 stated=-3", "b"), retriever, connection=connection("samples"))
 
 
 def test_programs_without_such_thresholds_load_under_any_mode(retriever, tmp_path):

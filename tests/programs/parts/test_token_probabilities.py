@@ -80,6 +80,18 @@ def test_a_token_that_ends_a_text_counts_once():
     assert text_probability("Orn", content(("Or", 0.5), ("n", 0.25))) == pytest.approx(0.125)
 
 
+@pytest.mark.parametrize(
+    ("head", "end"),
+    [
+        ("[[ ## reasoning ## ]]\nc or d\n\n[[ ## answer ## ]]\n", "\n\n[[ ## completed ## ]]"),
+        ('{"reasoning": "c or d", "answer": "', '"} as said'),
+        ('{"answer": "', '", "reasoning": "c or d"}'),
+    ],
+)
+def test_the_value_of_a_field_is_not_looked_for_in_what_follows_it(head, end):
+    assert text_probability("d", content((head, 0.1), ("d", 0.5), (end, 1.0)), "answer") == pytest.approx(0.5)
+
+
 def test_a_text_that_was_not_written_has_no_probability():
     assert text_probability("Orn", content(("Tarn", 0.5))) is None
     assert text_probability("", content(("Tarn", 0.5))) is None

@@ -186,6 +186,12 @@ def test_the_confidence_is_the_probability_of_the_answer_that_was_read(scored):
     assert len(engine.requests) == 1
 
 
+def test_the_confidence_of_a_letter_is_not_that_of_the_word_that_closes_the_reply(scored):
+    head, end = ("[[ ## answer ## ]]\n", 1.0), ("\n\n[[ ## completed ## ]]", 1.0)
+    scored(lambda system, user: [head, ("d", 0.5), end])
+    assert RAG()("Which is it, c or d?", passages=PASSAGES).details == {"confidence": 0.5}
+
+
 def test_there_is_no_confidence_without_log_probabilities_or_without_reading(scored, scripted):
     scored(lambda system, user: [("Orn", 0.5)])
     assert RAG()("Where is Tarn?", passages=[]).details == {}

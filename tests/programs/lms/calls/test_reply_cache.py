@@ -149,6 +149,15 @@ def test_usable_log_probabilities_are_cached_whatever_the_text_is(text: str) -> 
     assert engine.asked == 1
 
 
+def test_a_blank_reply_with_log_probabilities_is_not_cached() -> None:
+    engine = Replies(" ", "Orn", tops=[{" ": -0.1}])
+    lm = metered_lm("replies/a@1", engine=engine, temperature=0.0)
+    with dspy.context(lm=lm, adapter=ChatForm(probability_mode="logprobs"), disable_history=True):
+        ask = dspy.Predict("question -> answer")
+        answers = [ask(question="Where?", config={"logprobs": True}).answer for _ in range(3)]
+    assert (answers, engine.asked) == (["", "Orn", "Orn"], 2)
+
+
 @pytest.mark.parametrize(("text", "unusable"), [("The", None), ("The", {"The": -0.1, "A": -2.5}), ("yes", None)])
 def test_a_reply_without_p_yes_is_asked_again(text: str, unusable: dict[str, float] | None) -> None:
     engine = Replies(text, tops=[unusable, {"Yes": -0.1, "No": -2.5}])
