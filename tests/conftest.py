@@ -147,9 +147,13 @@ def scripted():
     contexts = []
 
     def start(
-        reply: Reply, adapter: dspy.Adapter | None = None, cache: bool = False, budget: Budget | None = None
+        reply: Reply,
+        adapter: dspy.Adapter | None = None,
+        cache: bool = False,
+        budget: Budget | None = None,
+        engine_class: type[ScriptedEngine] = ScriptedEngine,
     ) -> ScriptedEngine:
-        engine = ScriptedEngine(reply)
+        engine = engine_class(reply)
         # No cached reply is of another test.
         lm = metered_lm(f"scripted/{uuid.uuid4()}", engine=engine, cache=cache, budget=budget)
         context = dspy.context(lm=lm, adapter=adapter or JsonForm(), disable_history=True)

@@ -3,7 +3,6 @@
 import json
 import math
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -159,18 +158,6 @@ class Scored(ScriptedEngine):
 
 
 @pytest.fixture
-def scored():
-    contexts = []
-
-    def start(reply):
-        engine = Scored(reply)
-        lm = metered_lm(f"scored/{uuid.uuid4()}", engine=engine, cache=False)
-        adapter = ChatForm(probability_mode="logprobs")
-        context = dspy.context(lm=lm, adapter=adapter, disable_history=True)
-        context.__enter__()
-        contexts.append(context)
-        return engine
-
-    yield start
-    for context in reversed(contexts):
-        context.__exit__(None, None, None)
+def scored(scripted):
+    """Return a function that puts a scripted LM into the settings whose replies have probabilities."""
+    return lambda reply: scripted(reply, ChatForm(probability_mode="logprobs"), engine_class=Scored)
