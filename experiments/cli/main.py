@@ -4,6 +4,7 @@ Only names and options are imported here; each command imports the rest when it 
 """
 
 import atexit
+import contextlib
 import os
 import signal
 import sys
@@ -178,12 +179,11 @@ def run_as_process() -> None:
         code = ended.code
     else:
         return
-    try:
-        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - Python offers no public name
-        atexit._run_exitfuncs()  # noqa: SLF001 - as above
-        sys.stdout.flush()
-    finally:  # as Python ends, whatever the last functions raise
-        os._exit(code)
+    with contextlib.ExitStack() as end:  # from the last to the first, whatever each raises, such as another Ctrl-C
+        end.callback(os._exit, code)
+        end.callback(lambda: sys.stdout.flush())  # which a function of `atexit` may have replaced
+        end.callback(atexit._run_exitfuncs)  # noqa: SLF001 - Python offers no public name
+        end.callback(threading._shutdown)  # type: ignore[attr-defined]  # noqa: SLF001 - as above
 
 
 _notices_shown: set[str] = set()

@@ -327,3 +327,23 @@ def test_what_runs_at_the_end_of_a_process_runs_after_an_error():
         [sys.executable, "-c", code, "ask"], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert (done.returncode, done.stdout) == (2, "ended\n")
+
+
+ENDING = """
+import atexit, threading
+from experiments.cli import main
+
+def interrupted():
+    raise KeyboardInterrupt
+
+threading._shutdown = interrupted  # as by Ctrl-C while a thread is waited for
+atexit.register(print, "ended")
+main.run_as_process()
+"""
+
+
+def test_ctrl_c_while_threads_are_waited_for_leaves_out_nothing_else():
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING, "ask"], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "ended\n")
