@@ -45,7 +45,7 @@ Reload = Annotated[
     bool,
     typer.Option(
         "--reload/--no-reload",
-        help="Answer new questions from the new index when the index changes (`verihop sync`).",
+        help="Answer new questions from the new index or artifact when one changes (`verihop sync`, `compile`).",
     ),
 ]
 ArtifactFolder = Annotated[

@@ -48,6 +48,7 @@ class OpenedProgram(Answerer):
         config: What it was opened from, with defaults in place of what was not named; paths are absolute.
         origin: The artifact it was loaded from; None without one.
         retrieve: What was opened for it, also if it retrieves nothing; by default the retriever of the program.
+        named: `config` before its defaults; None if that is not known.
     """
 
     def __init__(
@@ -57,9 +58,10 @@ class OpenedProgram(Answerer):
         config: ProgramSpec = ProgramSpec(),
         origin: Origin | None = None,
         retrieve: "Retriever | None" = None,
+        named: ProgramSpec | None = None,
     ):
         super().__init__(program, connection)
-        self.config, self.origin = config, origin
+        self.config, self.origin, self._named = config, origin, named
         self.retrieve: Retriever | None = getattr(program, "retrieve", None) if retrieve is None else retrieve
 
     def __repr__(self) -> str:
@@ -74,12 +76,16 @@ class OpenedProgram(Answerer):
         return self
 
     def reopened(self) -> "OpenedProgram":
-        """Return it opened anew from where it was opened, with the index as it is now and the same connection.
+        """Return it opened anew from where it was, with index and artifact as they are now and the same connection.
 
         Raises:
             UserError: Something cannot be opened.
         """
-        return AnswererSpec(self.config, LMSpec(), connection=self.connection).open()
+        config = self.config
+        if self._named is not None and self.origin is not None:  # what the user did not name the artifact says
+            config = replace(config, **{name: getattr(self._named, name) for name in RETRIEVAL})
+            config, _ = setup.with_artifact_defaults(config, LMSpec(id=self.connection.id))
+        return AnswererSpec(config, LMSpec(), connection=self.connection, named=self._named).open()
 
     @property
     def cache(self) -> bool:
@@ -132,6 +138,7 @@ class AnswererSpec:
         budget: Of the LM; None has no limits.
         retrieve: A retriever that is open, in place of that of `program`.
         connection: An LM that is connected, in place of `lm`, which then only decides defaults.
+        named: `program` before its defaults; None if it has none.
     """
 
     program: ProgramSpec
@@ -139,6 +146,7 @@ class AnswererSpec:
     budget: "Budget | None" = None
     retrieve: "Retriever | None" = None
     connection: "Connection | None" = None
+    named: ProgramSpec | None = None
 
     @property
     def cache(self) -> bool:
@@ -152,7 +160,7 @@ class AnswererSpec:
     def with_defaults(self) -> "tuple[AnswererSpec, str | None]":
         """Return it with defaults in place of what is not named, and what the user should know of the choice."""
         program, lm, note = with_defaults(self.program, self.lm, retriever_is_open=self.retrieve is not None)
-        return replace(self, program=program, lm=lm), note
+        return replace(self, program=program, lm=lm, named=self.named or self.program), note
 
     def open(self, *, contexts: bool = False) -> OpenedProgram:
         """Return the program, ready to be asked.
@@ -179,7 +187,7 @@ class AnswererSpec:
             )
         connection = connect()
         program = setup.open_program(config, retrieve, connection, contexts=contexts)
-        return OpenedProgram(program, connection, config, _origin(config.artifact, program), retrieve)
+        return OpenedProgram(program, connection, config, _origin(config.artifact, program), retrieve, self.named)
 
 
 def _whole(value: Any) -> int | None:

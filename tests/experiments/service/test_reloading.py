@@ -325,3 +325,20 @@ def test_a_new_artifact_answers_at_once_and_a_damaged_one_is_named(index, tmp_pa
     assert said[1:] == [f"The artifact {live} has changed: it answers new questions (multihop)."]
     assert (service.about["program"], service.about["index"]["swaps"]) == ("multihop", 0)
     assert service.about["artifact"] != before
+
+
+def test_a_new_artifact_retrieves_as_it_says_unless_the_start_has_named_otherwise(index, tmp_path):
+    import verihop
+
+    for folder, sentences in (("live", None), ("next", 2)):
+        program = verihop.load(program="rag", index=index, lm="simulated", sentences=sentences)
+        verihop.freeze(program, tmp_path / folder)
+    opened = verihop.load(tmp_path / "live", index=index, lm="simulated")
+    with pytest.warns(UserNotice, match="this one is"):
+        fixed = verihop.load(tmp_path / "live", index=index, lm="simulated", sentences=1)
+    shutil.rmtree(tmp_path / "live")
+    (tmp_path / "next").rename(tmp_path / "live")
+    assert (opened.config.sentences, opened.reopened().config.sentences) == (None, 2)
+    assert opened.reopened().reopened().retrieve.sentences == 2
+    with pytest.warns(UserNotice, match="this one is"):
+        assert fixed.reopened().config.sentences == 1
