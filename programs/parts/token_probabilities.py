@@ -6,13 +6,19 @@ there are none. Every LM has its own tokens, so that a threshold holds for one L
 
 import json
 import math
+import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import dspy
+from dspy.utils.exceptions import LMError
 
 from programs.parts.prediction import try_predict
 from programs.parts.probability import gives_logprobs, probability_of, tokens_of
+from signatures.common.errors import UserNotice
+
+_refusing: weakref.WeakSet[Any] = weakref.WeakSet()  # LMs that refuse a request for log-probabilities
 
 # How the characters of a field may stand in a reply: as they are, or escaped in a JSON object of either kind.
 _SPELLINGS: tuple[Callable[[str], str], ...] = (
@@ -25,16 +31,27 @@ _SPELLINGS: tuple[Callable[[str], str], ...] = (
 def try_predict_scored(predict: dspy.Module, **inputs: Any) -> tuple[dspy.Prediction | None, Any]:
     """Return the prediction, None if the reply is unparseable, and the log-probabilities of the reply's tokens.
 
-    These are None where the LM gives none. The trace gets the prediction without them, hence no demo has them.
+    These are None where the LM gives none; one that refuses a request for them, as some models of a provider do that
+    has others which give them, is asked again without, and from then on. The trace gets the prediction without them,
+    hence no demo has them.
 
     Args:
         predict: A predictor, or a `dspy.ChainOfThought`.
         **inputs: The signature's input fields.
     """
-    if not gives_logprobs():
+    lm = dspy.settings.lm
+    if not gives_logprobs() or lm in _refusing:
         return try_predict(predict, **inputs), None
-    with dspy.context(trace=[]):
-        reply = try_predict(predict, config={"logprobs": True}, **inputs)
+    try:
+        with dspy.context(trace=[]):
+            reply = try_predict(predict, config={"logprobs": True}, **inputs)
+    except LMError as error:
+        if "logprob" not in str(error).casefold():
+            raise
+        _refusing.add(lm)
+        notice = f"{lm.model} refuses log-probabilities: what depends on the probabilities of its tokens is left out."
+        warnings.warn(notice, UserNotice, stacklevel=2)
+        return try_predict(predict, **inputs), None
     if reply is None:
         return None, None
     predictor: Any = predict if isinstance(predict, dspy.Predict) else predict.predict

@@ -2,9 +2,11 @@ import math
 
 import dspy
 import pytest
+from dspy.utils.exceptions import LMInvalidRequestError
 
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.parts.token_probabilities import character_probabilities, masked, text_probability, try_predict_scored
+from signatures.common.errors import UserNotice
 
 
 def content(*tokens):
@@ -107,3 +109,29 @@ def test_what_a_chain_of_thought_was_asked_is_in_the_trace_as_its_predictor(scri
     assert called is thinking.predict
     assert (output.reasoning, output.sentence) == ("y", "x")
     assert reply is output
+
+
+def test_an_lm_that_refuses_log_probabilities_is_asked_without_them(scored):
+    def reply(system, user):
+        if engine.requests[-1].config.logprobs is not None:
+            raise LMInvalidRequestError("400 Logprobs is not enabled for models/m")
+        return "[[ ## sentence ## ]]\nx"
+
+    engine = scored(reply)
+    predict = dspy.Predict("question -> sentence")
+    with dspy.context(trace=[]):
+        with pytest.warns(UserNotice, match="refuses log-probabilities"):
+            assert try_predict_scored(predict, question="Who?")[0].sentence == "x"
+        assert try_predict_scored(predict, question="When?")[1] is None
+        assert len(dspy.settings.trace) == 2
+    assert len(engine.requests) == 3  # it is not asked for them again
+
+
+def test_another_refusal_is_no_reason_to_ask_again(scored):
+    def reply(system, user):
+        raise LMInvalidRequestError("400 The key is wrong.")
+
+    engine = scored(reply)
+    with pytest.raises(LMInvalidRequestError):
+        try_predict_scored(dspy.Predict("question -> sentence"), question="Who?")
+    assert len(engine.requests) == 1
