@@ -123,7 +123,9 @@ def sync_documents(
     given, folder = [Path(path) for path in paths], Path(folder)
     if settings.language is not None:
         check_sentences(settings.language)  # before documents are read
-    if dry_run or not (folder / DOCUMENTS / record.HELD).is_file():
+    if dry_run:
+        _refuse_damaged(folder)
+    elif not (folder / DOCUMENTS / record.HELD).is_file():
         refuse_foreign(folder)
     refuse_links(folder)
     found = _found(given, folder)

@@ -319,9 +319,10 @@ def test_of_a_damaged_index_the_cure_is_one_that_helps(docs, tmp_path, damage):
         info.write_text(info.read_text().replace('"schema_version": 1', '"schema_version": 0'))
     else:
         (folder / "passages.txt").write_text("")
-    with pytest.raises(UserError, match="then sync again") as error:
-        sync_documents([docs], folder)
-    assert "rebuild" not in str(error.value)
-    assert "choose" not in str(error.value)
+    for dry_run in (True, False):
+        with pytest.raises(UserError, match="then sync again") as error:
+            sync_documents([docs], folder, dry_run=dry_run)
+        assert "rebuild" not in str(error.value)
+        assert "choose" not in str(error.value)
     shutil.rmtree(folder)
     assert len(sync_documents([docs], folder, retriever="bm25").added) == 3
