@@ -93,9 +93,9 @@ def _print(found: "Found", config: "TuneConfig", output: TuneOutput, notes: list
         say(f"Held-out estimate of a setting chosen so: {100 * held.mean:.1f} %{interval}, {config.folds} folds.")
     elif config.folds and found.findings.best:
         n = len(found.record["questions"])
-        say(
-            f"No held-out estimate: it takes 2 folds of 2 questions each at least, not {config.folds} of {n} questions."
-        )
+        few = f"it takes 2 folds of 2 questions each at least, not {config.folds} of {n} questions"
+        limits = "without the questions of one fold no trial keeps the limits"
+        say(f"No held-out estimate: {few if config.folds < 2 or n < 2 * config.folds else limits}.")
     say(found.findings.verdict)
     if unseen := [trial for trial in found.findings.trials if trial.unseen]:
         cure = (

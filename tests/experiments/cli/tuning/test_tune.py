@@ -71,6 +71,14 @@ def test_a_study_without_a_held_out_estimate_says_why(folds, limit, tune):
     )
 
 
+@pytest.mark.slow
+def test_a_study_whose_limits_a_fold_needs_says_so(tune):
+    _, out, _ = tune("--folds", "4", "--json")
+    tokens = min(sum(trial["costs"]["tokens"]) / 8 for trial in json.loads(out)["trials"])
+    _, out, _ = tune("--folds", "4", "--at-most", f"tokens={tokens}", "--overwrite")
+    assert "No held-out estimate: without the questions of one fold no trial keeps the limits." in out
+
+
 def test_an_estimate_asks_nothing(tune, tmp_path):
     code, out, err = tune("--estimate", "--trials", "7", program="multihop")
     assert code == 0, err
