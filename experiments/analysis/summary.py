@@ -45,8 +45,7 @@ COVERAGES = (50, 80, 100)  # percent
 def confidence_of(row: Row) -> float | None:
     """Return the confidence in [0, 1] of a row's answer; None if the program states none."""
     details = row.get("details") or {}
-    stated = stated_confidence(details)
-    if stated is not None:
+    if (stated := stated_confidence(details)) is not None:
         return stated
     rounds, hops = details.get("agreement"), row.get("hops") or []
     if not isinstance(rounds, list) or len(rounds) != len(hops):
@@ -192,6 +191,8 @@ class RunScore:
     higher_is_better: bool = True
 
 
+_CONFIDENCE = "a confidence in the program's details (rag where the LM gives log-probabilities, retro_rag)"
+
 RUN_SCORES = {
     "pass@k[metric]": RunScore(
         "Probability that one of k answers to a question is right, estimated without bias from all its repeats.",
@@ -207,24 +208,24 @@ RUN_SCORES = {
         "Expected calibration error: distance of confidence and accuracy in 10 intervals of confidence, weighted by "
         "their answers. Accuracy is the run's first metric of em, acc[...] and own ones that is always 0 or 1.",
         "https://arxiv.org/abs/1706.04599",
-        "a confidence in the program's details (rag where the LM gives log-probabilities, retro_rag)",
+        _CONFIDENCE,
         higher_is_better=False,
     ),
     "auroc[metric]": RunScore(
         "Area under the ROC curve: the probability that a right answer has a higher confidence than a wrong one, by "
         "the metric of ece; 0.5 is chance.",
         "https://doi.org/10.1016/j.patrec.2005.10.010",
-        "a confidence in the program's details (rag where the LM gives log-probabilities, retro_rag)",
+        _CONFIDENCE,
     ),
     "selective[metric]@50, @80, @100": RunScore(
         "Mean score of the 50, 80 or 100 percent of the answers with the highest confidence, by the metric of ece.",
         "https://jmlr.org/papers/v11/el-yaniv10a.html",
-        "a confidence in the program's details (rag where the LM gives log-probabilities, retro_rag)",
+        _CONFIDENCE,
     ),
     "confidence[known]": RunScore(
         "Share of the answers with a confidence; ece, auroc and selective leave the others out.",
         "",
-        "a confidence in the program's details (rag where the LM gives log-probabilities, retro_rag)",
+        _CONFIDENCE,
     ),
     "trajectory_rouge1, rouge2, rouge_l": RunScore(
         "Similarity of the trajectories (hops) of a question's repeats: ROUGE F1, mean over pairs of repeats.",

@@ -101,6 +101,7 @@ def run_notes(
     config: "RunConfig",
     *,
     lm_id: str = "",
+    artifact: "Artifact | None" = None,
 ) -> list[str]:
     """Return the notes on a run: missing gold passages, a judge that cannot judge, options without effect, and others.
 
@@ -108,6 +109,7 @@ def run_notes(
         retrieve: Its retriever, if an index was named.
         config: Metrics, fixed contexts and seed of the run.
         lm_id: Id of its LM.
+        artifact: What the program was loaded from; None without one.
     """
     from programs.artifact import retrieves
 
@@ -120,6 +122,7 @@ def run_notes(
         found.append(None if config.contexts else gold_note(questions, retrieve))
     else:
         found += _closed_book_notes(program, retrieve, questions, config)
+    found.append(None if artifact is None else _chosen_note(artifact, questions))
     if config.seed and not config.contexts:
         found.append("The seed chooses fixed contexts: without them it changes nothing.")
     return [text for text in found if text]
@@ -158,13 +161,7 @@ def seen_note(program: "dspy.Module", questions: "Sequence[Question]", what: str
     )
 
 
-def chosen_note(artifact: "Artifact", questions: "Sequence[Question]") -> str | None:
-    """Return how many of the questions have scored the candidates of a compilation, and what to do; None if none has.
-
-    Args:
-        artifact: What the program was loaded from.
-        questions: To evaluate on.
-    """
+def _chosen_note(artifact: "Artifact", questions: "Sequence[Question]") -> str | None:
     scores = artifact.metric.get("scores")
     known = sum(question.id in scores for question in questions) if isinstance(scores, dict) else 0
     if not known:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from experiments.pipeline import setup
 from experiments.pipeline.compiling.config import CompileConfig
-from experiments.pipeline.corpus_notes import chosen_note, run_notes, study_notes
+from experiments.pipeline.corpus_notes import run_notes, study_notes
 from experiments.pipeline.opened import AnswererSpec, OpenedProgram, with_origin
 from experiments.pipeline.parallel.process_pool import processes_for
 from experiments.pipeline.setup import judge_of, lm_beside, metric_of, path_of, shard_of
@@ -107,9 +107,14 @@ def evaluate(
         questions_path=path_of(questions),
         processes=_processes(spec, answering, judge, shard.select(asked) if shard else asked, oracle),
     )
-    found = run_notes(answering.program, answering.retrieve, asked, config, lm_id=answering.connection.id)
-    if answering.origin and (chosen := chosen_note(answering.origin.record, asked)):
-        found.append(chosen)
+    found = run_notes(
+        answering.program,
+        answering.retrieve,
+        asked,
+        config,
+        lm_id=answering.connection.id,
+        artifact=None if answering.origin is None else answering.origin.record,
+    )
     for text in found:
         say(f"Note: {text}")
     config = replace(config, notes=[*([spec.notes] if isinstance(spec.notes, str) else spec.notes), *found])

@@ -313,7 +313,7 @@ main.run_as_process()
 
 
 def test_ctrl_c_does_not_abort_while_a_thread_is_inside_a_library():
-    """Of eight runs of `main` alone four or five were aborted (134) when the interpreter unwound the thread."""
+    """Of eight runs of `main` alone five were aborted (134) when the interpreter unwound the thread."""
     done = subprocess.run(
         [sys.executable, "-c", INSIDE_A_LIBRARY],
         cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False,
