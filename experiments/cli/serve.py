@@ -86,13 +86,13 @@ def serve(
 ) -> None:
     """Answer questions over HTTP: JSON, server-sent events, OpenAI's chat API, and a page for people.
 
-    Routes: /v1/answers, /v1/chat/completions, /retrieve, /health, /docs, and the page at /.
+    Routes: /v1/answers, /v1/chat/completions, /retrieve, /health, /metrics, /docs, and the page at /.
     """
     from experiments.pipeline.setup import parse_limits
     from experiments.service.answering import Limits
     from experiments.service.run import bound, check_processes, make_service
 
-    require_extra("fastapi", "uvicorn")
+    require_extra("fastapi", "uvicorn", "prometheus_client")
     check_processes(serving.processes, serving.width)
     address = stated_address(serving.host, serving.port, serving.token)
     granted = Limits(
@@ -149,8 +149,8 @@ def _serve_divided(
         opened = None
         tell(facts)
 
-    if opened is not None and (budget := opened.connection.lm.budget).limited:
-        budget.share()
+    if opened is not None:  # also without limits: `/metrics` tells what all processes have spent
+        opened.connection.lm.budget.share()
     serve_in_processes(processes, holder, work, begun)
 
 
@@ -241,7 +241,7 @@ def mcp(
 
     Over stdio by default: the client starts this command, and whatever else prints does so on standard error.
     """
-    require_extra("mcp", "fastapi", "uvicorn")
+    require_extra("mcp", "fastapi", "uvicorn", "prometheus_client")
     from experiments.pipeline.setup import parse_limits
     from experiments.service.answering import Limits
     from experiments.service.run import Address, bound, serve_tools

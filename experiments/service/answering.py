@@ -11,7 +11,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -180,7 +180,7 @@ class Answering:
         self._places = asyncio.Semaphore(self.limits.width)
         self._accepted = 0
 
-    async def events(self, question: str, turns: Sequence[Turn] = ()) -> AsyncIterator[Event]:
+    async def events(self, question: str, turns: Sequence[Turn] = ()) -> AsyncGenerator[Event]:
         """Yield what happens to a question, at last an answer or an error; to stop the iteration abandons the question.
 
         Args:

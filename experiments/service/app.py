@@ -19,13 +19,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
 
 from experiments.service.answering import Answering, Event, Failure, Refused, Searching, failure_of
 from experiments.service.guards import Guards, log_refusal
 from experiments.service.leaving import unless_left
+from experiments.service.metrics import Counted, Metrics
 from programs.parts.conversation import MOST_TURNS
 from signatures.types import Retriever, Turn
 
@@ -321,14 +324,16 @@ def make_app(service: Service) -> FastAPI:
         description="Answers multi-hop questions over a corpus, and shows the evidence.",
         redirect_slashes=False,  # behind a proxy with TLS they would lead a token to http
     )  # fmt: skip
+    metrics = Metrics(service.answering, lambda: service.about)
     _add_failures(app)
-    _add_about(app, service)
-    _add_answers(app, service)
+    _add_about(app, service, metrics)
+    _add_answers(app, service, metrics)
     _add_retrieval(app, service)
     _add_page(app)
     limits = service.answering.limits
     app.add_middleware(_Heads)
     app.add_middleware(Guards, token=service.token, hosts=service.hosts, body_bytes=limits.body_bytes)
+    app.add_middleware(Counted, metrics=metrics, paths={route.path for route in app.routes if isinstance(route, Route)})
     return app
 
 
@@ -382,7 +387,7 @@ def _add_failures(app: FastAPI) -> None:
         return _failed(failure_of(error))
 
 
-def _add_about(app: FastAPI, service: Service) -> None:
+def _add_about(app: FastAPI, service: Service, metrics: Metrics) -> None:
     @app.get("/health", summary="Whether the service is ready; needs no token")
     async def health() -> dict[str, Any]:
         return {"status": "ok", "version": app.version, "token_required": service.token is not None}
@@ -392,20 +397,24 @@ def _add_about(app: FastAPI, service: Service) -> None:
         limits = vars(service.answering.limits)
         return {**service.about, "limits": limits, "counts": vars(service.answering.counts)}
 
+    @app.get("/metrics", summary="Counts, times and costs of all requests, in the text format of Prometheus")
+    async def counted() -> Response:
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
     @app.get("/v1/models", summary="The program as a model, for clients of OpenAI's API")
     async def models() -> dict[str, Any]:
         entry = {"id": service.about.get("program", "verihop"), "object": "model", "created": 0, "owned_by": "verihop"}
         return {"object": "list", "data": [entry]}
 
 
-def _add_answers(app: FastAPI, service: Service) -> None:
+def _add_answers(app: FastAPI, service: Service, metrics: Metrics) -> None:
     @app.post(
         "/v1/answers",
         summary="Answer a question: answer, hops, passages, citations, costs",
         description=f"`unreadable`: {UNREADABLE[0].lower()}{UNREADABLE[1:]}",
     )
     async def answers(asked: Asked, request: Request) -> Response:
-        events = await _begun(service, asked.question, [Turn(**dict(turn)) for turn in asked.turns])
+        events = await _begun(service, metrics, asked.question, [Turn(**dict(turn)) for turn in asked.turns])
         if asked.stream:
             return _stream(_as_sse(events))
         return await _unless_left(request, _last(events))
@@ -415,7 +424,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         if not asked.question().strip():
             said = "messages: none with the role user has text; the last such message is the question."
             raise Refused(Failure(422, "invalid_request", said))
-        events = await _begun(service, asked.question(), asked.turns())
+        events = await _begun(service, metrics, asked.question(), asked.turns())
         model = asked.model or str(service.about.get("program", "verihop"))
         if asked.stream:
             usage = bool((asked.stream_options or {}).get("include_usage"))
@@ -423,7 +432,7 @@ def _add_answers(app: FastAPI, service: Service) -> None:
         return await _unless_left(request, _last(events, lambda answer: completion(answer, model)))
 
 
-async def _begun(service: Service, question: str, turns: Sequence[Turn]) -> AsyncIterator[Event]:
+async def _begun(service: Service, metrics: Metrics, question: str, turns: Sequence[Turn]) -> AsyncIterator[Event]:
     """Return the events of a question of which the first has happened."""
     most = service.answering.limits.question_characters
     if not is_unicode(question):
@@ -434,7 +443,7 @@ async def _begun(service: Service, question: str, turns: Sequence[Turn]) -> Asyn
         raise Refused(Failure(413, "too_large", f"A question may have at most {most:,} characters."))
     if not all(is_unicode(turn.question + turn.answer) for turn in turns):
         raise Refused(Failure(422, "invalid_request", "An earlier turn is not valid Unicode."))
-    events = service.answering.events(question.strip(), turns)
+    events = metrics.of_question(service.answering.events(question.strip(), turns))
     first = await anext(events)
 
     async def all_of_them() -> AsyncIterator[Event]:
@@ -443,7 +452,7 @@ async def _begun(service: Service, question: str, turns: Sequence[Turn]) -> Asyn
             async for event in events:
                 yield event
         finally:
-            await events.aclose()  # type: ignore[attr-defined]  # it is a generator
+            await events.aclose()
 
     return all_of_them()
 

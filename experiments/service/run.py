@@ -17,6 +17,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -322,11 +323,15 @@ def serve_in_processes(
         KeyboardInterrupt: SIGINT came, and all processes have ended.
     """
     signals = _Signals()
-    with contextlib.closing(_alone_at(holder)), handled(dict.fromkeys(_SIGNALS, signals.pass_on)):
+    with (
+        tempfile.TemporaryDirectory(prefix="verihop-") as counts,
+        contextlib.closing(_alone_at(holder)),
+        handled(dict.fromkeys(_SIGNALS, signals.pass_on)),
+    ):
         # Only now, since sockets with this option share a port, also with those of another service.
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         try:
-            _start(signals, processes, holder, work)
+            _start(signals, processes, holder, work, counts)
             facts = _first_words(signals)
             if not signals.came:
                 ready(facts[0])
@@ -384,20 +389,21 @@ class _Signals:
                     os.kill(member.process.pid, number)
 
 
-def _start(signals: _Signals, processes: int, holder: socket.socket, work: Work) -> None:
+def _start(signals: _Signals, processes: int, holder: socket.socket, work: Work, counts: str) -> None:
     members: list[Child] = []
     with forking(members, _SIGNALS) as start:
         try:
             for number in range(processes):
                 if signals.came:  # another thread of this process may get a signal that is blocked here
                     break
-                start(_run_process, number, holder, work)
+                start(_run_process, number, holder, work, counts)
         finally:
             signals.started(members)
 
 
-def _run_process(link: Pipe, number: int, holder: socket.socket, work: Work) -> None:
+def _run_process(link: Pipe, number: int, holder: socket.socket, work: Work, counts: str) -> None:
     try:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = counts  # see `experiments.service.metrics`
         os.setpgid(0, 0)  # the first process passes on what a terminal sends; it must not come twice
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # else a terminal may stop a process that writes to it
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,7 +12,7 @@ QUESTION = {"question": "Where?"}
 
 def test_a_token_is_needed_where_one_is_set(serving):
     client = serving(token="lantern-7").client
-    for path in ("/v1/info", "/docs", "/openapi.json", "/v1/models"):
+    for path in ("/v1/info", "/docs", "/openapi.json", "/v1/models", "/metrics"):
         assert client.get(path).status_code == 401
     refused = client.post("/v1/answers", json=QUESTION)
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
@@ -120,7 +120,8 @@ def test_the_service_describes_itself(serving):
     info = client.get("/v1/info").json()
     assert (info["program"], info["limits"]["width"], info["counts"]["answered"]) == ("two_hops", 16, 0)
     routes = set(client.get("/openapi.json").json()["paths"])
-    assert routes == {"/health", "/v1/info", "/v1/models", "/v1/answers", "/v1/chat/completions", "/retrieve"}
+    about, asked = {"/health", "/metrics", "/v1/info", "/v1/models"}, {"/v1/answers", "/v1/chat/completions"}
+    assert routes == {*about, *asked, "/retrieve"}
     page = client.get("/docs").text
     for route in routes:
         assert route in page
