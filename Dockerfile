@@ -20,6 +20,7 @@ WORKDIR /data
 ENV XDG_CACHE_HOME=/data/cache
 VOLUME /data
 EXPOSE 8080
+# Not /ready, which is 503 when the budget is used up: who restarts what is unhealthy would begin it anew.
 HEALTHCHECK --interval=30s --start-period=2m \
     CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8080/health', timeout=5)"]
 ENTRYPOINT ["verihop"]

@@ -86,7 +86,7 @@ def serve(
 ) -> None:
     """Answer questions over HTTP: JSON, server-sent events, OpenAI's chat API, and a page for people.
 
-    Routes: /v1/answers, /v1/chat/completions, /retrieve, /health, /metrics, /docs, and the page at /.
+    Routes: /v1/answers, /v1/chat/completions, /retrieve, /health, /ready, /metrics, /docs; the page is at /.
     """
     from experiments.pipeline.setup import parse_limits
     from experiments.service.answering import Limits

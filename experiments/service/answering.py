@@ -62,6 +62,9 @@ class Failure:
         return {"Retry-After": str(RETRY_SECONDS)} if self.type in ("queue_full", "unavailable") else {}
 
 
+_SPENT = Failure(503, "budget_exceeded", "The budget of this service is used up.")
+
+
 class Refused(Exception):
     """A request that is not answered."""
 
@@ -85,7 +88,7 @@ def failure_of(error: BaseException, *, timed_out: bool = False) -> Failure:
     if isinstance(error, BudgetExceeded):
         if error.of_question:
             return Failure(422, "budget_exceeded", "The question needs more than the budget that each question has.")
-        return Failure(503, "budget_exceeded", "The budget of this service is used up.")
+        return _SPENT
     if timed_out:
         return Failure(504, "timeout", "The question took longer than a question may take.")
     number = secrets.token_hex(4)
@@ -179,6 +182,13 @@ class Answering:
         """Make the places of the questions that are answered at a time."""
         self._places = asyncio.Semaphore(self.limits.width)
         self._accepted = 0
+        self._spent = False
+
+    def unready(self) -> Failure | None:
+        """Return why no question that needs the LM is answered any more; None while they are."""
+        left = self.answerer.connection.lm.budget.left()
+        # Of tokens or price some are left that no call fits into: the first question that was refused has shown it.
+        return _SPENT if self._spent or min(left.values(), default=1) <= 0 else None
 
     async def events(self, question: str, turns: Sequence[Turn] = ()) -> AsyncGenerator[Event]:
         """Yield what happens to a question, at last an answer or an error; to stop the iteration abandons the question.
@@ -219,6 +229,7 @@ class Answering:
                     _log_answer(answer)
                 except _Ended as error:
                     told.put_nowait(Event("error", error.failure.as_dict()))
+                    self._spent |= error.failure == _SPENT
                     self.counts.failed += 1
                     event("failed", level=logging.WARNING, id=id, status=error.failure.status, type=error.failure.type)
             ended = True

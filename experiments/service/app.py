@@ -388,9 +388,14 @@ def _add_failures(app: FastAPI) -> None:
 
 
 def _add_about(app: FastAPI, service: Service, metrics: Metrics) -> None:
-    @app.get("/health", summary="Whether the service is ready; needs no token")
+    @app.get("/health", summary="Whether the service lives; needs no token")
     async def health() -> dict[str, Any]:
         return {"status": "ok", "version": app.version, "token_required": service.token is not None}
+
+    @app.get("/ready", summary="Whether questions are answered, or with status 503 why not; needs no token")
+    async def ready() -> Response:
+        why = service.answering.unready()
+        return JSONResponse({"status": "ready"}) if why is None else _failed(why)
 
     @app.get("/v1/info", summary="The program, its LM and corpus, the limits, and what is being done now")
     async def info() -> dict[str, Any]:

@@ -21,7 +21,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 _BODY_SECONDS = 30.0  # that the rest of a body may keep a request waiting
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _ONCE = ("host", "origin", "authorization")
-OPEN = {"/", "/page.css", "/page.js", "/health"}  # need no token
+OPEN = {"/", "/page.css", "/page.js", "/health", "/ready"}  # need no token
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",

@@ -57,6 +57,8 @@ class Metrics(Collector):
         stated = {**named, "corpus_hash": index.get("corpus_hash"), "index": index.get("fingerprint")}
         told = {name: str(value) for name, value in stated.items() if value is not None}
         yield InfoMetricFamily("verihop", "What answers new questions; hashes of artifact, corpus and index.", told)
+        said = "Whether questions are answered, as /ready says."
+        yield GaugeMetricFamily("verihop_ready", said, self._answering.unready() is None)
         if corpus := about.get("corpus"):
             yield GaugeMetricFamily("verihop_index_passages", "Passages of the index.", corpus["passages"])
         if index:

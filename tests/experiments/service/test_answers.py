@@ -249,6 +249,29 @@ def test_the_queue_holds_when_many_come_at_once(make_service, lm):
     assert sum(isinstance(each, Refused) for each in found) == 19
 
 
+@pytest.mark.parametrize("limit", [{"calls": 2}, {"tokens": 1500}])
+def test_a_service_whose_budget_is_used_up_lives_and_is_not_ready(serving, limit):
+    client = serving(budget=Budget(**limit), token="lantern-7").client  # that probes need not state
+    assert (client.get("/ready").status_code, client.get("/ready").json()) == (200, {"status": "ready"})
+    while client.post("/v1/answers", json=QUESTION, headers={"Authorization": "Bearer lantern-7"}).status_code == 200:
+        pass
+    unready = client.get("/ready")
+    assert (unready.status_code, unready.json()["error"]["type"]) == (503, "budget_exceeded")
+    assert client.get("/health").status_code == 200
+
+
+def test_a_service_is_not_ready_before_it_refuses_the_first_question(serving):
+    client = serving(budget=Budget(calls=2)).client
+    assert client.post("/v1/answers", json=QUESTION).status_code == 200
+    assert client.get("/ready").status_code == 503
+
+
+def test_a_question_with_too_small_a_budget_of_its_own_leaves_the_service_ready(serving):
+    client = serving(Limits(budget={"calls": 1}), budget=Budget(calls=9)).client
+    assert client.post("/v1/answers", json=QUESTION).status_code == 422
+    assert client.get("/ready").status_code == 200
+
+
 def test_what_json_cannot_state_is_sent_all_the_same(serving, lm):
     lm.reply = lambda prompt: '{"answer": "\\ud800 Veld"}'
     service = serving()

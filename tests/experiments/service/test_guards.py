@@ -120,7 +120,7 @@ def test_the_service_describes_itself(serving):
     info = client.get("/v1/info").json()
     assert (info["program"], info["limits"]["width"], info["counts"]["answered"]) == ("two_hops", 16, 0)
     routes = set(client.get("/openapi.json").json()["paths"])
-    about, asked = {"/health", "/metrics", "/v1/info", "/v1/models"}, {"/v1/answers", "/v1/chat/completions"}
+    about, asked = {"/health", "/ready", "/metrics", "/v1/info", "/v1/models"}, {"/v1/answers", "/v1/chat/completions"}
     assert routes == {*about, *asked, "/retrieve"}
     page = client.get("/docs").text
     for route in routes:

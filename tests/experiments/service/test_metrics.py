@@ -45,6 +45,7 @@ def test_requests_questions_and_costs_are_counted_without_texts(serving):
     assert (found["verihop_lm_calls_total"], found["verihop_budget_left unit=calls"]) == (4, 5)
     assert found["verihop_lm_tokens_total"] > 0
     assert found["verihop_info artifact=ab12 corpus_hash=c1 index=f1 lm=scripted program=two_hops"] == 1
+    assert found["verihop_ready"] == 1
     assert (found["verihop_index_passages"], found["verihop_index_swaps_total"]) == (2, 3)
     assert "secret" not in said.text
 
@@ -69,6 +70,7 @@ def test_what_is_in_progress_refused_failed_and_abandoned(serving, lm):
     assert found["verihop_questions_total outcome=abandoned status=499"] == 1
     assert found["verihop_questions_total outcome=budget_exceeded status=503"] == 2
     assert (found["verihop_questions_in_flight"], found["verihop_budget_left unit=calls"]) == (0, 0)
+    assert found["verihop_ready"] == 0
 
 
 def test_the_token_is_needed_and_a_refused_request_is_counted(serving):
