@@ -1,5 +1,6 @@
 """A program opened with all it needs, which remembers where it came from: what `verihop.load` returns."""
 
+import copy
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -75,17 +76,28 @@ class OpenedProgram(Answerer):
         """Return it as it is: it is open; see `AnswererSpec.open`."""
         return self
 
-    def reopened(self) -> "OpenedProgram":
-        """Return it opened anew from where it was, with index and artifact as they are now and the same connection.
+    def reopened(self, *, index: bool = True, artifact: bool = True) -> "OpenedProgram":
+        """Return it opened anew from where it was, with the same connection.
+
+        Args:
+            index: Open the index as it is now; else keep what is open, unless the artifact says to search otherwise.
+            artifact: Load the artifact as it is now; else keep the program.
 
         Raises:
             UserError: Something cannot be opened.
         """
-        config = self.config
-        if self._named is not None and self.origin is not None:  # what the user did not name the artifact says
+        config, retrieve = self.config, self.retrieve
+        if artifact and self._named is not None and self.origin is not None:  # what the user did not name it says
             config = replace(config, **{name: getattr(self._named, name) for name in RETRIEVAL})
             config, _ = setup.with_artifact_defaults(config, LMSpec(id=self.connection.id))
-        return AnswererSpec(config, LMSpec(), connection=self.connection, named=self._named).open()
+        if index or any(getattr(config, name) != getattr(self.config, name) for name in RETRIEVAL):
+            retrieve = setup.open_retriever(config, lambda: self.connection)
+        if artifact or self.origin is None:
+            program = setup.open_program(config, retrieve, self.connection)
+            origin = _origin(config.artifact, program)
+        else:
+            program, origin = _searching(self.program, retrieve), self.origin
+        return OpenedProgram(program, self.connection, config, origin, retrieve, self._named)
 
     @property
     def cache(self) -> bool:
@@ -118,6 +130,12 @@ class OpenedProgram(Answerer):
         compiled = load(artifact, self.retrieve, connection=self.connection, similarity=similarity)
         config = replace(self.config, program=None, preset=None, artifact=artifact.absolute())
         return OpenedProgram(compiled, self.connection, config, _origin(artifact, compiled), self.retrieve)
+
+
+def _searching(program: "dspy.Module", retrieve: "Retriever | None") -> "dspy.Module":
+    """Return a copy of a program, and of those it contains, with another retriever."""
+    own = (vars(module).get("retrieve") for _, module in program.named_sub_modules())
+    return copy.deepcopy(program, {id(each): retrieve for each in own if each is not None})
 
 
 def _origin(folder: Path | None, program: "dspy.Module") -> Origin | None:

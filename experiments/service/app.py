@@ -303,7 +303,8 @@ class Service:
         answering: Answers questions.
         retrieve: Its retriever; None if the program searches nothing. Like the answerer it may be replaced, as
             `experiments.service.served` does: whoever uses it takes it once.
-        about: What `/v1/info` says: `program`, `title`, `lm`, `corpus`, `index`, `max_calls`.
+        about: What `/v1/info` says: `program`, `title`, `lm`, `corpus`, `index`, `max_calls`, and by `refused` why a
+            new index or artifact is not used.
         token: That requests must state; None for none.
         hosts: Names that the Host header may have; None for any.
         opened: What answers, to be opened anew when its index has changed; None if it is not.
@@ -395,7 +396,8 @@ def _add_about(app: FastAPI, service: Service, metrics: Metrics) -> None:
     @app.get("/ready", summary="Whether questions are answered, or with status 503 why not; needs no token")
     async def ready() -> Response:
         why = service.answering.unready()
-        return JSONResponse({"status": "ready"}) if why is None else _failed(why)
+        refused = sorted(service.about.get("refused", ()))  # why is not for everyone
+        return JSONResponse({"status": "ready", "refused": refused}) if why is None else _failed(why)
 
     @app.get("/v1/info", summary="The program, its LM and corpus, the limits, and what is being done now")
     async def info() -> dict[str, Any]:

@@ -59,6 +59,12 @@ class Metrics(Collector):
         yield InfoMetricFamily("verihop", "What answers new questions; hashes of artifact, corpus and index.", told)
         said = "Whether questions are answered, as /ready says."
         yield GaugeMetricFamily("verihop_ready", said, self._answering.unready() is None)
+        refused = GaugeMetricFamily(
+            "verihop_refused", "Whether a new one cannot be used: the old answers.", labels=["what"]
+        )
+        for what in ("index", "artifact"):
+            refused.add_metric([what], what in about.get("refused", ()))
+        yield refused
         if corpus := about.get("corpus"):
             yield GaugeMetricFamily("verihop_index_passages", "Passages of the index.", corpus["passages"])
         if index:

@@ -125,7 +125,7 @@ def make_service(opened: "OpenedProgram", limits: Limits, address: Address, *, r
     with _priced(limits):
         answerer.warm()
     reload = reload and index_folder(opened) is not None
-    told = about(opened, reload=reload)
+    told = {**about(opened, reload=reload), "refused": {}}
     again = opened if reload else None
     return Service(Answering(answerer, limits), opened.retrieve, told, address.token, address.hosts, again)
 

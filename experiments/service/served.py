@@ -1,15 +1,18 @@
 """What a service answers from, and how it changes with its index and its artifact.
 
-When one of them has changed, the program is opened anew beside the one that answers, in a thread of its own, and
-replaces it. A question takes the program once, when it begins, and a search the retriever, so that none sees two
-indexes; the old one is freed with the last of those that read it. What cannot be opened changes nothing.
+When one of them has changed, it is opened anew beside the one that answers, in a thread of its own, and replaces it. A
+question takes the program once, when it begins, and a search the retriever, so that none sees two
+indexes; the old one is freed with the last of those that read it. What cannot be opened changes nothing, and keeps the
+other of both from nothing.
 """
 
 import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,12 +46,15 @@ def answerer_of(opened: "OpenedProgram", limits: Limits) -> "Answerer":
     return Answerer(opened.program, opened.connection, width=2 * limits.width + _SPARE)
 
 
-def about(opened: "OpenedProgram", *, reload: bool, swaps: int = 0) -> dict[str, Any]:
+def about(
+    opened: "OpenedProgram", *, reload: bool, swaps: int = 0, same: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Return what `/v1/info` says of a program that has just been opened.
 
     Args:
         reload: It is opened anew when its index changes.
         swaps: How often it was.
+        same: What it said of the index, which is not another one.
     """
     from programs.artifact import program_name
 
@@ -56,8 +62,9 @@ def about(opened: "OpenedProgram", *, reload: bool, swaps: int = 0) -> dict[str,
     corpus = {"passages": len(index)} if hasattr(index, "__len__") else None
     title = (type(program).__doc__ or "").strip().partition("\n")[0]
     named = {"program": program_name(program), "title": title, "lm": opened.connection.id, "corpus": corpus}
-    told = None if (folder := index_folder(opened)) is None else _about_index(folder, index, reload=reload, swaps=swaps)
-    return {**named, "artifact": _artifact_of(opened), "index": told, "max_calls": program.max_calls()}
+    if same is None and (folder := index_folder(opened)) is not None:
+        same = _about_index(folder, index, reload=reload, swaps=swaps)
+    return {**named, "artifact": _artifact_of(opened), "index": same, "max_calls": program.max_calls()}
 
 
 def _about_index(folder: Path, index: Any, *, reload: bool, swaps: int) -> dict[str, Any]:
@@ -93,6 +100,22 @@ def _info(folder: Path) -> IndexInfo:
     return read_info(complete_index(folder))
 
 
+@dataclass
+class _Watched:
+    """An index or an artifact that may change.
+
+    Attributes:
+        seen: Its state that was taken over last; the first look compares with what was opened.
+    """
+
+    name: str
+    folder: Path
+    state: Callable[[], object]
+    seen: object = None
+    failures: int = 0
+    pause: int = 0
+
+
 class Reloading:
     """Looks at index and artifact of a service, and lets the service answer from the new ones when they have changed.
 
@@ -109,52 +132,53 @@ class Reloading:
         watched: "Callable[[dspy.Module], object]" = lambda program: None,
     ):
         assert service.opened is not None
-        folder = index_folder(service.opened)
+        folder, artifact = index_folder(service.opened), service.opened.config.artifact
         assert folder is not None
         self._service, self._folder, self._say, self._watched = service, folder, say, watched
         self._embedder = _info(folder).embedder
-        self._artifact = service.opened.config.artifact
-        self._seen: tuple[object, object] | None = None  # the first look compares with what was opened
-        self._failures = self._pause = 0
-        self._said: str | None = None
+        self._index = _Watched("index", folder, partial(state_of, folder))
+        self._artifact = artifact and _Watched("artifact", artifact, partial(_record_of, artifact))
 
     def look(self) -> None:
-        """Open both anew if one has changed; what cannot be opened is looked at again, ever less often."""
-        state = self._state()
-        if state == self._seen:
+        """Open anew what has changed; what cannot be opened is looked at again, ever less often."""
+        for one in filter(None, (self._artifact, self._index)):
+            self._look_at(one)
+
+    def _look_at(self, one: _Watched) -> None:
+        state, refused = one.state(), self._service.about["refused"]
+        if state == one.seen:
+            refused.pop(one.name, None)  # it is again what answers
             return
-        if self._pause:
-            self._pause -= 1
+        if one.pause:
+            one.pause -= 1
             return
         try:
-            if self._renew(state):
-                self._seen, self._failures, self._said = state, 0, None
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with the new index, the old one answers
-            if self._state() != state:
+            if self._renew(one, state):
+                one.seen, one.failures = state, 0
+                refused.pop(one.name, None)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with the new one, the old one answers
+            if one.state() != state:
                 return  # it was replaced while it was opened: the next look sees it whole
-            self._failures += 1
-            self._pause = min(2**self._failures, _LONGEST_PAUSE)  # its files may be on their way
+            one.failures += 1
+            one.pause = min(2**one.failures, _LONGEST_PAUSE)  # its files may be on their way
             why = one_line(error, 300) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-            self._refused(f"artifact {self._artifact}" if self._only_artifact(state) else f"index {self._folder}", why)
+            if why != refused.get(one.name):
+                refused[one.name] = why
+                event(f"{one.name}_refused", level=logging.WARNING, reason=why)
+                self._say(f"The {one.name} {one.folder} has changed, but cannot be used; the one before stays. {why}")
 
-    def _state(self) -> tuple[object, object]:
-        """Return what the index is now, and what the artifact."""
-        artifact: object = None
-        with contextlib.suppress(OSError):
-            artifact = self._artifact and (self._artifact / "artifact.json").read_bytes()
-        return state_of(self._folder), artifact
-
-    def _only_artifact(self, state: tuple[object, object]) -> bool:
-        return self._seen is not None and self._seen[0] == state[0]
-
-    def _renew(self, state: object) -> bool:
+    def _renew(self, one: _Watched, state: object) -> bool:
         """Open what is there and answer from it; return False if it changed meanwhile."""
         service = self._service
-        old = service.opened
+        old, index = service.opened, service.about["index"]
         assert old is not None
-        if _info(self._folder).embedder != self._embedder:
-            raise UserError("it was built with another embedder: start the service anew to use it")
-        new = old.reopened()
+        if one is self._index:  # with the artifact that answers, if another lies in its folder
+            self._check_embedder()
+            new = old.reopened(artifact=self._artifact is None or self._artifact.state() == self._artifact.seen)
+        else:
+            new = old.reopened(index=False)
+            if new.retrieve is not old.retrieve:
+                self._check_embedder()
         changed = _index_of(new).fingerprint != _index_of(old).fingerprint
         recompiled = _artifact_of(new) != _artifact_of(old)
         if not changed and not recompiled:
@@ -162,13 +186,15 @@ class Reloading:
         answerer = answerer_of(new, service.answering.limits)
         _load(new)
         self._watched(new.program)
-        told = {**service.about, **about(new, reload=True, swaps=service.about["index"]["swaps"] + changed)}
-        if self._state() != state:
+        same = None if changed else index
+        told = {**service.about, **about(new, reload=True, swaps=index["swaps"] + changed, same=same)}
+        if one.state() != state:
             return False
         service.answering.answerer, service.retrieve, service.opened, service.about = answerer, new.retrieve, new, told
         if recompiled:
             event("artifact_swapped", sha256=told["artifact"], program=told["program"])
-            self._say(f"The artifact {self._artifact} has changed: it answers new questions ({told['program']}).")
+            folder = new.config.artifact
+            self._say(f"The artifact {folder} has changed: it answers new questions ({told['program']}).")
         if changed:
             index = told["index"]
             event("index_swapped", **{name: index[name] for name in ("corpus_hash", "fingerprint", "swaps")})
@@ -176,11 +202,16 @@ class Reloading:
             self._say(f"The index {self._folder} has changed: new questions are answered from it ({count}).")
         return True
 
-    def _refused(self, what: str, why: str) -> None:
-        if why != self._said:
-            self._said = why
-            event(f"{what.partition(' ')[0]}_refused", level=logging.WARNING, reason=why)
-            self._say(f"The {what} has changed, but cannot be used; the one before stays. {why}")
+    def _check_embedder(self) -> None:
+        if _info(self._folder).embedder != self._embedder:
+            raise UserError("it was built with another embedder: start the service anew to use it")
+
+
+def _record_of(artifact: Path) -> bytes:
+    """Return what `artifact.json` says; nothing if it is not there."""
+    with contextlib.suppress(OSError):
+        return (artifact / "artifact.json").read_bytes()
+    return b""
 
 
 def _load(opened: "OpenedProgram") -> None:

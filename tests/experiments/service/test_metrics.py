@@ -25,7 +25,7 @@ def test_requests_questions_and_costs_are_counted_without_texts(serving):
         budget=Budget(calls=9),
         about={
             "program": "two_hops", "lm": "scripted", "corpus": {"passages": 2}, "artifact": "ab12",
-            "index": {"fingerprint": "f1", "corpus_hash": "c1", "swaps": 3},
+            "refused": {"artifact": "secret"}, "index": {"fingerprint": "f1", "corpus_hash": "c1", "swaps": 3},
         },
     ).client  # fmt: skip
     assert client.post("/v1/answers", json=QUESTION).status_code == 200
@@ -45,7 +45,8 @@ def test_requests_questions_and_costs_are_counted_without_texts(serving):
     assert (found["verihop_lm_calls_total"], found["verihop_budget_left unit=calls"]) == (4, 5)
     assert found["verihop_lm_tokens_total"] > 0
     assert found["verihop_info artifact=ab12 corpus_hash=c1 index=f1 lm=scripted program=two_hops"] == 1
-    assert found["verihop_ready"] == 1
+    assert [found[f"verihop_refused what={what}"] for what in ("index", "artifact")] == [0, 1]
+    assert (client.get("/ready").json()["refused"], found["verihop_ready"]) == (["artifact"], 1)
     assert (found["verihop_index_passages"], found["verihop_index_swaps_total"]) == (2, 3)
     assert "secret" not in said.text
 

@@ -63,7 +63,7 @@ class TwoSearches(dspy.Module):
 class Opened(OpenedProgram):
     """The program on an index, opened anew as those of the catalog are."""
 
-    def reopened(self):
+    def reopened(self, **kept):
         retrieve = open_retriever(self.config)
         return Opened(TwoSearches(retrieve), self.connection, self.config)
 
@@ -239,8 +239,8 @@ def test_an_index_that_changes_while_it_is_opened_is_opened_anew(service, index,
     renewing, left = Reloading(service, said.append), [2]
     real = Opened.reopened
 
-    def slow(opened):
-        found = real(opened)
+    def slow(opened, **kept):
+        found = real(opened, **kept)
         if left:
             write(index, left.pop())
         return found
@@ -256,7 +256,7 @@ def test_an_index_that_changes_while_it_is_opened_is_opened_anew(service, index,
 def test_an_index_that_is_replaced_while_it_is_opened_is_not_refused(service, index, said, monkeypatch):
     renewing = Reloading(service, said.append)
 
-    def torn(opened):
+    def torn(opened, **kept):
         monkeypatch.undo()
         write(index, 2)
         raise UserError("the store is missing")
@@ -342,3 +342,60 @@ def test_a_new_artifact_retrieves_as_it_says_unless_the_start_has_named_otherwis
     assert opened.reopened().reopened().retrieve.sentences == 2
     with pytest.warns(UserNotice, match="this one is"):
         assert fixed.reopened().config.sentences == 1
+
+
+@pytest.fixture
+def live(index, tmp_path) -> Path:
+    """Return the artifact that the service of `compiled` answers with; `next` beside it is one of another program."""
+    import verihop
+
+    for folder, name in (("live", "rag"), ("next", "multihop")):
+        verihop.freeze(verihop.load(program=name, index=index, lm="simulated"), tmp_path / folder)
+    return tmp_path / "live"
+
+
+@pytest.fixture
+def compiled(index, live):
+    import verihop
+
+    return make_service(verihop.load(live, index=index, lm="simulated"), Limits(), Address(port=0))
+
+
+def test_a_broken_artifact_keeps_no_index_back(compiled, live, index, said, tmp_path):
+    from starlette.testclient import TestClient
+
+    renewing, client = Reloading(compiled, said.append), TestClient(make_app(compiled), base_url="http://127.0.0.1")
+    renewing.look()
+    (live / "artifact.json").write_text("{")
+    looks(renewing)
+    write(index, 1)
+    looks(renewing)
+    assert ["artifact" in said[0], "index" in said[1], len(said)] == [True, True, 2]
+    assert (compiled.about["program"], compiled.about["corpus"]) == ("rag", {"passages": 5})
+    assert compiled.answering.answerer.program.retrieve is compiled.retrieve
+    assert generations(passage.text for passage in compiled.retrieve("amber", 3)) == {"1"}
+    ready = client.get("/ready")
+    assert (ready.status_code, ready.json()["refused"]) == (200, ["artifact"])
+    assert str(live) in client.get("/v1/info").json()["refused"]["artifact"]
+    shutil.rmtree(live)
+    (tmp_path / "next").rename(live)
+    with pytest.warns(UserNotice, match="was compiled on corpus"):
+        looks(renewing)
+    assert (compiled.about["program"], compiled.about["refused"], len(said)) == ("multihop", {}, 3)
+    assert compiled.about["index"]["swaps"] == 1
+
+
+def test_an_index_that_is_gone_keeps_no_artifact_back(compiled, live, index, said, tmp_path):
+    renewing = Reloading(compiled, said.append)
+    renewing.look()
+    before = compiled.about["index"]
+    index.rename(tmp_path / "away")
+    shutil.rmtree(live)
+    (tmp_path / "next").rename(live)
+    looks(renewing)
+    assert (compiled.about["program"], compiled.about["index"], list(compiled.about["refused"])) == (
+        "multihop", before, ["index"],
+    )  # fmt: skip
+    (tmp_path / "away").rename(index)
+    looks(renewing)
+    assert compiled.about["refused"] == {}
