@@ -1,8 +1,9 @@
 """What was read of the documents of an index, so that each is read once; it lies in `.documents` of the index.
 
-`documents.jsonl` has the documents that the index holds. `reading.jsonl` has those that were read since, each appended
-as soon as it is read: what a killed sync has read is not read again. A file begins with how its documents were cut and
-by which versions of the readers; a file that cannot be parsed is as none, and the documents are read again.
+`documents.jsonl` has the documents that the index holds, `unreadable.jsonl` those that could not be read.
+`reading.jsonl` has those that were read since, each appended as soon as it is read: what a killed sync has read is not
+read again. A file begins with how its documents were cut and by which versions of the readers; a file that cannot be
+parsed is as none, and the documents are read again.
 """
 
 import time
@@ -18,7 +19,7 @@ from corpora.retrievers.store import Stored, stored
 from signatures.common.files import atomic_write
 from signatures.common.versions import installed_versions
 
-HELD, READING = "documents.jsonl", "reading.jsonl"
+HELD, READING, UNREADABLE = "documents.jsonl", "reading.jsonl", "unreadable.jsonl"
 SCHEMA = 1
 _READERS = (
     "verihop", "pysbd", "markdown-it-py", "pyyaml", "inscriptis", "lxml", "mammoth", "pypdfium2", "charset-normalizer",
@@ -81,6 +82,17 @@ class _Line(BaseModel):
     passages: list[tuple[str, str, str, str]]  # id, title, text, and other keys as JSON
 
 
+class Unreadable(BaseModel):
+    """A document that could not be read, with its file as it was then, and why."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    source: str
+    stamp: Stamp | None
+    sha256: str
+    error: str
+
+
 @dataclass(frozen=True)
 class KnownDocument:
     """A document that was read.
@@ -141,6 +153,16 @@ def read_known(path: Path) -> tuple[Cut | None, dict[str, KnownDocument]]:
     except (OSError, ValidationError):
         return None, {}
     return (cut, known) if cut.schema_version == SCHEMA else (None, {})
+
+
+def read_unreadable(path: Path, cut: Cut) -> dict[str, Unreadable]:
+    """Return the documents of a file by name; nothing if they were read in another way, or it cannot be used."""
+    try:
+        head, *rest = path.read_bytes().splitlines()
+        found = [Unreadable.model_validate_json(raw) for raw in rest]
+        return {each.source: each for each in found} if cut.same(Cut.model_validate_json(head)) else {}
+    except (OSError, ValueError):
+        return {}
 
 
 def write_known(path: Path, cut: Cut, lines: Iterable[bytes]) -> None:

@@ -32,7 +32,7 @@ from corpora.languages import DEFAULT_LANGUAGE, STEMMERS, check_sentences
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.store import PassageStore, Stored
 from corpora.sync import record
-from corpora.sync.record import Cut, KnownDocument, Stamp
+from corpora.sync.record import Cut, KnownDocument, Stamp, Unreadable
 from signatures.common.errors import UserError
 from signatures.common.files import refuse_links, sha256_file
 from signatures.common.work import AppendedFile, locked_folder
@@ -49,7 +49,8 @@ class Synced:
     Args:
         added, changed, removed, unchanged: Names of documents, compared with those that the last sync left in the
             index.
-        unreadable: A line for each document that cannot be read: the index holds nothing of it.
+        unreadable: A line for each document that cannot be read: the index holds nothing of it. A dry run names those
+            that the last sync could not read, if they have not changed.
         notes: A line for each thing that was guessed or is missing in a document read now.
         left_out: Suffix -> number of files of other kinds.
         passages: How many passages were kept, added, removed and embedded; nothing of a dry run.
@@ -194,7 +195,7 @@ class _File:
             return sha256_file(self.path)
         return ""
 
-    def is_still(self, known: KnownDocument | None) -> bool:
+    def is_still(self, known: KnownDocument | Unreadable | None) -> bool:
         """Return whether this is what was read."""
         return known is not None and (known.stamp == self.now is not None or known.sha256 == self.sha256)
 
@@ -212,7 +213,9 @@ class _Sync:
     def __init__(self, found: FoundDocuments, roots: set[str], folder: Path, settings: SyncSettings):
         self._folder, self._roots, self._settings = folder, roots, settings
         self._opened = complete_index(folder)
-        self._held_file, self._reading_file = (folder / DOCUMENTS / name for name in (record.HELD, record.READING))
+        self._held_file, self._reading_file, self._unreadable_file = (
+            folder / DOCUMENTS / name for name in (record.HELD, record.READING, record.UNREADABLE)
+        )
         self.index = read_info(self._opened) if (self._opened / INFO_FILE).is_file() else None
         self._before, self._held = record.read_known(self._held_file) if self.index else (None, {})
         reading, begun = record.read_known(self._reading_file)
@@ -230,11 +233,19 @@ class _Sync:
             for known in (self._begun.get(name), usable.get(name)):
                 if known is not None and file.is_still(known):
                     self._known[name] = known
+        self._unreadable: list[Unreadable] = []
         self._report = Synced(left_out=found.left_out)
 
     def planned(self) -> Synced:
         """Return what would change, as far as it can be said without reading a document."""
-        readable = self._files.keys()
+        failed = record.read_unreadable(self._unreadable_file, self._cut)
+        still = {
+            name: each.error
+            for name, each in failed.items()
+            if name in self._files and self._files[name].is_still(each)
+        }
+        readable = self._files.keys() - still.keys()
+        self._report.unreadable += still.values()
         self._compare(readable)
         self._report.info, self._report.refused = self.index, self._refusal(readable)
         return self._report
@@ -261,10 +272,12 @@ class _Sync:
             for read in read_documents(missing, cut, **how):
                 advance(missing[read.source])
                 self._report.notes += read.notes
+                own = self._files[read.source]
                 if read.error is not None:
                     self._report.unreadable.append(read.error)
+                    failed = {"source": read.source, "stamp": own.stamp, "sha256": own.sha256, "error": read.error}
+                    self._unreadable.append(Unreadable(**failed))
                     continue
-                own = self._files[read.source]
                 start, _ = file.write(record.line_of(read, own.stamp, own.sha256))
                 self._known[read.source] = KnownDocument(own.stamp, own.sha256, self._reading_file, start)
         if not self._known and self.index is None:
@@ -332,7 +345,9 @@ class _Sync:
         self._reading_file.unlink(missing_ok=True)
 
     def finished(self) -> Synced:
-        """Return what was done."""
+        """Return what was done, and record what could not be read."""
+        if self._unreadable or self._unreadable_file.exists():
+            record.write_known(self._unreadable_file, self._cut, map(record.line, self._unreadable))
         self._compare(self._known.keys())
         return self._report
 

@@ -108,7 +108,7 @@ def _tell(report: "Synced", out: Path, *, dry_run: bool, names: bool) -> None:
     counts = ", ".join(f"{len(documents)} {name}" for name, documents in found.items())
     unreadable = f", {len(report.unreadable)} unreadable" if report.unreadable else ""
     if dry_run:
-        say(f"Dry run for {out}. Documents: {counts}.")
+        say(f"Dry run for {out}. Documents: {counts}{unreadable}.")
         if report.refused:
             note(f"This would be refused. {report.refused}")
     elif report.info is not None:

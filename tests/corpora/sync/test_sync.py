@@ -241,6 +241,19 @@ def test_a_dry_run_reads_and_writes_nothing(docs, tmp_path, monkeypatch):
     assert not (tmp_path / "index").exists()
 
 
+def test_a_dry_run_tells_what_the_last_sync_could_not_read(docs):
+    (docs / "bad.pdf").write_bytes(b"no pdf")
+    assert sync(docs, dry_run=True).added == ["bad.pdf", "marn.md", "ossa.md", "veld.txt"]  # nobody has looked
+    failed = sync(docs).unreadable
+    plan = sync(docs, dry_run=True)
+    assert (plan.added, plan.unreadable, len(plan.unchanged)) == ([], failed, 3)
+    (docs / "bad.pdf").write_bytes(b"no pdf either")
+    assert sync(docs, dry_run=True).added == ["bad.pdf"]
+    (docs / "bad.pdf").unlink()
+    plan = sync(docs, dry_run=True)
+    assert (plan.added, plan.removed, plan.unreadable) == ([], [], [])
+
+
 def test_two_at_a_time_are_refused(docs, monkeypatch):
     real, refused = syncing.read_documents, []
 
