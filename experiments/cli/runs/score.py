@@ -39,6 +39,9 @@ class Gold:
         Path | None,
         Field("questions.jsonl with the gold; by default the file that the run was made from, if unchanged."),
     ] = None
+    split: Annotated[
+        str | None, Field("Of predictions: use only questions of this split, e.g. dev; those without one score 0.")
+    ] = None
     index: Annotated[Path | None, Field("Index folder with the texts of the passages read.")] = None
     passages: Annotated[Path | None, Field("passages.jsonl with these texts, and their sentences, instead.")] = None
 
@@ -74,10 +77,13 @@ def score(
             if answers.is_dir()
             else f"{answers} is no folder of a run: for a file of predictions name --questions and --out."
         )
+    if answers.is_dir() and gold.split is not None:
+        raise UserError(f"{answers} is a run, and all its answers are scored: omit --split {gold.split}.")
     metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle, cache=scoring.cache)
     config = ScoreConfig(
         metrics=metrics,
         questions=gold.questions,
+        split=gold.split,
         corpus=Corpus(gold.index, gold.passages),
         judge=_judge(scoring, limits, metrics, output.threads),
         threads=output.threads,

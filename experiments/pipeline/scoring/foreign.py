@@ -363,15 +363,15 @@ def score_predictions(path: Path, config: ScoreConfig, out: Path) -> ScoreReport
         out: A new or empty folder.
 
     Raises:
-        UserError: A file is missing or damaged, no prediction is for a question, `out` contains something, or no metric
-            can be computed for any answer.
+        UserError: A file is missing or damaged, no question has the split, no prediction is for a question, `out`
+            contains something, or no metric can be computed for any answer.
     """
-    from corpora.questions import read_questions
+    from corpora.questions import read_questions, select
     from optimizers.examples import to_examples
 
     if config.questions is None:
         raise UserError(f"{path} contains predictions without gold: name the file of their questions (questions).")
-    questions = read_questions(config.questions)
+    questions = select(read_questions(config.questions), split=config.split)
     examples = to_examples(questions)
     matched = match(path, read_predictions(path), examples)
     rows = rows_of(matched, _titles(examples, config))

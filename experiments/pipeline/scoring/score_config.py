@@ -20,6 +20,7 @@ class ScoreConfig:
     Args:
         metrics: At least one.
         questions: `questions.jsonl` with the gold; None for the file of the run, if it is unchanged.
+        split: Only its questions of this split, for predictions: a run has questions of its own.
         corpus: Where the texts of passages are found.
         judge: The LM that decides judged metrics.
         threads: Answers scored in parallel.
@@ -31,6 +32,7 @@ class ScoreConfig:
 
     metrics: Sequence[Metric]
     questions: Path | None = None
+    split: str | None = None
     corpus: Corpus = field(default_factory=Corpus)
     judge: "Connection | None" = None
     threads: int = 8

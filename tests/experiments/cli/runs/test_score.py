@@ -275,3 +275,20 @@ def test_help_names_the_default_oracle_and_where_its_metrics_are_listed(verihop,
     assert code == 0
     assert "the metrics that need one (`verihop metrics` lists them)" in text
     assert "lexical (default)" in text
+
+
+def test_predictions_of_one_split_are_scored_on_its_questions_alone(verihop, run, world, tmp_path):
+    questions, given = world / "questions.jsonl", tmp_path / "theirs.jsonl"
+    asked = [json.loads(line) for line in questions.read_text().splitlines()]
+    dev = [each for each in asked if each["split"] == "dev"]
+    assert 0 < len(dev) < len(asked)
+    given.write_text("".join(json.dumps({"id": each["id"], "answer": each["answers"][0]}) + "\n" for each in dev))
+    words = ("score", given, "--questions", questions, "--metrics", "em", "--split")
+    code, out, err = verihop(*words, "dev", "--out", tmp_path / "out", "--json")
+    assert code == 0, err
+    em = json.loads(out)["metrics"]["em"]
+    assert (em["n"], em["mean"]) == (len(dev), 1.0)
+    code, _, err = verihop(*words, "deev", "--out", tmp_path / "none")
+    assert (code, "No question has the split 'deev'" in err) == (2, True)
+    code, _, err = verihop("score", run, "--metrics", "f1", "--split", "dev")
+    assert (code, "omit --split dev" in err) == (2, True)
