@@ -24,10 +24,10 @@ ACCEPT_MORE = "Try --metric 'f1[hotpot]' --accept 0.5, more questions, --optimiz
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompileOutput(options.Replacing):
+class CompileOutput(options.Made):
     """Where the artifact is written, and what is printed."""
 
-    out: Annotated[Path, Field("Folder for the artifact.", "--out -o")]
+    out: Annotated[Path | None, Field("Folder for the artifact; --estimate needs none.", "--out -o")] = None
     estimate: Annotated[bool, Field("Only print LM calls, tokens and price at most; call no LM.", "--estimate")] = False
     log: Log = None
 
@@ -57,7 +57,7 @@ def compile_(
         return
     with resumable():
         artifact, notes = work.run(
-            output.out,
+            output.folder,
             resume=resuming.resume,
             overwrite=output.overwrite,
             progress=not (output.quiet or are_json()),
@@ -67,9 +67,9 @@ def compile_(
         notes.append(empty)
         note(f"Note: {empty}")
     facts = {"score": artifact.metric.get("mean"), "stopped": artifact.optimizer["stopped"]}
-    event("compile_ended", {**facts, **artifact.optimizer["cost"]}, artifact=str(output.out))
+    event("compile_ended", {**facts, **artifact.optimizer["cost"]}, artifact=str(output.folder))
     if output.as_json:
-        emit({"artifact": str(output.out), **artifact.model_dump(mode="json"), "notes": notes})
+        emit({"artifact": str(output.folder), **artifact.model_dump(mode="json"), "notes": notes})
     else:
         _print(artifact, program.program, output)
     if stopped := stopped_text(artifact.optimizer, cure="Resume with the same command, --resume and a larger budget."):
@@ -85,7 +85,7 @@ def compile_(
     ]
     seen = [*work.trainset, *work.valset]  # those that the program was made from or chosen by give no fair score
     held_out = other_split(spec.val, spec.val_split, seen) or other_split(questions, spec.split, seen)
-    next_step(*after_freezing(output.out, output.out, words, held_out))
+    next_step(*after_freezing(output.folder, output.folder, words, held_out))
 
 
 def _print(artifact: "Artifact", program: str, output: CompileOutput) -> None:
@@ -110,7 +110,7 @@ def _print(artifact: "Artifact", program: str, output: CompileOutput) -> None:
         mean, low, high = (None if metric[name] is None else 100 * metric[name] for name in ("mean", "low", "high"))
         interval = "" if low is None else f" (95 % interval {low:.1f} to {high:.1f})"
         say(f"{metric['name']} on {metric['n']} validation questions: {mean:.1f} %{interval}")
-    say(f"Frozen: {output.out}")
+    say(f"Frozen: {output.folder}")
 
 
 def _candidates_table(optimizer: dict[str, Any], metric: str) -> Any:

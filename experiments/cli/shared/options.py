@@ -306,6 +306,26 @@ class Replacing(Output):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Made(Replacing):
+    """The same, and the folder of what is made, unless only its cost is asked for; subclasses declare both options."""
+
+    out: Path | None = None
+    estimate: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise UserError if something is made and there is no folder."""
+        if not self.estimate:
+            _ = self.folder
+
+    @property
+    def folder(self) -> Path:
+        """The folder; raise UserError if there is none."""
+        if self.out is None:
+            raise UserError("Name the folder of what is made: --out FOLDER. Only --estimate needs none.")
+        return self.out
+
+
+@dataclass(frozen=True, kw_only=True)
 class Resuming:
     """Whether interrupted work is continued."""
 

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneOutput(options.Replacing):
+class TuneOutput(options.Made):
     """What is written and printed."""
 
-    out: Annotated[Path, Field("Folder for the study, its plots and the artifact.", "--out -o")]
+    out: Annotated[
+        Path | None, Field("Folder for the study, its plots and the artifact; --estimate needs none.", "--out -o")
+    ] = None
     estimate: Annotated[bool, Field("Only print what the study can cost, and ask nothing.", "--estimate")] = False
     log: Log = None
 
@@ -54,19 +56,19 @@ def tune(
         return
     with resumable():
         found, notes = work.run(
-            output.out,
+            output.folder,
             resume=resuming.resume,
             overwrite=output.overwrite,
             progress=not (output.quiet or are_json()),
             say=lambda text: note(f"Note: {text}"),
         )
     best = {} if found.chosen is None else {"trial": found.chosen.number, "score": found.chosen.score()}
-    event("study_ended", best, stopped=found.stopped, folder=str(output.out))
+    event("study_ended", best, stopped=found.stopped, folder=str(output.folder))
     _print(found, work.config, output, notes)
     if not output.as_json and found.artifact is not None:
         words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank", "sentences", "precision")]
         held_out = other_split(questions, spec.split)
-        next_step(*after_freezing(found.artifact, output.out, words, held_out, ["--metrics", spec.metric]))
+        next_step(*after_freezing(found.artifact, output.folder, words, held_out, ["--metrics", spec.metric]))
     if found.stopped:
         note(f"Stopped: {found.stopped} Resume with the same command, --resume and a larger budget.")
         raise typer.Exit(3)

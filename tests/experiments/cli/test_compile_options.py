@@ -14,9 +14,10 @@ SIMULATED = ("--lm", "simulated", "--quiet")
 def compiling(verihop, world, tmp_path):
     """Return a function that compiles rag on 8 training questions of the world."""
 
-    def run(*words, out="made", limit=8):
+    def run(*words, out: str | None = "made", limit=8):
+        written = () if out is None else ("--out", tmp_path / out)
         asked = ("compile", world / "questions.jsonl", "--program", "rag", "--split", "train", "--limit", limit)
-        return verihop(*asked, "--index", world / "index", *SIMULATED, "--out", tmp_path / out, *words)
+        return verihop(*asked, "--index", world / "index", *SIMULATED, *written, *words)
 
     return run
 
@@ -26,7 +27,7 @@ def test_an_estimate_calls_no_lm_and_writes_nothing(compiling, tmp_path, monkeyp
         raise AssertionError("an LM was called")
 
     monkeypatch.setattr("experiments.world.simulated.SimulatedEngine.complete", called)
-    code, out, err = compiling("--optimizer", "random_search", "--option", "candidates=2", "--estimate")
+    code, out, err = compiling("--optimizer", "random_search", "--option", "candidates=2", "--estimate", out=None)
     assert (code, err) == (0, "")
     assert out.startswith("random_search: at most 4 runs on training questions, 16 runs to score programs; at most")
     assert "at most 20 LM calls, about 18,000 tokens, free" in out
@@ -39,6 +40,8 @@ def test_an_estimate_calls_no_lm_and_writes_nothing(compiling, tmp_path, monkeyp
         "usd": 0.0,
     }
     assert not list(tmp_path.glob("*made*"))
+    code, _, err = compiling(out=None)
+    assert (code, "--out FOLDER" in err) == (2, True)
 
 
 def test_the_estimate_covers_what_is_sent(compiling):

@@ -13,7 +13,8 @@ def tune(verihop, world, tmp_path):
 
     def run(*words, program="rag"):
         shared = ["--program", program, "--lm", "simulated", "--index", world / "index", "--threads", "4"]
-        small = ["--split", "dev", "--limit", "8", "--trials", "3", "--out", tmp_path / "s"]
+        small = ["--split", "dev", "--limit", "8", "--trials", "3"]
+        small += [] if "--estimate" in words else ["--out", tmp_path / "s"]
         return verihop("tune", world / "questions.jsonl", *shared, *small, *words)
 
     return run
