@@ -1,4 +1,4 @@
-"""`verihop ingest`: documents (Markdown, text, HTML, PDF, office files, EPUB, mail) become passages."""
+"""`verihop ingest`: documents (Markdown, text, HTML, PDF, office files, tables, EPUB, mail) become passages."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +21,8 @@ def ingest(
     documents: Annotated[
         list[Path],
         typer.Argument(
-            help="Files, and folders with their subfolders: .md .txt .rst .html .pdf .docx .xlsx .pptx .epub .eml"
+            help="Files, and folders with their subfolders: .md .markdown .txt .text .rst .html .htm .xhtml .pdf .docx "
+            ".xlsx .xlsm .csv .tsv .pptx .epub .eml"
         ),
     ],
     cutting: Cutting,

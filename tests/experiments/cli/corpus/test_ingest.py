@@ -1,9 +1,11 @@
 """`verihop ingest`: from a folder of documents to an answer with its source."""
 
 import json
+import re
 
 import pytest
 
+from corpora.ingest.formats import BY_SUFFIX
 from tests.corpora.ingest.make_office import make_eml, make_epub, make_pptx, make_xlsx
 
 
@@ -72,3 +74,8 @@ def test_documents_that_are_no_passages_yet_are_to_be_ingested(given, tmp_path, 
     (tmp_path / "manual.docx").write_bytes(b"PK")
     code, _, err = verihop("index", given)
     assert (code, f"`verihop ingest {given} --out passages.jsonl`" in err) == (2, True)
+
+
+def test_the_help_names_every_suffix_that_is_read(verihop):
+    named = verihop("ingest", "--help")[1].partition("subfolders:")[2].partition("[required]")[0]
+    assert set(re.findall(r"\.\w+", named)) == set(BY_SUFFIX)
