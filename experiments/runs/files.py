@@ -275,7 +275,7 @@ def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
             f"{cure_of(differs.field)}"
         )
     if not isinstance(old.get("resumed", []), list):
-        raise UserError(f"{folder / RUN} is damaged ('resumed' is no list). Delete the folder and run again.")
+        raise UserError(f"{folder / RUN} is damaged ('resumed' is not a list). Delete the folder and run again.")
     session = {key: description[key] for key in SESSION if key in description}
     old.pop("finished", None)  # of the session before
     write_json(folder / RUN, {**old, "resumed": [*old.get("resumed", []), session]})

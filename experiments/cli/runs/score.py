@@ -72,7 +72,7 @@ def score(
         raise UserError(
             f"{answers} is a run, and its metrics are added in place: omit --out."
             if answers.is_dir()
-            else f"{answers} is no folder of a run: for a file of predictions name --questions and --out."
+            else f"{answers} is not the folder of a run: for a file of predictions name --questions and --out."
         )
     metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle, cache=scoring.cache)
     config = ScoreConfig(

@@ -133,7 +133,7 @@ MISTAKES = (
     (("{run}", "--metrics", "hit@1", "--questions", "nowhere"), "No file 'nowhere'"),
     (("{run}", "--metrics", "hit@1", "--out", "x"), "omit --out"),
     (("{run}", "--metrics", "str_em"), "str_em needs short answers of sub-questions, which 12 answers lack"),
-    (("nowhere", "--metrics", "em"), "is no folder of a run"),
+    (("nowhere", "--metrics", "em"), "is not the folder of a run"),
     (("nowhere", "--metrics", "em", "--out", "x", "--questions", "{questions}"), "No file 'nowhere'"),
     (("{questions}", "--metrics", "em", "--out", "x", "--questions", "{questions}"), "line 1: 'answer'"),
     (("{empty}", "--metrics", "em"), "is not the folder of a run"),
