@@ -107,7 +107,7 @@ def _by_pysbd(text: str, language: str = "en") -> list[str]:
 
 def _is_list(paragraph: str) -> bool:
     """Return whether a paragraph may have items of a list, at which pysbd breaks lines: neighbours in order."""
-    if len(_ITEM_END.findall(f" {paragraph}")) < 2:  # one item is no list
+    if len(_ITEM_END.findall(f" {paragraph}")) < 2:  # one item is not a list
         return False
     items = _ITEM.findall(f" {paragraph}")
     lists = [[int(number) for _, number, bracket in items if number and not bracket]]

@@ -167,7 +167,7 @@ def parse_weights(text: str) -> Mapping[str, float]:
     """Return the weights by name.
 
     Raises:
-        UserError: The text is no list of weights, or names a feature that does not exist or one twice.
+        UserError: The text is not a list of weights, or names a feature that does not exist or one twice.
     """
     weights: dict[str, float] = {}
     for part in text.split():

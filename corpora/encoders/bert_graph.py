@@ -155,7 +155,7 @@ class _Graph:
     def _constant(self, name: str, *shape: int) -> Any:
         tensor = self._weights[name]
         if tensor.shape != shape or not np.isfinite(tensor).all():
-            raise OtherForm(f"its {name} has the shape {tensor.shape}, not {shape}, or values that are no numbers")
+            raise OtherForm(f"its {name} has the shape {tensor.shape}, not {shape}, or values that are not numbers")
         return self._ops.constant(tensor)
 
     def _table(self, name: str, rows: str) -> Any:

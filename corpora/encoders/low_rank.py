@@ -55,7 +55,7 @@ class LowRank:
             weights: By name, as transformers names them; those of linear maps have the shape (outputs, inputs).
 
         Raises:
-            UserError: A factor is missing, fits no map, or has values that are no numbers.
+            UserError: A factor is missing, fits no map, or has values that are not numbers.
         """
         tensors = self._tensors()
         found, used = dict(weights), set()
@@ -72,10 +72,10 @@ class LowRank:
             with np.errstate(over="ignore", invalid="ignore"):
                 found[f"{module}.weight"] = np.asarray(before + np.float32(self.factor) * (b @ a), dtype=np.float32)
             if not np.isfinite(found[f"{module}.weight"]).all():
-                raise self._damaged(f"{module} has values that are no numbers")
+                raise self._damaged(f"{module} has values that are not numbers")
             used |= {name, other}
         if not used or used != tensors.keys():
-            raise self._damaged("it has tensors that are no pairs of factors, or none")
+            raise self._damaged("it has tensors that are not pairs of factors, or none")
         return found
 
     def _about(self) -> dict[str, Any]:

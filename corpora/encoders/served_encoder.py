@@ -41,7 +41,7 @@ def served_name(name: str, api_base: str) -> str:
     """Return the name of an embedder on a server, with `***` for a key in the path, and without a user and password.
 
     Raises:
-        UserError: It is no address of a server, or it cannot be told apart from the name.
+        UserError: It is not an address of a server, or it cannot be told apart from the name.
     """
     served = f"{name}@{_public(checked_base(api_base))}"
     if _NAMED.fullmatch(served) is None:

@@ -66,7 +66,7 @@ def _check_parts(info: IndexInfo) -> None:
     for name in info.files:
         path = PurePosixPath(name)
         if "\0" in name or path.is_absolute() or ".." in path.parts or path.parts[:1] not in [(own,) for own in OWN]:
-            raise ValueError(f"{name[:60]!r} is no file of an index")
+            raise ValueError(f"{name[:60]!r} is not a file of an index")
     needed = {TEXT_FILE, OFFSETS_FILE} | (_KEYS if _KEYS & info.files.keys() else set())
     if has_vectors(info.retriever):
         needed.add(f"dense/{VECTORS_FILE}")

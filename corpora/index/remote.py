@@ -100,7 +100,7 @@ def _opened(place: str) -> Iterator[Source]:
             if not parts.hostname:
                 raise ValueError("it names no server")
         except ValueError as error:
-            raise UserError(f"{secrets.without_secrets(place)} is no address ({error}).") from None
+            raise UserError(f"{secrets.without_secrets(place)} is not an address ({error}).") from None
         path = parts.path.rstrip("/")
         name = secrets.without_secrets(urlunsplit(parts._replace(path=path, query="", fragment="")))
         with http_client(_SECONDS) as client:

@@ -161,7 +161,7 @@ def read_shared(source: Source) -> SharedIndex:
 def _checked(shared: SharedIndex, place: str) -> SharedIndex:
     unknown = [name for name in shared.files if not _KNOWN.fullmatch(name) or name in (FILES_FILE, STATE_FILE)]
     if unknown or INFO_FILE not in shared.files:
-        what = f"lists {seen(unknown[0])}, which is no file of an index" if unknown else f"does not list {INFO_FILE}"
+        what = f"lists {seen(unknown[0])}, which is not a file of an index" if unknown else f"does not list {INFO_FILE}"
         raise UserError(f"{place} {what}: nothing is written. Get the index from somebody you trust.")
     return shared
 

@@ -28,7 +28,7 @@ class Paragraph:
         text: Not blank.
         page: Number of the page on which it begins, from 1; None if the format has no pages.
         turns: Where further pages begin: characters before it, without white space, and its number.
-        table: Caption of the table whose row it is, "" if that has none; None if it is no row.
+        table: Caption of the table whose row it is, "" if that has none; None if it is not a row.
     """
 
     text: str

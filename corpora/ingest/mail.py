@@ -44,7 +44,7 @@ def read_mail(data: bytes, read: Callable[[str, bytes], Document | None]) -> Doc
     """
     message = email.message_from_bytes(data, policy=email.policy.default)
     if not isinstance(message, EmailMessage) or not any(_line(message, name) for name in ("From", "Subject", "Date")):
-        raise UserError("it is no message: it has neither a sender nor a subject")
+        raise UserError("it is not a message: it has neither a sender nor a subject")
     notes: list[str] = []
     document = make_document(_message(message, read, notes, 1), _line(message, "Subject"), _keys(message))
     return replace(document, notes=tuple(notes))

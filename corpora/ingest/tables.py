@@ -44,7 +44,7 @@ def table_rows(
     """Yield the rows of a table that are not empty, without those of its header, which is told in each.
 
     A merged cell counts for every row and column that it fills. A row that is one merged cell names the rows below it.
-    Without a header the cells of a row stand between vertical bars; a table with a single column is no table.
+    Without a header the cells of a row stand between vertical bars; a table with a single column is not a table.
 
     Args:
         rows: Their cells, from left to right, as the document has them.

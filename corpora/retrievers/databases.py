@@ -90,7 +90,7 @@ class _Pgvector:
         try:
             register(str(psycopg.conninfo.conninfo_to_dict(address).get("password") or ""))
         except psycopg.Error:  # whose message may quote the password
-            raise UserError(f"{variable(PGVECTOR)} is no address of PostgreSQL: {_EXAMPLE}.") from None
+            raise UserError(f"{variable(PGVECTOR)} is not an address of PostgreSQL: {_EXAMPLE}.") from None
         self._sql = psycopg.sql
         self._connection = psycopg.connect(address, autocommit=True, connect_timeout=_SECONDS)
 

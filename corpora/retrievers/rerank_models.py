@@ -95,7 +95,7 @@ class ModelScorer:
         """Return the model's output for each candidate.
 
         Raises:
-            UserError: The model cannot be loaded, has more than one output, fails, or gives a score that is no number.
+            UserError: The model cannot be loaded, has several outputs, fails, or gives a score that is not a number.
         """
         texts = [utf8(f"{passage.title}: {passage.text}".removeprefix(": ")) for passage in pool.candidates]
         if not texts:
@@ -108,7 +108,7 @@ class ModelScorer:
         except (RuntimeError, ValueError, LookupError) as error:  # memory, or a model that does not fit its tokenizer
             raise self._failure(error, "score") from error
         if not all(map(math.isfinite, scores)):
-            raise UserError(f"Reranker {self._source!r} gives scores that are no numbers: choose another model.")
+            raise UserError(f"Reranker {self._source!r} gives scores that are not numbers: choose another model.")
         return scores
 
     def _cross(self, query: str, texts: Sequence[str]) -> Any:
@@ -196,5 +196,6 @@ def _kind_of(source: str, modules: Any, settings: Any, config: Any) -> Kind:
         return "cross-encoder"
     what = made or ("SentenceTransformer" if modules is not None else ", ".join(heads) or "unknown kind")
     raise UserError(
-        f"Reranker {source!r} is no model that reranks ({what}): {_CURE}; an embedder is named when an index is built."
+        f"Reranker {source!r} is not a model that reranks ({what}): {_CURE}; an embedder is named when an index is "
+        "built."
     )

@@ -164,7 +164,7 @@ class _Keys:
         try:
             keys = parse_strict_json(raw)
             if not isinstance(keys, dict) or keys.keys() & Passage.model_fields.keys():
-                raise ValueError("a line is no object of other keys")
+                raise ValueError("a line is not an object of other keys")
         except ValueError as error:
             raise _damaged(self._path, one_line(error, 200)) from error
         return keys

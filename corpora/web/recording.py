@@ -95,7 +95,7 @@ class Recording:
         try:
             found = read_strict_json(path)
             if not isinstance(found, dict):
-                raise ValueError("it is no object")
+                raise ValueError("it is not an object")
         except FileNotFoundError:
             return None
         except ValueError as error:
@@ -113,7 +113,7 @@ class Recording:
             if stored["schema"] != _SCHEMA or not str(stored["id"]).isalnum():
                 raise ValueError("it is of another version")
         except FileNotFoundError:
-            raise UserError(f"{self.folder} is no recording of the web: name a search engine to make one.") from None
+            raise UserError(f"{self.folder} is not a recording of the web: name a search engine to make one.") from None
         except ValidationError as error:
             raise UserError(f"{path} is damaged ({first_problem(error)}): restore it.") from None
         except (ValueError, LookupError, TypeError) as error:

@@ -18,7 +18,6 @@ from experiments.analysis.compare import (
     some,
 )
 from experiments.runs.files import COSTS, ROWS, RUN, Json, read_run
-from optimizers.metrics.names import with_current_names
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import sha256_text
 from signatures.common.secrets import in_texts, redacted, without_keys
@@ -199,7 +198,7 @@ def _scored_from(description: Json) -> dict[str, str | None]:
     for entry in description.get("scored", []):
         names = [*entry.get("added", []), *entry.get("replaced", []), *entry.get("completed", [])]
         found |= dict.fromkeys(names, entry.get("questions_file_sha256"))
-    return with_current_names(found)
+    return found
 
 
 def _definitions(described: Mapping[str, Json]) -> list[Difference]:

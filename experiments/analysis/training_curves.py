@@ -67,7 +67,7 @@ def _stage(log: Path, measured: Sequence[Mapping[str, Any]], before: int) -> Sta
             (count, step["loss"]) for count, step in zip(tokens[1:], steps, strict=True) if step["loss"] is not None
         ]
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{log} is no log of a training run ({error}).") from None
+        raise UserError(f"{log} is not the log of a training run ({error}).") from None
     smooth = [
         sum(loss for _, loss in losses[max(0, n - _SMOOTH) : n]) / min(n, _SMOOTH) for n in range(1, len(losses) + 1)
     ]

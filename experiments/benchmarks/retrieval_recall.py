@@ -9,9 +9,9 @@ passage, so that gold is not split between duplicates; other revisions of an art
 """
 
 import argparse
-import json
 import shlex
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.passages import corpus_hash
 from corpora.questions import Question, read_questions
-from experiments.analysis.statistics import mean_of, paired
+from experiments.analysis.statistics import Mean, Paired, mean_of, paired
+from experiments.runs.files import write_json
 from optimizers.metrics.retrieval import all_gold_at, recall_at
-from signatures.common.files import atomic_write
+from signatures.types import Passage
 
 SOURCES: dict[str, list[tuple[str, str]]] = {
     "hotpotqa": [
@@ -41,6 +42,68 @@ SOURCES: dict[str, list[tuple[str, str]]] = {
 }
 RETRIEVERS = ("bm25", "dense", "hybrid")
 METRICS = {"passage_recall@2": (recall_at, 2), "passage_recall@5": (recall_at, 5), "all_gold@5": (all_gold_at, 5)}
+Values = dict[str, list[float | None]]  # metric -> one value per question
+
+
+def values_of(
+    ids: Sequence[Sequence[str]], questions: Sequence[Question], metrics: Mapping[str, Any] = METRICS
+) -> Values:
+    """Return what metrics say of the ids found for questions."""
+    return {
+        metric: [function(found, question.gold_ids, k) for found, question in zip(ids, questions, strict=True)]
+        for metric, (function, k) in metrics.items()
+    }
+
+
+def ids_of(rankings: Sequence[Sequence[Passage]]) -> list[list[str]]:
+    """Return the ids of rankings."""
+    return [[passage.id for passage in ranking] for ranking in rankings]
+
+
+def short(found: Mean | Paired, *more: str) -> dict[str, Any]:
+    """Return a mean or a difference with its interval, rounded, and `more` of its fields."""
+    fields = found.as_dict()
+    kept = [name for name in ("mean", "difference", "low", "high") if fields.get(name) is not None]
+    return {**{name: round(float(fields[name]), 4) for name in kept}, **{name: fields[name] for name in more}}
+
+
+def means(arms: Mapping[str, Values], *more: str) -> dict[str, dict[str, Any]]:
+    """Return the means of each retriever, as `short` does."""
+    return {arm: {metric: short(mean_of(of), *more) for metric, of in by.items()} for arm, by in arms.items()}
+
+
+def minus(values: Values, other: Values, *more: str) -> dict[str, Any]:
+    """Return the paired differences of two retrievers, as `short` does."""
+    return {metric: short(paired(other[metric], values[metric]), *more) for metric in values}
+
+
+def interval(found: Mapping[str, float], sign: str = "") -> str:
+    """Return a mean, or a difference with its sign (`sign="+"`), in percent with its interval."""
+    value = found["difference" if sign else "mean"]
+    return f"{100 * value:{sign}.1f} [{100 * found['low']:.1f}, {100 * found['high']:.1f}]"
+
+
+def table(
+    sets: Mapping[str, Any],
+    cells: Callable[[Any, str], Sequence[str]] = lambda entry, arm: list(map(interval, entry["means"][arm].values())),
+    *more: str,
+    metrics: Iterable[str] = METRICS,
+) -> str:
+    """Return a Markdown table with a row for each retriever on each set.
+
+    Args:
+        sets: Name -> `questions` and `means`.
+        cells: What stands in a row, for an entry of `sets` and the retriever; by default means with intervals.
+        more: Headings after those of the metrics.
+        metrics: Of the means.
+    """
+    headings = ["set (questions)", "retriever", *metrics, *more]
+    lines = [f"| {' | '.join(headings)} |", "|" + "---|" * len(headings)]
+    for name, entry in sets.items():
+        for arm in entry["means"]:
+            row = [f"{name} ({entry['questions']})", arm, *cells(entry, arm)]
+            lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines)
 
 
 def gather(data: Path, work: Path) -> tuple[Path, dict[str, list[Question]], dict[str, Any]]:
@@ -64,50 +127,23 @@ def gather(data: Path, work: Path) -> tuple[Path, dict[str, list[Question]], dic
 
 def score(index: Path, corpus: Path, questions: dict[str, list[Question]]) -> dict[str, Any]:
     """Return for each set the means of each retriever, and the hybrid's paired differences from bm25 and dense."""
-    per_question: dict[str, dict[str, dict[str, list[float | None]]]] = {name: {} for name in questions}
+    per_question: dict[str, dict[str, Values]] = {name: {} for name in questions}
     fingerprints = {}
     for retriever in RETRIEVERS:
         retrieve = open_index(index, corpus, retriever=retriever)
         fingerprints[retriever] = retrieve.fingerprint
         for name, items in questions.items():
             rankings = retrieve.many([item.question for item in items], 5)
-            ids = [[passage.id for passage in passages] for passages in rankings]
-            per_question[name][retriever] = {
-                metric: [function(ranking, item.gold_ids, k) for ranking, item in zip(ids, items, strict=True)]
-                for metric, (function, k) in METRICS.items()
-            }
-    sets: dict[str, Any] = {}
-    for name, values in per_question.items():
-        sets[name] = {
+            per_question[name][retriever] = values_of(ids_of(rankings), items)
+    sets = {
+        name: {
             "questions": len(questions[name]),
-            "means": {
-                retriever: {metric: _rounded(mean_of(scores).as_dict()) for metric, scores in by_metric.items()}
-                for retriever, by_metric in values.items()
-            },
-            "hybrid_minus": {
-                part: {
-                    metric: _rounded(paired(values[part][metric], values["hybrid"][metric]).as_dict())
-                    for metric in METRICS
-                }
-                for part in ("bm25", "dense")
-            },
+            "means": means(values, "n", "undefined"),
+            "hybrid_minus": {part: minus(values["hybrid"], values[part], "n") for part in ("bm25", "dense")},
         }
+        for name, values in per_question.items()
+    }
     return {"fingerprints": fingerprints, "sets": sets}
-
-
-def _rounded(fields: dict[str, Any]) -> dict[str, Any]:
-    kept = ("mean", "difference", "low", "high", "n", "undefined")
-    return {key: round(value, 4) if isinstance(value, float) else value for key, value in fields.items() if key in kept}
-
-
-def table(result: dict[str, Any]) -> str:
-    """Return the means as a Markdown table in percent, with 95 % intervals."""
-    lines = ["| set (questions) | retriever | " + " | ".join(METRICS) + " |", "|---|---|" + "---|" * len(METRICS)]
-    for name, entry in result["sets"].items():
-        for retriever, means in entry["means"].items():
-            cells = [f"{100 * m['mean']:.1f} [{100 * m['low']:.1f}, {100 * m['high']:.1f}]" for m in means.values()]
-            lines.append(f"| {name} ({entry['questions']}) | {retriever} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
 
 
 def main() -> None:
@@ -131,9 +167,8 @@ def main() -> None:
         "versions": info.versions,
         **score(folder, corpus, questions),
     }
-    with atomic_write(arguments.out) as file:
-        file.write(json.dumps(result, indent=1) + "\n")
-    print(table(result))
+    write_json(arguments.out, result)
+    print(table(result["sets"]))
     print(f"Wrote {arguments.out}", file=sys.stderr)
 
 

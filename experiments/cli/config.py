@@ -193,7 +193,7 @@ def _show(active: ActiveSettings) -> None:
         say(f"  {each.name}: {'not set' if not now['set'] else 'set' if each.secret else now['value']}")
         say(wrapped(each.meaning, 6))
     for name, near in unknown_variables().items():
-        note(f"Note: {name} is no variable of verihop{f': did you mean {near}?' if near else '.'}")
+        note(f"Note: {name} is not a variable of verihop{f': did you mean {near}?' if near else '.'}")
 
 
 def _line(name: str, row: dict[str, Any]) -> str:

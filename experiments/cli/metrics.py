@@ -108,13 +108,10 @@ def _one(name: str) -> dict[str, dict[str, dict[str, Any]]]:
     """Return the record of one metric; an own one is not imported only to be described."""
     from experiments.analysis.summary import family_of
     from optimizers.metrics.catalog import find_metric
-    from optimizers.metrics.names import current_name, note_renamed
     from signatures.common.errors import unknown
     from signatures.common.own_code import is_own
 
     groups = _all()
-    note_renamed([name])
-    name = current_name(name)
     for title, records in groups.items():
         if name in records:
             return {title: {name: records[name]}}

@@ -90,9 +90,11 @@ class RecordFile(Generic[R]):
             try:
                 record = self.model.model_validate(parse_strict_json(line))
             except ValidationError as error:
-                raise UserError(f"{self.path}, line {number}, is no record of a row: {first_problem(error)}.") from None
+                raise UserError(
+                    f"{self.path}, line {number}, is not a record of a row: {first_problem(error)}."
+                ) from None
             except ValueError as error:
-                raise UserError(f"{self.path}, line {number}, is no record of a row: {error}.") from None
+                raise UserError(f"{self.path}, line {number}, is not a record of a row: {error}.") from None
             if found.setdefault(record.key, record) != record:
                 raise UserError(f"{self.path}, line {number}, is a second record of {record.key}: keep one of them.")
             self._check_group(found, record.group, record.made_with)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from experiments.pipeline.demo import DEMO_CORPUS
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError, one_line
+from signatures.common.versions import installed_version
 
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
@@ -75,7 +76,7 @@ def check_packages(constraints: Path = CONSTRAINTS) -> Iterator[Check]:
     wanted = [item for item in parsed if item.marker is None or item.marker.evaluate({"extra": ""})]
     wrong = []
     for requirement in wanted:
-        installed = _version(requirement.name)
+        installed = installed_version(requirement.name)
         if installed is None and requirement.name == IN_PROCESS:
             cure = f"For LMs and embedders that run in process: pip install {IN_PROCESS}"
             yield Check("OpenVINO", "warning", f"{IN_PROCESS} is not installed", cure)
@@ -97,7 +98,7 @@ def check_packages(constraints: Path = CONSTRAINTS) -> Iterator[Check]:
     differing = [
         f"{name} {installed} (tested: {pin})"
         for name, pin in tested.items()
-        if (installed := _version(name)) is not None and installed.partition("+")[0] != pin.partition("+")[0]
+        if (installed := installed_version(name)) is not None and installed.partition("+")[0] != pin.partition("+")[0]
     ]
     if differing:
         cure = "Results may differ slightly; for the tested versions run: pip install -e . -c constraints.txt"
@@ -173,13 +174,6 @@ def check_index(folder: Path) -> Check:
     if not found:
         return Check("index", "warning", f"{what}; a query found nothing", "Check the texts of the corpus.")
     return Check("index", "ok", what)
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _listed(items: list[str]) -> str:

@@ -148,7 +148,7 @@ def _check_tail(file: IO[bytes], path: Path, last: Frame | None, reason: EOFErro
                 raise _damaged(path, start, "a label does not fit the calls behind it" if torn else reason)
             found = content.find(_FRAME, found + 1)
         if not torn:
-            text = f"{path} ends in {len(content) - start:,} bytes that are no calls, as after a power cut: left out."
+            text = f"{path} ends in {len(content) - start:,} bytes that are not calls, as after a power cut: left out."
             warnings.warn(text, UserNotice, stacklevel=3)
 
 
@@ -189,7 +189,7 @@ def read_calls(folder: Path, frame: Frame) -> list[Json]:
     except ValueError as error:
         raise _damaged(path, frame.start, error) from None
     if not all(isinstance(call, dict) and isinstance(call.get("messages"), list) for call in calls):
-        raise _damaged(path, frame.start, "a line that is no call")
+        raise _damaged(path, frame.start, "a line that is not a call")
     if len(calls) != frame.calls or any((call.get("id"), call.get("repeat")) != frame.key for call in calls):
         raise _damaged(path, frame.start, "a label that does not fit its calls")
     return calls

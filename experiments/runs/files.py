@@ -39,7 +39,6 @@ from typing import Any
 
 from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, Spent, check_description, parse_row
 from experiments.runs.specs import RunSpec
-from optimizers.metrics.names import note_renamed, with_current_names
 from optimizers.replay.names import BRANCHES, REPLIES
 from signatures.common import work
 from signatures.common.errors import UserError
@@ -75,16 +74,12 @@ _SESSION = frozenset({*SESSION, *_UNDECIDED, "resumed", "merged", "paths", "serv
 
 
 def as_asked(description: Json) -> Json:
-    """Return the description of a run without what was scored after it had been asked (`scored`).
-
-    Metrics have their present names.
-    """
+    """Return the description of a run without what was scored after it had been asked (`scored`)."""
     metrics, scored = description.get("metrics"), description.get("scored")
     if not isinstance(metrics, Mapping):
         return description
     entries = [entry for entry in scored if isinstance(entry, Mapping)] if isinstance(scored, list) else []
-    present = with_current_names(metrics)
-    asked = {name: text for name, text in present.items() if not any(name in _names(each, "added") for each in entries)}
+    asked = {name: text for name, text in metrics.items() if not any(name in _names(each, "added") for each in entries)}
     for entry in reversed(entries):
         replaced = entry.get("replaced")
         asked.update(replaced if isinstance(replaced, Mapping) else {})
@@ -103,12 +98,6 @@ def difference(old: Json, new: Json) -> work.Difference | None:
     return work.difference(old, new, ignored=_SESSION)
 
 
-FORMER_LIMIT = (
-    "A limit took the first N questions of the file in earlier versions, now it draws N by a hash of their ids: to "
-    "finish what was begun with the first N, give a file of these alone, without a limit."
-)
-
-
 def cure_of(field: str) -> str:
     """Return what to do if a run cannot be resumed because of a dotted field."""
     kind, _, name = field.partition(".")
@@ -117,8 +106,7 @@ def cure_of(field: str) -> str:
             "The code of an own metric changed: restore it to resume, or choose another folder, omit the metric there "
             "and add it with `verihop score` once all is answered."
         )
-    same = "Resume it with the settings it was started with, or choose another folder."
-    return f"{same} {FORMER_LIMIT}" if kind == "questions" else same
+    return "Resume it with the settings it was started with, or choose another folder."
 
 
 SCHEMA = 1
@@ -191,8 +179,7 @@ def read_run(folder: Path) -> Json:
         check_description(description)
     except ValueError as error:
         raise UserError(f"{folder / RUN} is damaged ({error}). Delete the folder and run again.") from None
-    note_renamed(description["metrics"])
-    return {**description, "metrics": with_current_names(description["metrics"])}
+    return description
 
 
 def repeat_of(row: Row) -> int:
@@ -288,7 +275,7 @@ def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
             f"{cure_of(differs.field)}"
         )
     if not isinstance(old.get("resumed", []), list):
-        raise UserError(f"{folder / RUN} is damaged ('resumed' is no list). Delete the folder and run again.")
+        raise UserError(f"{folder / RUN} is damaged ('resumed' is not a list). Delete the folder and run again.")
     session = {key: description[key] for key in SESSION if key in description}
     old.pop("finished", None)  # of the session before
     write_json(folder / RUN, {**old, "resumed": [*old.get("resumed", []), session]})
@@ -318,7 +305,7 @@ def rewrite_rows(folder: Path, change: Callable[[Row], Row | None]) -> None:
 
     Args:
         folder: A run, locked by the caller (`run_lock`).
-        change: Takes a row as it is in the file, with present names of metrics; None keeps it.
+        change: Takes a row as it is in the file; None keeps it.
 
     Raises:
         UserError: A row is damaged, or the file cannot be written; it is then unchanged.
@@ -327,10 +314,9 @@ def rewrite_rows(folder: Path, change: Callable[[Row], Row | None]) -> None:
     lines = [json.loads(line) for _, line in complete_lines(folder / ROWS)]
     last = {key_of(row): place for place, row in enumerate(lines)}
     for place in last.values():
-        row = lines[place]
-        row |= {name: with_current_names(row[name]) for name in ("scores", "unparsed") if name in row}
-        changed = change(row)
-        lines[place] = row if changed is None else changed
+        changed = change(lines[place])
+        if changed is not None:
+            lines[place] = changed
     write_rows(folder, lines)
 
 

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from optimizers.metrics.names import with_current_names
 from signatures.common.errors import first_problem
 
 Json = dict[str, Any]
@@ -259,8 +258,6 @@ def parse_row(line: bytes, kind: type[AnyRow] | type[Spent]) -> Json:
     except ValueError:  # a fault to name, or what only JSON allows: a list for a tuple
         row, checked = _parse_twice(line, kind)
     missing = kind.model_fields.keys() - row.keys() - _LEFT_OUT
-    if issubclass(kind, AnswerRow):
-        row |= {name: with_current_names(row[name]) for name in ("scores", "unparsed") if name in row}
     return {**row, **{name: getattr(checked, name) for name in sorted(missing)}}
 
 

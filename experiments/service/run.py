@@ -275,7 +275,7 @@ def _errors_of(address: Address) -> Iterator[None]:
         reason = getattr(error, "strerror", None) or error
         host = isinstance(error, (socket.gaierror, UnicodeError)) or getattr(error, "errno", None) in _NOT_HERE
         if host:
-            said = f"{address.host} is no address of this machine ({reason}). Name one, such as 127.0.0.1."
+            said = f"{address.host} is not an address of this machine ({reason}). Name one, such as 127.0.0.1."
         else:
             said = f"{address} cannot be opened ({reason}). Choose another port, or 0 for any."
         raise UserError(said) from None

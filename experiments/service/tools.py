@@ -238,7 +238,7 @@ def _text(name: str, text: str, most: int) -> str:
 
 
 def _k(value: object) -> object:
-    """Refuse what is no number of passages, with the range; pydantic would take "3" and true for numbers."""
+    """Refuse what is not a number of passages, with the range; pydantic would take "3" and true for numbers."""
     whole = isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
     if not whole or not 1 <= value <= MOST_PASSAGES:  # type: ignore[operator]  # it is a number
         raise PydanticCustomError("k", "should be a whole number from 1 to {most}", {"most": MOST_PASSAGES})

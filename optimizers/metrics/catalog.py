@@ -30,7 +30,6 @@ from optimizers.metrics.families.trajectories import TRAJECTORY_METRICS
 from optimizers.metrics.fields import golds_of, passages_of
 from optimizers.metrics.judges.answer_judge import JUDGED_METRICS, judgement_is_correct, references_contain_gold
 from optimizers.metrics.metric import Metric, Need, OracleMetric
-from optimizers.metrics.names import current_name, note_renamed
 from signatures.common.errors import UserError, one_line, unknown
 from signatures.common.own_code import code_digest, import_own
 from signatures.text import normalize_answer
@@ -229,14 +228,13 @@ def find_metric(name: str) -> Metric | None:
 
 
 def get_metric(name: str) -> Metric:
-    """Return the metric of that name; an old name is accepted with a note.
+    """Return the metric of that name.
 
     Raises:
         UserError: There is no such metric, and the message lists the names; or it needs an entailment oracle, or its
             cutoff is not allowed.
     """
-    note_renamed([name])
-    metric = find_metric(current_name(name))
+    metric = find_metric(name)
     if name in ORACLE_METRICS:
         raise UserError(f"{name} is decided by an entailment oracle: open it with `groundedness.with_oracle`.")
     if metric is None and ":" in name:

@@ -268,7 +268,7 @@ def load_record(folder: Path | str, program: dspy.Module | type[dspy.Module] | N
         UserError: There is no record, it is damaged, or the program has no gates.
     """
     if not Path(folder).is_dir():
-        raise UserError(f"{folder} is no folder of a run. Check the path.")
+        raise UserError(f"{folder} is not the folder of a run. Check the path.")
     path = Path(folder) / BRANCHES
     values = read_members(path)
     try:

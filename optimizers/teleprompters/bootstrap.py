@@ -175,7 +175,7 @@ def _check_teacher(student: dspy.Module, teacher: dspy.Module) -> None:
     if fields[0] != fields[1]:
         raise UserError(
             f"The teacher {type(teacher).__name__} has other predictors than the student {type(student).__name__}, so "
-            "its traces are no demonstrations for it: name a teacher of the same program, or another teacher LM."
+            "its traces are not demonstrations for it: name a teacher of the same program, or another teacher LM."
         )
 
 

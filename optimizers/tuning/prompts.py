@@ -98,7 +98,7 @@ def read_prompts(record: Mapping[str, Any], program: dspy.Module) -> Prompts:
             if not (isinstance(group, dict) and all(isinstance(each, dict) for each in group.values())):
                 raise TypeError("JSON objects were expected")
         if not all(isinstance(text, str) for labels in prompts.instructions.values() for text in labels.values()):
-            raise TypeError("an instruction is no text")
+            raise TypeError("an instruction is not text")
     except (KeyError, TypeError) as error:
         raise UserError(f"The study's candidates for prompts are damaged ({error}): start another study.") from None
     state = dump_state(program)

@@ -175,7 +175,7 @@ def open_storage(place: str, *, heartbeat: int = HEARTBEAT_SECONDS, grace: int =
         grace: Seconds without one after which its process is taken for dead.
 
     Raises:
-        UserError: The database cannot be reached, its driver is missing, or the file is none of a study.
+        UserError: The database cannot be reached, its driver is missing, or the file is not that of a study.
     """
     if place.startswith(QUICK):
         return _open_journal(Path(place.removeprefix(QUICK)), heartbeat=0, grace=0)

@@ -18,7 +18,7 @@ def replacing(folder: Path, *, overwrite: bool) -> Iterator[Path]:
     """Yield an empty folder that replaces `folder` when the block ends without an error.
 
     Raises:
-        UserError: `folder` exists and is no artifact or may not be overwritten, or another process is writing to it.
+        UserError: `folder` exists and is not an artifact or may not be overwritten, or another process writes to it.
     """
     with _locked(folder):
         recover(folder)

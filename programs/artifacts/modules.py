@@ -40,7 +40,7 @@ def check_module(module: dspy.Module) -> None:
     others = [name for name, each in module.named_parameters() if not isinstance(each, dspy.Predict)]
     if others:
         raise UserError(
-            f"{type(module).__name__} has parameters that are no predictors ({', '.join(others)}), which an "
+            f"{type(module).__name__} has parameters that are not predictors ({', '.join(others)}), which an "
             "artifact does not keep."
         )
 

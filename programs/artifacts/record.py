@@ -149,7 +149,7 @@ def read_with_digest(folder: Path) -> tuple[Artifact, str]:
     if digest != (None if version == _WITHOUT_DIGEST else digest_of(record)):
         raise UserError(f"{path} has changed since it was frozen (its digest differs). Compile the program again.")
     if version < SCHEMA_VERSION and (newer := [name for name in _OF_VERSION_3 if name in record]):
-        raise damaged(path, f"{newer[0]!r} is no field of schema version {version}")
+        raise damaged(path, f"{newer[0]!r} is not a field of schema version {version}")
     try:
         return Artifact.model_validate(record), digest_of(record)
     except ValidationError as error:

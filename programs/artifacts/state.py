@@ -219,7 +219,7 @@ def check_demo(place: str, demo: dict[str, Any], signature: Any) -> dict[str, An
     fields = signature.fields
     for key in demo:
         if key not in fields and key != _AUGMENTED:
-            raise UserError(f"{place}: {_short(key)} is no field of the signature ({', '.join(fields)})")
+            raise UserError(f"{place}: {_short(key)} is not a field of the signature ({', '.join(fields)})")
     if not isinstance(demo.get(_AUGMENTED, True), bool):
         raise UserError(f"{place}: {_AUGMENTED!r} must be true or false")
     checked = {}
@@ -439,7 +439,7 @@ def _check_question(number: int, row: Any, signatures: Mapping[str, Any]) -> Poo
         raise UserError(f"question {number}: {first_problem(error)}") from None
     for name, demos in checked.demos.items():
         if name not in signatures:
-            raise UserError(f"question {number}: {name[:60]!r} is no predictor ({', '.join(signatures)})")
+            raise UserError(f"question {number}: {name[:60]!r} is not a predictor ({', '.join(signatures)})")
         if len(demos) > _MOST_DEMOS:
             raise UserError(f"question {number}, predictor {name}: it has {len(demos)} demos, at most {_MOST_DEMOS}")
     return PoolQuestion(

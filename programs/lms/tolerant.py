@@ -159,7 +159,7 @@ def _to_option(value: Any, annotation: Any) -> Any:
     for option in options:
         if str(option).casefold() == word:
             return option
-    raise ValueError(f"{_short(value)} is none of {options}")
+    raise ValueError(f"{_short(value)} is not one of {options}")
 
 
 def _to_list(value: str) -> list[str]:

@@ -257,7 +257,7 @@ def _presets(subject: _Subject) -> None:
         demand(kept == expected, f"preset {name}: its knobs are {kept}, not {expected}: call set_knobs(self, locals())")
         demand(
             isinstance(program.max_calls(), int) and program.max_calls() >= 0,
-            f"preset {name}: max_calls() is no number",
+            f"preset {name}: max_calls() is not a number",
         )
 
 
@@ -272,7 +272,7 @@ def _check_prediction(result: Any) -> None:
     demand(
         not differs, f"its prediction lacks or has besides: {', '.join(sorted(differs))}: return make_prediction(...)"
     )
-    demand(isinstance(result.answer, str) and isinstance(result.response, str), "answer or response is no text")
+    demand(isinstance(result.answer, str) and isinstance(result.response, str), "answer or response is not text")
     demand(all(isinstance(hop, Hop) for hop in result.hops), "hops holds something other than a Hop of verihop")
     demand(all(isinstance(each, Passage) for each in result.passages), "passages holds something other than Passage")
     read = [passage.id for passage in result.passages]
@@ -280,7 +280,7 @@ def _check_prediction(result: Any) -> None:
     demand(set(result.citations) <= set(read), "citations names passages that are not among passages")
     demand(
         result.stop_reason in STOP_REASONS,
-        f"stop_reason {result.stop_reason!r} is none of {', '.join(STOP_REASONS)}",
+        f"stop_reason {result.stop_reason!r} is not one of {', '.join(STOP_REASONS)}",
     )
     try:
         json.dumps(result.details)

@@ -28,7 +28,7 @@ FEATURES = {
     "yes_no": "whether the answer is yes or no",
     "closed": "whether the question asks for yes or no",
     "choice": "whether it offers a choice",
-    "mismatch": "whether the answer is none of what such a question asks for",
+    "mismatch": "whether the answer is not of the kind that such a question asks for",
     "titled": "whether the answer is the title of a passage",
     "echo": "whether the question contains the answer",
     "answer_length": "logarithm of the number of its words, 1 at 20",

@@ -61,7 +61,7 @@ def expanded(path: Path | str) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError:
-        raise UserError(f"{Path(path).parts[0]} of {path} is no home folder: write the path in full.") from None
+        raise UserError(f"{Path(path).parts[0]} of {path} is not a home folder: write the path in full.") from None
 
 
 @contextlib.contextmanager

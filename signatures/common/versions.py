@@ -11,11 +11,12 @@ ANSWERING = ("verihop", "dspy", "openvino-genai", "xllamacpp", *RETRIEVAL)
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
     """Return name -> version of those among `packages` that are installed."""
-    return {package: found for package in packages if (found := _version(package)) is not None}
+    return {package: found for package in packages if (found := installed_version(package)) is not None}
 
 
 @functools.cache  # all metadata of a package is parsed for it
-def _version(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
+    """Return the version of a library; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

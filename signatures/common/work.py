@@ -116,7 +116,7 @@ def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     if not path.exists():
         return
     if not path.is_file():
-        raise UserError(f"{path} is no file. Restore it, or delete the folder.")  # a pipe would never end
+        raise UserError(f"{path} is not a file. Restore it, or delete the folder.")  # a pipe would never end
     try:
         with open(path, "rb") as file:  # split at line feeds only: JSON leaves other line separators unescaped
             for number, line in enumerate(file, start=1):

@@ -26,7 +26,7 @@ def read_hover(record: Mapping[str, Any], split: str | None) -> Item:
     """
     label = record.get("label")
     if label not in _SUPPORTED:
-        raise ValueError(f"label {label!r} is none of SUPPORTED and NOT_SUPPORTED")
+        raise ValueError(f"label {label!r} is not one of SUPPORTED and NOT_SUPPORTED")
     facts = [_fact(each) for each in record.get("supporting_facts") or []]
     hops = int(record.get("num_hops") or -1)
     question = Question(
@@ -45,7 +45,7 @@ def _fact(fact: Any) -> tuple[str, int]:
     """Return title and sentence number of a pair, or of the hub's dict."""
     title, number = (fact["key"], fact["value"]) if isinstance(fact, Mapping) else fact
     if not isinstance(title, str) or not title.strip():
-        raise ValueError(f"title {title!r} in supporting_facts is no text")
+        raise ValueError(f"title {title!r} in supporting_facts is not text")
     return title, int(number)
 
 

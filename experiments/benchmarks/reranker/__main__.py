@@ -15,9 +15,11 @@ from typing import Any
 
 from corpora.retrievers.rerank import DEPTH, FOUND, WEIGHTS, LinkScorer, Reranker, ordered, own_scorers, widen
 from corpora.retrievers.rerank_features import CONTEXTS, NAMES, Pool, pool_features
-from experiments.analysis.statistics import mean_of, paired
+from experiments.analysis.statistics import mean_of
 from experiments.benchmarks.reranker.sets import SOURCES, QuestionSet, divide, gold_titles, labels, open_set, summary
+from experiments.benchmarks.retrieval_recall import ids_of, interval, means, minus, short, table, values_of
 from experiments.runs.config import portable, provenance
+from experiments.runs.files import write_json
 from optimizers.listwise import Listing, fit_scorer
 from optimizers.metrics.retrieval import all_gold_at, recall_at
 from signatures.common.files import atomic_write
@@ -74,22 +76,11 @@ def cross_validated(
         ids[each.name].append(ranked[n])
     result = {}
     for each in training:
-        first = [[p.id for p in ranking] for ranking in each.retrieve.many([q.question for q in each.questions], 5)]
-        values = [
-            {
-                metric: [
-                    function(read, question.gold_ids, k) for read, question in zip(reads, each.questions, strict=True)
-                ]
-                for metric, (function, k) in METRICS.items()
-            }
-            for reads in (first, ids[each.name])
-        ]
+        first = ids_of(each.retrieve.many([question.question for question in each.questions], 5))
+        hybrid, reranked = (values_of(read, each.questions, METRICS) for read in (first, ids[each.name]))
         result[each.name] = {
-            metric: {
-                "hybrid": _short(mean_of(values[0][metric]).as_dict())["mean"],
-                **_short(paired(values[0][metric], values[1][metric]).as_dict()),
-            }
-            for metric in METRICS
+            metric: {"hybrid": short(mean_of(hybrid[metric]))["mean"], **difference}
+            for metric, difference in minus(reranked, hybrid).items()
         }
     return result
 
@@ -115,32 +106,16 @@ def measure(evaluation: Sequence[QuestionSet], scorers: tuple[LinkScorer, LinkSc
             "reranked, widened": Reranker(each.retrieve, *scorers),
         }
         texts = [question.question for question in each.questions]
-        values: dict[str, dict[str, list[float | None]]] = {}
-        for arm, retrieve in arms.items():
-            ids = [[passage.id for passage in ranking] for ranking in retrieve.many(texts, 5)]
-            values[arm] = {
-                metric: [
-                    function(read, question.gold_ids, k) for read, question in zip(ids, each.questions, strict=True)
-                ]
-                for metric, (function, k) in METRICS.items()
-            }
+        found = {arm: ids_of(retrieve.many(texts, 5)) for arm, retrieve in arms.items()}
+        values = {arm: values_of(ids, each.questions, METRICS) for arm, ids in found.items()}
         sets[each.name] = {
             "questions": len(texts),
-            "means": {arm: {m: _short(mean_of(v).as_dict()) for m, v in by.items()} for arm, by in values.items()},
-            "minus_hybrid": {
-                arm: {metric: _short(paired(values["hybrid"][metric], by[metric]).as_dict()) for metric in METRICS}
-                for arm, by in values.items()
-                if arm != "hybrid"
-            },
+            "means": means(values),
+            "minus_hybrid": {arm: minus(by, values["hybrid"]) for arm, by in values.items() if arm != "hybrid"},
             "ms_a_question": {arm: _latency(retrieve, texts[:TIMED]) for arm, retrieve in arms.items()},
             "ms_of_scoring": _scoring(each.retrieve, texts[:TIMED], scorers[0]),
         }
     return sets
-
-
-def _short(fields: Mapping[str, Any]) -> dict[str, Any]:
-    kept = ("mean", "difference", "low", "high")
-    return {name: round(float(fields[name]), 4) for name in kept if fields.get(name) is not None}
 
 
 def _latency(retrieve: Retriever, texts: Sequence[str]) -> float:
@@ -165,22 +140,13 @@ def _scoring(retrieve: Retriever, texts: Sequence[str], scorer: LinkScorer) -> f
     return round(1000 * sorted(times)[len(times) // 2], 2)
 
 
-def table(sets: Mapping[str, Any]) -> str:
-    """Return the means as a Markdown table in percent, with the paired difference from the hybrid."""
-    lines = ["| set (questions) | retriever | " + " | ".join(METRICS) + " |", "|---|---|" + "---|" * len(METRICS)]
-    for name, entry in sets.items():
-        for arm, means in entry["means"].items():
-            cells = []
-            for metric, mean in means.items():
-                gain = entry["minus_hybrid"].get(arm, {}).get(metric)
-                by = (
-                    f" ({100 * gain['difference']:+.1f} [{100 * gain['low']:.1f}, {100 * gain['high']:.1f}])"
-                    if gain
-                    else ""
-                )
-                cells.append(f"{100 * mean['mean']:.1f}{by}")
-            lines.append(f"| {name} ({entry['questions']}) | {arm} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def cells(entry: Mapping[str, Any], arm: str) -> list[str]:
+    """Return the means of a row of the table in percent, with the paired difference from the hybrid."""
+    gains = entry["minus_hybrid"].get(arm, {})
+    return [
+        f"{100 * mean['mean']:.1f}" + (f" ({interval(gains[metric], '+')})" if metric in gains else "")
+        for metric, mean in entry["means"][arm].items()
+    ]
 
 
 def main() -> None:
@@ -222,9 +188,8 @@ def main() -> None:
         "seconds": {"indexes": round(ready - start), "rest": round(time.perf_counter() - ready)},
         "sets": sets,
     }
-    with atomic_write(arguments.out) as file:
-        file.write(json.dumps(portable(result), indent=1, ensure_ascii=False) + "\n")
-    print(table(sets))
+    write_json(arguments.out, portable(result))
+    print(table(sets, cells, metrics=METRICS))
 
 
 if __name__ == "__main__":

@@ -29,10 +29,9 @@ from corpora.retrievers.graph import GRAPH, GRAPH_MULTIHOP, GraphEngine, GraphMu
 from corpora.retrievers.multihop import adapter
 from corpora.retrievers.rerank import open_reranker
 from corpora.retrievers.store import PassageStore
-from experiments.analysis.statistics import mean_of, paired
-from experiments.benchmarks.retrieval_recall import METRICS
+from experiments.benchmarks.retrieval_recall import Values, ids_of, interval, means, minus, table, values_of
 from experiments.runs.config import portable, provenance
-from signatures.common.files import atomic_write
+from experiments.runs.files import write_json
 from signatures.common.versions import installed_versions
 from signatures.types import Retriever
 
@@ -62,8 +61,6 @@ COMPARED = {
     "graph, own": ("hybrid, own", "multihop, own"),
     "graph-multihop, own": ("multihop, own",),
 }
-
-Values = dict[str, list[float | None]]
 
 
 def prepare(name: str, data: Path, more: Path | None, work: Path) -> tuple[Path, list[Question]]:
@@ -104,34 +101,22 @@ def measure(
     for arm in arms:
         retriever, reranker = ARMS[arm]
         retrieve = open_reranker(opened[retriever], reranker)
-        ids = [[passage.id for passage in ranking] for ranking in retrieve.many(texts, 5)]
-        values[arm] = {
-            metric: [function(found, question.gold_ids, k) for found, question in zip(ids, questions, strict=True)]
-            for metric, (function, k) in METRICS.items()
-        }
+        values[arm] = values_of(ids_of(retrieve.many(texts, 5)), questions)
         if timed:
             alone = open_index(folder, retriever=retriever, precision=precision)
             cost[arm] = _cost(open_reranker(alone, reranker), texts[:timed])
-        print(arm, {metric: short(mean_of(each).as_dict())["mean"] for metric, each in values[arm].items()}, flush=True)
+        print(arm, {metric: found["mean"] for metric, found in means({arm: values[arm]})[arm].items()}, flush=True)
     return {
         "questions": len(texts),
-        "means": {arm: {m: short(mean_of(v).as_dict()) for m, v in by.items()} for arm, by in values.items()},
+        "means": means(values),
         "differences": {
-            f"{arm} minus {other}": {
-                metric: short(paired(values[other][metric], values[arm][metric]).as_dict()) for metric in METRICS
-            }
+            f"{arm} minus {other}": minus(values[arm], values[other])
             for arm, others in COMPARED.items()
             for other in others
             if {arm, other} <= values.keys()
         },
         "ms_a_question": cost,
     }
-
-
-def short(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rounded mean, or difference, and its interval."""
-    kept = ("mean", "difference", "low", "high")
-    return {name: round(float(fields[name]), 4) for name in kept if fields.get(name) is not None}
 
 
 def _cost(retrieve: Retriever, texts: Sequence[str]) -> dict[str, float]:
@@ -146,19 +131,10 @@ def _cost(retrieve: Retriever, texts: Sequence[str]) -> dict[str, float]:
     return {"wall": round(1000 * statistics.median(times), 1), "cpu": round(1000 * statistics.median(busy), 1)}
 
 
-def table(sets: Mapping[str, Any]) -> str:
-    """Return means in percent with their intervals, and times, as a Markdown table."""
-    lines = [
-        "| set (questions) | retriever | " + " | ".join(METRICS) + " | ms of CPU |",
-        "|---|---|" + "---|" * (len(METRICS) + 1),
-    ]
-    for name, entry in sets.items():
-        for arm, means in entry["means"].items():
-            cost = entry["ms_a_question"].get(arm)
-            cells = [f"{100 * m['mean']:.1f} [{100 * m['low']:.1f}, {100 * m['high']:.1f}]" for m in means.values()]
-            row = [f"{name} ({entry['questions']})", arm, *cells, f"{cost['cpu']:.0f}" if cost else "-"]
-            lines.append(f"| {' | '.join(row)} |")
-    return "\n".join(lines)
+def cells(entry: Mapping[str, Any], arm: str) -> list[str]:
+    """Return the means of a row of the table with their intervals, and the time."""
+    cost = entry["ms_a_question"].get(arm)
+    return [*map(interval, entry["means"][arm].values()), f"{cost['cpu']:.0f}" if cost else "-"]
 
 
 def main() -> None:
@@ -188,9 +164,8 @@ def main() -> None:
     result |= {"adapter": adapter().hash, "versions": installed_versions(("numpy", "tantivy", "openvino"))}
     result["corpora"] |= corpora
     result["sets"] |= sets
-    with atomic_write(arguments.out) as file:
-        file.write(json.dumps(portable(result), indent=1) + "\n")
-    print(table(sets))
+    write_json(arguments.out, portable(result))
+    print(table(sets, cells, "ms of CPU"))
 
 
 if __name__ == "__main__":

@@ -43,13 +43,14 @@ from corpora.retrievers.embedder import Embedder, Vectors
 from corpora.retrievers.store import PassageStore
 from experiments.analysis.report.plots import empty_figure, write_png
 from experiments.analysis.statistics import mean_of, paired
-from experiments.benchmarks.retrieval_recall import METRICS
+from experiments.benchmarks.retrieval_recall import METRICS, interval, short, values_of
 from experiments.benchmarks.retriever import asked
-from experiments.benchmarks.retriever.__main__ import prepare, short
+from experiments.benchmarks.retriever.__main__ import prepare
 from experiments.runs.config import portable, provenance
+from experiments.runs.files import write_json
 from optimizers.distill.leakage import Evaluation
 from signatures.common.errors import UserError
-from signatures.common.files import atomic_write, sha256_text
+from signatures.common.files import sha256_text
 from signatures.common.versions import installed_versions
 from signatures.common.work import AppendedFile, complete_lines
 from signatures.text_words import same_words, without_brackets
@@ -186,11 +187,14 @@ class Growth:
         lines, base = self.answers(size, name), self.answers(0, name)
         sets = {}
         for of, questions in self.sets.items():
-            now, before = ({m: _values(by, questions, m) for m in SHOWN} for by in (lines, base or lines))
+            now, before = (
+                values_of([by[question.id]["found"] for question in questions], questions, SHOWN)
+                for by in (lines, base or lines)
+            )
             sets[of] = {
                 metric: {
-                    **short(mean_of(now[metric]).as_dict()),
-                    **({"change": short(paired(before[metric], now[metric]).as_dict())} if size and base else {}),
+                    **short(mean_of(now[metric])),
+                    **({"change": short(paired(before[metric], now[metric]))} if size and base else {}),
                 }
                 for metric in SHOWN
             }
@@ -236,18 +240,9 @@ def _megabytes(info: IndexInfo) -> dict[str, float]:
     return {name: round(size / 1e6, 1) for name, size in parts.items()}
 
 
-def _values(lines: Mapping[str, Line], questions: Sequence[Question], metric: str) -> list[float | None]:
-    function, k = SHOWN[metric]
-    return [function(lines[question.id]["found"], question.gold_ids, k) for question in questions]
-
-
 def _quantiles(values: Sequence[float]) -> dict[str, float]:
     cuts = statistics.quantiles(values, n=100, method="inclusive")
     return {"p50": round(cuts[49], 1), "p99": round(cuts[98], 1)}
-
-
-def _change(of: Mapping[str, float]) -> str:
-    return f" ({100 * of['difference']:+.1f} [{100 * of['low']:.1f}, {100 * of['high']:.1f}])"
 
 
 def table(sizes: Mapping[str, Any]) -> str:
@@ -259,7 +254,9 @@ def table(sizes: Mapping[str, Any]) -> str:
             cells = []
             for by in found["sets"].values():
                 of = by["passage_recall@5"]
-                cells.append(f"{100 * of['mean']:.1f}{_change(of['change']) if 'change' in of else ''}")
+                cells.append(
+                    f"{100 * of['mean']:.1f}" + (f" ({interval(of['change'], '+')})" if "change" in of else "")
+                )
             times = [f"{of['p50']:.0f}, {of['p99']:.0f}" for of in found["ms"].values()]
             memory = ", ".join(str(value) for value in found["mb"].values())
             lines.append(f"| {' | '.join([f'{int(size):,}', name, *cells, *times, memory])} |")
@@ -383,8 +380,7 @@ def main() -> None:
     done = sorted(int(path.parent.name) for path in arguments.work.glob("*/built.jsonl"))
     sizes = {str(size): growth.of_size(size) for size in done}
     result = {**provenance(MODULE), "versions": installed_versions(("numpy", "tantivy", "openvino")), "sizes": sizes}
-    with atomic_write(arguments.out) as file:
-        file.write(json.dumps(portable(result), indent=1) + "\n")
+    write_json(arguments.out, portable(result))
     draw(sizes, arguments.out.with_suffix(".png"))
     print(table(sizes))
 

@@ -176,7 +176,7 @@ def start_up(
 ) -> None:
     """Measure, print and write the result file."""
     if checkout is not None and not (checkout / "experiments" / "cli" / "main.py").is_file():
-        raise typer.BadParameter(f"{checkout} is no checkout of this project.", param_hint="--checkout")
+        raise typer.BadParameter(f"{checkout} is not a checkout of this project.", param_hint="--checkout")
     load = os.getloadavg()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["VERIHOP_CACHE_DIR"] = str(Path(folder) / "cache")

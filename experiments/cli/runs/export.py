@@ -84,7 +84,7 @@ def export(
         _model_to_mlflow(run, where, experiment, model, as_json=as_json)
         return
     if named := used(model):
-        raise UserError(f"{run} is no artifact: leave out {named[0]}, or name the folder of an artifact.")
+        raise UserError(f"{run} is not an artifact: leave out {named[0]}, or name the folder of an artifact.")
     _to_mlflow(run, where, experiment, traces, quiet=quiet or as_json, as_json=as_json)
 
 

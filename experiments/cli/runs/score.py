@@ -75,7 +75,7 @@ def score(
         raise UserError(
             f"{answers} is a run, and its metrics are added in place: omit --out."
             if answers.is_dir()
-            else f"{answers} is no folder of a run: for a file of predictions name --questions and --out."
+            else f"{answers} is not the folder of a run: for a file of predictions name --questions and --out."
         )
     if answers.is_dir() and gold.split is not None:
         raise UserError(f"{answers} is a run, and all its answers are scored: omit --split {gold.split}.")

@@ -51,7 +51,7 @@ class Limits:
         """Return the budget; None without a limit.
 
         Raises:
-            UserError: A limit is unknown, is no number, or is named twice.
+            UserError: A limit is unknown, is not a number, or is named twice.
         """
         from experiments.pipeline.setup import limits_of, parse_limits
 

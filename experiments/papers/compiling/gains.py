@@ -111,7 +111,7 @@ class Record(Recorded):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.row not in ROWS:
-            raise ValueError(f"{self.row!r} is no row")
+            raise ValueError(f"{self.row!r} is not a row")
         if set(self.answers) != {*METRICS, *COSTS} or len({len(values) for values in self.answers.values()}) != 1:
             raise ValueError(f"'answers' needs {', '.join((*METRICS, *COSTS))}, with one number per question each")
         if set(self.faults) != set(FAULTS):
@@ -368,7 +368,7 @@ def _comparisons(programs: Sequence[str], data: Path, work: Path, lm: str, recor
 def _numbers(seeds: str) -> list[int]:
     named = [seed.strip() for seed in seeds.split(",")]
     if not all(seed.isascii() and seed.isdigit() for seed in named):
-        raise UserError(f"{seeds!r} are no seeds: name whole numbers from 0, separated by commas, as in 0,1,2.")
+        raise UserError(f"{seeds!r} are not seeds: name whole numbers from 0, separated by commas, as in 0,1,2.")
     return sorted({int(seed) for seed in named})
 
 

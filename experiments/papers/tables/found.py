@@ -128,7 +128,7 @@ def _made_before(runs: Path | None) -> list[tuple[Path, Json]]:
     if runs is None:
         return []
     if not runs.is_dir():
-        raise UserError(f"--runs {runs} is no folder.")
+        raise UserError(f"--runs {runs} is not a folder.")
     return [(path.parent, read_json(path)) for path in sorted(runs.rglob(RUN))]
 
 

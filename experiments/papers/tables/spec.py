@@ -277,6 +277,6 @@ def read_table(paper: str, name: str, folder: Path = FOLDER) -> Table:
         content: Mapping[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         return Table.model_validate({**content, "paper": paper, "name": name})
     except ValidationError as error:
-        raise UserError(f"{path.name} of {paper} is no table: {first_problem(error)}.") from None
+        raise UserError(f"{path.name} of {paper} is not a table: {first_problem(error)}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path.name} of {paper} cannot be read: {error}.") from None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 from experiments.analysis.statistics import mean_of
-from experiments.runs.files import FORMER_LIMIT, read_json, read_rows, write_json
+from experiments.runs.files import read_json, read_rows, write_json
 from programs.lms.calls.budget import PAID
 from programs.lms.calls.control import controlled
 from programs.parts.meter import Meter, metered
@@ -190,10 +190,9 @@ def _open_checkpoint(out: Path, folder: Path, request: dict[str, Any], *, resume
     stopped = stored.exists() and resume
     before = read_json(stored).get("request", {}) if stopped else {}
     if stopped and (changed := difference(before, request)):
-        limited = f" {FORMER_LIMIT}" if changed.field.startswith("data.") else ""
         raise UserError(
             f"The stopped compilation into {out} had another {changed.field} ({changed.stored}, now "
-            f"{changed.asked}): resume it with the same settings, or overwrite it to start again.{limited}"
+            f"{changed.asked}): resume it with the same settings, or overwrite it to start again."
         )
     if out.exists() and not overwrite:
         reason = "The finished artifact there is of another request: choose" if resume else "Choose"

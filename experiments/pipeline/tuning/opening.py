@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict
 
 from experiments.pipeline.tuning.candidates import Prepared
 from experiments.pipeline.tuning.config import DATABASE, QUICK_JOURNAL, TuneConfig
-from experiments.runs.files import FORMER_LIMIT
 from optimizers.tuning.objective import Goal
 from programs.parts.threads import daemon
 from signatures.common.costs import Costs
@@ -148,10 +147,9 @@ def _attributes(study: "optuna.Study") -> dict[str, Any]:
 
 def _check(stored: dict[str, Any], request: dict[str, Any], name: str) -> None:
     if changed := difference(stored, request):
-        limited = f" {FORMER_LIMIT}" if changed.field.startswith(("questions", "trainset")) else ""
         raise UserError(
             f"The study {name!r} was started with another {changed.field} ({changed.stored}, now {changed.asked}): "
-            f"use the same settings, or another name or folder for a new study.{limited}"
+            f"use the same settings, or another name or folder for a new study."
         )
 
 

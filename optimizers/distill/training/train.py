@@ -183,7 +183,6 @@ def validation_losses(student: Student, examples: Sequence[EncodedExample]) -> d
 
 
 Evaluate = Callable[[Path], dict[str, float]]
-BEST = checkpoints.BEST
 LAST = "last"  # weights of the last checkpoint of a run that diverged
 
 

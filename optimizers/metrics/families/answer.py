@@ -11,7 +11,6 @@ _COV_RAG = "https://arxiv.org/abs/2410.05801"
 _FLASHRAG = "https://github.com/RUC-NLPIR/FlashRAG/blob/1ee5249/flashrag/evaluator/metrics.py"
 _CREDIBLE = '"How Credible Is an Answer From Retrieval-Augmented LLMs?"'
 _MLQA = "https://github.com/facebookresearch/MLQA/blob/main/mlqa_evaluation_v1.py"
-_GENGROUND = "https://arxiv.org/abs/2406.14891"
 
 _GOLD = (Need.ANSWERS,)
 

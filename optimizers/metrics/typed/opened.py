@@ -7,7 +7,6 @@ from optimizers.metrics.catalog import ORACLE_METRICS, choices, find_metric, get
 from optimizers.metrics.entailment.oracle import EntailmentOracle
 from optimizers.metrics.groundedness import with_oracle
 from optimizers.metrics.metric import Metric
-from optimizers.metrics.names import current_name, note_renamed
 from signatures.common.errors import unknown
 from signatures.common.own_code import is_own
 
@@ -22,14 +21,12 @@ def typed_metric(name: str) -> Metric:
 
 
 def typed_names(text: str) -> list[str]:
-    """Return the names in a list separated by commas, each once, old ones as the present ones with a note.
+    """Return the names in a list separated by commas, each once.
 
     Raises:
         UserError: A name has an unknown form; own metrics are not imported yet.
     """
-    given = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    note_renamed(given)
-    names = list(dict.fromkeys(map(current_name, given)))
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if not is_own(name) and name not in ORACLE_METRICS and find_metric(name) is None:
             raise unknown("metric", name, choices())

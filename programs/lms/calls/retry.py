@@ -174,7 +174,7 @@ def share_limits(processes: int, number: int) -> None:
 
 
 LONGEST_BACK_OFF = 60.0  # seconds
-_LAST_DOUBLED = 16  # attempt; far above the longest back-off, and 2.0**1024 is no number
+_LAST_DOUBLED = 16  # attempt; far above the longest back-off, and 2.0**1024 is not a number
 _LONGEST_AT_LIMIT = 16.0  # the concurrency limit paces calls then; longer waits would leave it unused
 _LONGEST_HINT = 20.0  # seconds, for a transient failure
 

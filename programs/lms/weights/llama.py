@@ -144,7 +144,7 @@ def read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UserError(f"No file {str(path)!r}.")
     if path.stat().st_size > _LARGEST_CONFIG:
-        raise UserError(f"{str(path)!r} has more than {_LARGEST_CONFIG:,} bytes: it is no such configuration.")
+        raise UserError(f"{str(path)!r} has more than {_LARGEST_CONFIG:,} bytes: it is not such a configuration.")
     try:
         value = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:

@@ -58,7 +58,7 @@ def gguf_source(path: Path) -> ModelTensors:
         raise UserError(f"{str(path)!r} has a size that is not a number. Copy or convert it again.") from error
     expected = {gguf_name(name): size for name, size in shape.tensors().items()}
     for name in tensors.keys() - expected.keys():
-        raise UserError(f"{str(path)!r}: {name} is no tensor of a Llama model. Name the file itself: gguf:PATH.")
+        raise UserError(f"{str(path)!r}: {name} is not a tensor of a Llama model. Name the file itself: gguf:PATH.")
     for name, wanted in expected.items():
         actual = tensors[name][0] if name in tensors else None
         if actual != wanted:
@@ -141,7 +141,9 @@ def folder_source(folder: Path) -> ModelTensors:
     expected = shape.tensors()
     ignored = {"lm_head.weight"} if shape.tied else set()  # a copy of the embeddings
     for name in owners.keys() - expected.keys() - ignored:
-        raise UserError(f"{str(folder)!r}: {name} is no tensor of a Llama model. Serve it with vLLM and name its URL.")
+        raise UserError(
+            f"{str(folder)!r}: {name} is not a tensor of a Llama model. Serve it with vLLM and name its URL."
+        )
     for name, wanted in expected.items():
         actual = owners[name].shapes[name] if name in owners else None
         if actual != wanted:

@@ -403,7 +403,7 @@ def test_a_label_that_hover_does_not_have_is_refused(tmp_path: Path):
 
 @pytest.mark.parametrize("title", [None, 5, " "])
 def test_a_title_of_hover_that_is_no_text_is_refused(title: object, tmp_path: Path):
-    with pytest.raises(UserError, match=r"record 2: .*title .* is no text") as refused:
+    with pytest.raises(UserError, match=r"record 2: .*title .* is not text") as refused:
         converted(tmp_path, "hover", [CLAIM, {**CLAIM, "uid": "c-2", "supporting_facts": [[title, 0]]}])
     assert "\n" not in str(refused.value)
 

@@ -50,10 +50,10 @@ def test_the_hash_changes_with_the_factors_and_with_what_scales_them(tmp_path):
     [
         (factors(inputs=5), "factors of the shapes"),
         ({k: v for k, v in factors().items() if "lora_A" in k}, "no second factor"),
-        ({k: v for k, v in factors().items() if "lora_B" in k}, "no pairs"),
+        ({k: v for k, v in factors().items() if "lora_B" in k}, "not pairs"),
         ({k.replace("output", "other"): v for k, v in factors().items()}, "no linear map"),
-        ({k: v * np.float16(np.inf) for k, v in factors().items()}, "no numbers"),
-        ({**factors(), "more": np.ones(2, np.float32)}, "no pairs"),
+        ({k: v * np.float16(np.inf) for k, v in factors().items()}, "not numbers"),
+        ({**factors(), "more": np.ones(2, np.float32)}, "not pairs"),
         ({}, "or none"),
     ],
 )

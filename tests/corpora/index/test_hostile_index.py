@@ -212,9 +212,9 @@ def add_file(name):
 
 
 CHANGES = {
-    "'../secret' is no file of an index": add_file("../secret"),
-    "'/etc/passwd' is no file": add_file("/etc/passwd"),
-    "'bm25/../../x' is no file": add_file("bm25/../../x"),
+    "'../secret' is not a file of an index": add_file("../secret"),
+    "'/etc/passwd' is not a file": add_file("/etc/passwd"),
+    "'bm25/../../x' is not a file": add_file("bm25/../../x"),
     "does not list bm25/meta.json": lambda content: content["files"].pop("bm25/meta.json"),
     "'passages'": lambda content: content.update(passages=-1),
     "there is no retriever 'own'": lambda content: content.update(retriever="own"),

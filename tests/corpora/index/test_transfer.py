@@ -279,7 +279,7 @@ def test_no_more_is_kept_than_was_stated(server, tmp_path: Path, monkeypatch):
 def test_names_that_are_no_files_of_an_index_are_refused(server, tmp_path: Path, name: str):
     handler, url = server
     rewrite(handler.folder, lambda shared: shared["files"].update({name: {"bytes": 1, "sha256": "0" * 64}}))
-    with pytest.raises(UserError, match="which is no file of an index: nothing is written"):
+    with pytest.raises(UserError, match="which is not a file of an index: nothing is written"):
         pull_index(url, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["public"]
 
@@ -455,8 +455,8 @@ def test_places_that_cannot_be_are_one_line(tmp_path: Path, hybrid_folder: Path,
     for place, message in (
         (url + "x", r"There is no .*/idxx/files\.json, so no index was pushed there"),
         ("http://127.0.0.1:9/x", "check the network, then run the same command again"),
-        ("https://", "is no address"),
-        ("http://[::1", "is no address"),
+        ("https://", "is not an address"),
+        ("http://[::1", "is not an address"),
         ("s3://bucket/x", "cannot be pulled from"),
         (str(tmp_path / "nowhere"), "so no index was pushed there"),
         ("hf://alone", "names no repository"),

@@ -121,7 +121,7 @@ def test_messages_in_messages_end():
 
 def test_what_is_no_message_is_refused():
     for data in (b"", b"Just text.\nOf two lines.", b"\0\1\2"):
-        with pytest.raises(UserError, match="no message"):
+        with pytest.raises(UserError, match="not a message"):
             read_eml(data)
 
 

@@ -1,4 +1,4 @@
-"""Entities by rule: titles, runs of capitals, and what is none of them."""
+"""Entities by rule: titles, runs of capitals, and what is not one of them."""
 
 import pytest
 

@@ -147,7 +147,7 @@ def test_embedders_and_models_without_a_head_are_refused_since_theirs_would_be_r
     bare = bert(tmp_path / "bare", "Model")
     SentenceTransformer(modules=[Transformer(bare), Pooling(16, "mean")]).save_pretrained(str(tmp_path / "embedder"))
     for folder, kind in ((bare, "BertModel"), (tmp_path / "embedder", "SentenceTransformer")):
-        with pytest.raises(UserError, match=rf"is no model that reranks \({kind}\).*an embedder is named when"):
+        with pytest.raises(UserError, match=rf"is not a model that reranks \({kind}\).*an embedder is named when"):
             ModelScorer(str(folder))("q", Pool(PASSAGES))
     with pytest.raises(UserError, match="has 3 outputs"):
         ModelScorer(bert(tmp_path / "three", "ForSequenceClassification", outputs=3)).load()
@@ -156,7 +156,7 @@ def test_embedders_and_models_without_a_head_are_refused_since_theirs_would_be_r
 def test_scores_that_are_no_numbers_are_refused(tiny):
     scorer = ModelScorer(tiny)
     scorer.load().predict = lambda pairs, **_: [float("nan")] * len(pairs)
-    with pytest.raises(UserError, match="scores that are no numbers"):
+    with pytest.raises(UserError, match="scores that are not numbers"):
         scorer("q", Pool(PASSAGES))
 
 

@@ -197,7 +197,7 @@ def test_a_recording_is_of_one_engine_and_its_settings(site, live, tmp_path):
     assert live(timeout=3, width=2)(QUERY, 1)
     with pytest.raises(UserError, match="was recorded with words=100, not 50: name another folder"):
         live(words=50)
-    with pytest.raises(UserError, match="is no recording of the web"):
+    with pytest.raises(UserError, match="is not a recording of the web"):
         open_web(tmp_path / "nothing", "web")
     with pytest.raises(UserError, match="name the folder for it"):
         open_web(None, "serper")

@@ -193,7 +193,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no run": (lambda folder: (folder / "run.json").unlink(), r"bad is not the folder of a run"),
     "a link": (_linked, r"rows\.jsonl is a link"),
     "a loop": (_looping, r"run\.json is a link"),
-    "a pipe": (_piped, r"rows\.jsonl is no file"),
+    "a pipe": (_piped, r"rows\.jsonl is not a file"),
     "huge costs": (lambda folder: change(folder, row=lambda row: row.update(calls=1e300)), r"rows\.jsonl:1 .*calls"),
     "huge scores": (lambda folder: change(folder, row=lambda row: row["scores"].update(em=-1e300)), r"jsonl:1 .*em"),
     "huge n": (lambda folder: change(folder, lambda run: run["questions"].update(n=2**60)), r"8 of \d{19} answers"),

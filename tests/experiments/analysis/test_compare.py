@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from experiments.analysis.compare import compare_runs
-from signatures.common.errors import UserError, UserNotice
+from signatures.common.errors import UserError
 from tests.experiments.analysis.conftest import shown
 
 
@@ -123,16 +123,3 @@ def test_several_comparisons_with_the_first_are_corrected(toy: ModuleType, tmp_p
     assert "Holm" not in shown(two.as_table())
     said = three.as_dict()["metrics"]["em"]["bad9"]["against_first"]
     assert (said["p"], said["p_holm"]) == (pytest.approx(2 * 0.5**9), pytest.approx(4 * 0.5**9))
-
-
-def test_runs_scored_under_old_names_are_compared_with_new_ones(toy: ModuleType, tmp_path: Path) -> None:
-    new, old = run(toy, tmp_path / "new"), run(toy, tmp_path / "old")
-    for name in ("run.json", "rows.jsonl"):
-        text = (old / name).read_text()
-        assert "passage_recall@2" in text
-        (old / name).write_text(text.replace("passage_recall@2", "recall@2"))
-    with pytest.warns(UserNotice, match="recall@2 is called passage_recall@2 now"):
-        comparison = compare_runs([new, old])
-    assert set(comparison.metrics) == {"f1[hotpot]", "em", "passage_recall@2"}
-    assert comparison.metrics["passage_recall@2"][1].mean.mean == 1.0
-    assert not any("omitted" in notice for notice in comparison.notices)

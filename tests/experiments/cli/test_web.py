@@ -139,7 +139,7 @@ def test_a_service_answers_from_the_web(site, toml):
         (("--retriever", "serper", "--index", "new"), "needs the variable SERPER_API_KEY"),
         (("--retriever", "serper"), "name the folder for it"),
         (("--retriever", "missing.toml", "--index", "new"), "missing.toml cannot be read"),
-        (("--retriever", "web", "--index", "new"), "is no recording of the web"),
+        (("--retriever", "web", "--index", "new"), "is not a recording of the web"),
         (("--retriever", "bm25", "--index", "recording"), "Unknown search engine 'bm25'"),
     ],
 )

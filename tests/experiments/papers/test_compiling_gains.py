@@ -144,8 +144,8 @@ def test_the_committed_table_is_that_of_the_committed_records(tmp_path):
     ("arguments", "message"),
     [
         (["--only-table"], "has no records of rows"),
-        (["--seeds", "0,one"], "'0,one' are no seeds"),
-        (["--seeds", "-1"], "'-1' are no seeds"),
+        (["--seeds", "0,one"], "'0,one' are not seeds"),
+        (["--seeds", "-1"], "'-1' are not seeds"),
     ],
 )
 def test_what_cannot_be_done_is_said(arguments, message, tmp_path):

@@ -61,11 +61,11 @@ def damaged(**changed):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("{", "is no record of a row"),
-        ("[]", "is no record of a row"),
+        ("{", "is not a record of a row"),
+        ("[]", "is not a record of a row"),
         ('{"lm": "embedded"}', "'made_with': field required"),
-        ("\\xff", "is no record of a row"),
-        (damaged(row="jiont"), "'jiont' is no row"),
+        ("\\xff", "is not a record of a row"),
+        (damaged(row="jiont"), "'jiont' is not a row"),
         (damaged(answers={METRIC: [1.0]}), "'answers' needs em"),
         (damaged(faults={}), "'faults' needs errors"),
         (damaged(seed=0, seconds=2.0), "a second record of embedded, rag, joint, seed 0"),

@@ -108,7 +108,7 @@ def test_a_record_that_no_table_can_show_is_refused(records, changed, says):
     line = json.dumps({**recorded().model_dump(), **changed})
     records.path.parent.mkdir()
     records.path.write_text(f"{line}\n")
-    with pytest.raises(UserError, match=f"line 1, is no record of a row: .*{says}"):
+    with pytest.raises(UserError, match=f"line 1, is not a record of a row: .*{says}"):
         Records(records.path)
 
 
@@ -178,7 +178,7 @@ def test_a_damaged_record_is_named(records):
     records.add(recorded())
     with records.path.open("a") as file:
         file.write('{"board": "world"}\n')
-    with pytest.raises(UserError, match="line 2, is no record of a row"):
+    with pytest.raises(UserError, match="line 2, is not a record of a row"):
         Records(records.path)
 
 

@@ -185,7 +185,7 @@ def test_every_path_may_begin_with_the_home_folder(world, tmp_path, monkeypatch)
 
 
 def test_a_home_folder_that_is_none_is_named():
-    with pytest.raises(UserError, match="~nobody-has-this-name of ~nobody-has-this-name/index is no home folder"):
+    with pytest.raises(UserError, match="~nobody-has-this-name of ~nobody-has-this-name/index is not a home folder"):
         verihop.open_index("~nobody-has-this-name/index")
 
 

@@ -80,7 +80,7 @@ def stage(tmp_path, small_world, monkeypatch, simulated) -> dict[str, Any]:
         "similarity": setup.open_similarity(),
         "answered_well": [(train[0].question, [demo])],
         "cheap": opened["cot"].program,
-        "dear": rag.program,
+        "expensive": rag.program,
     }
 
 

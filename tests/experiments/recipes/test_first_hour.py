@@ -32,7 +32,7 @@ def commands() -> list[str]:
 
 
 def run(command: str) -> str:
-    """Run a command that is none of ours."""
+    """Run a command that is not one of ours."""
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}\n{done.stderr}"
     return done.stdout

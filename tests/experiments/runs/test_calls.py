@@ -104,7 +104,7 @@ def test_a_tail_without_calls_is_left_out_with_a_notice(tail, tmp_path):
     write(tmp_path, (("a", 1), "one"))
     with open(tmp_path / CALLS, "ab") as file:
         file.write(tail)
-    with pytest.warns(UserNotice, match=f"ends in {len(tail):,} bytes that are no calls"):
+    with pytest.warns(UserNotice, match=f"ends in {len(tail):,} bytes that are not calls"):
         assert contents(tmp_path) == {("a", 1): ["one"]}
     with pytest.warns(UserNotice, match="left out"):
         write(tmp_path, (("b", 1), "two"))

@@ -106,7 +106,7 @@ def test_a_port_in_use_is_said_before_models_are_loaded(command, verihop, no_mod
 def test_a_host_of_another_machine_is_named_before_models_are_loaded(command, host, verihop, no_models):
     code, _, err = verihop(*command, "--program", "rag", "--host", host, "--token", "lantern")
     assert (code, len(err.splitlines())) == (2, 1)
-    assert f"{host} is no address of this machine (" in err
+    assert f"{host} is not an address of this machine (" in err
     assert "such as 127.0.0.1" in err
     assert "port" not in err
 

@@ -128,7 +128,7 @@ def test_the_command_logs_it_and_says_how_to_load_it(verihop, artifact, store):
         code, _, err = verihop("export", artifact, *words)
         assert (code, says in err) == (2, True), err
     code, _, err = verihop("export", artifact / "none", "--to", "mlflow", "--store", store, "--register", "a")
-    assert (code, "is no artifact" in err) == (2, True)
+    assert (code, "is not an artifact" in err) == (2, True)
 
 
 @pytest.mark.slow

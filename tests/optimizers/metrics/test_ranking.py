@@ -7,9 +7,8 @@ import pytest
 
 from optimizers.metrics.catalog import METRICS, get_metric
 from optimizers.metrics.families.retrieval import AT_K
-from optimizers.metrics.names import current_name, with_current_names
 from optimizers.metrics.retrieval import average_precision_at, hit_at, ndcg_at
-from signatures.common.errors import UserError, UserNotice
+from signatures.common.errors import UserError
 from signatures.types import Passage
 
 READ = ["x", "a", "y", "b", "a", "z"]  # gold at ranks 2 and 4; the repeat does not count
@@ -98,31 +97,3 @@ def test_a_cutoff_is_asked_for_where_it_is_missing():
 def test_the_listed_metrics_with_a_cutoff_are_those_of_the_forms():
     listed = {name for name in METRICS if "@" in name}
     assert listed == {f"{base}@{k}" for base, form in AT_K.items() for k in form.cutoffs}
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("recall@5", "passage_recall@5"),
-        ("recall@7", "passage_recall@7"),
-        ("recall[all]", "passage_recall[all]"),
-        ("recall[title]@5", "passage_recall[title]@5"),
-        ("recall[annotator]@10", "passage_recall[annotator]@10"),
-        ("recall[hops]@5", "passage_recall[hops]@5"),
-    ],
-)
-def test_an_old_name_is_accepted_with_a_note_that_says_the_new_one(old, new):
-    with pytest.warns(UserNotice) as notes:
-        assert get_metric(old).name == new
-    assert [str(note.message) for note in notes] == [f"{old} is called {new} now; the old name is still accepted."]
-
-
-@pytest.mark.parametrize("name", ["recall[hotpot]", "recall[squad]", "em", "citation_recall", "all_gold@5"])
-def test_other_names_are_not_renamed(name):
-    assert current_name(name) == name
-
-
-def test_scores_under_old_names_get_the_new_ones_and_the_new_name_wins():
-    assert with_current_names({"em": 1, "recall@5": 0.5}) == {"em": 1, "passage_recall@5": 0.5}
-    assert with_current_names({"passage_recall@5": 1, "recall@5": 0}) == {"passage_recall@5": 1}
-    assert with_current_names({"recall@5": 0, "passage_recall@5": 1}) == {"passage_recall@5": 1}

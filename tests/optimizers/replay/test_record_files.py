@@ -112,7 +112,7 @@ HEADER = {"program": {"name": "cov_rag", "knobs": {}}, "metrics": {"fog": ""}}
 
 
 def test_a_folder_that_is_not_there_is_told_apart_from_a_run_without_a_record(tmp_path):
-    with pytest.raises(UserError, match=r"nothing is no folder of a run\. Check the path"):
+    with pytest.raises(UserError, match=r"nothing is not the folder of a run\. Check the path"):
         load_record(tmp_path / "nothing")
 
 

@@ -178,11 +178,11 @@ def test_a_record_that_is_not_exactly_ours_is_refused(fault, ensemble):
 
 
 POOLS = {
-    "question 1, predictor deduction, demo 1: 'signature' is no field": lambda p: p[0]["demos"]["deduction"][0].update(
-        signature="x"
-    ),
+    "question 1, predictor deduction, demo 1: 'signature' is not a field": lambda p: p[0]["demos"]["deduction"][
+        0
+    ].update(signature="x"),
     "question 1, predictor deduction, demo 1, field 'answer'": lambda p: p[0]["demos"]["deduction"][0].update(answer=3),
-    "question 3: 'reading' is no predictor (deduction": lambda p: p[2]["demos"].update(reading=[]),
+    "question 3: 'reading' is not a predictor (deduction": lambda p: p[2]["demos"].update(reading=[]),
     "question 3: 'lm'": lambda p: p[2].update(lm="x"),
     "question 2: 'question'": lambda p: p[1].update(question=None),
     "1 to 20,000 questions": lambda p: p.clear(),

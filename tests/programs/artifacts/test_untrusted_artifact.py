@@ -140,7 +140,7 @@ STATES = {
     "'demos'": lambda state: state["reading"].update(demos="many"),
     "at most 1000": lambda state: state["reading"].update(demos=[{}] * 1001),
     "'demos.0'": lambda state: state["reading"].update(demos=[None]),
-    "demo 1: 'signature' is no field": demo(lambda demo: demo.update(signature="x")),
+    "demo 1: 'signature' is not a field": demo(lambda demo: demo.update(signature="x")),
     "demo 1: 'augmented' must be true": demo(lambda demo: demo.update(augmented="yes")),
     "demo 1, field 'answer'": demo(lambda demo: demo.update(answer=None)),
     "demo 1, field 'question'": demo(lambda demo: demo.update(question=7)),
@@ -266,4 +266,4 @@ def test_an_artifact_of_an_earlier_version_still_loads(version, folder, retrieve
 def test_a_field_of_a_later_version_is_refused_in_an_earlier_one(folder):
     as_version(folder, 2)
     edit_record(folder, lambda record: record.update(children={}))
-    assert "'children' is no field of schema version 2" in refusal(folder)
+    assert "'children' is not a field of schema version 2" in refusal(folder)

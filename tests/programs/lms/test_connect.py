@@ -121,7 +121,7 @@ def test_cached_replies_end_with_the_runtime_that_gave_them(kind, tmp_path, monk
     names = []
     for version in ("1", "2"):
         rules.cache_clear()
-        monkeypatch.setattr("signatures.common.versions._version", lambda package, version=version: version)
+        monkeypatch.setattr("signatures.common.versions.installed_version", lambda package, version=version: version)
         names.append(connect(lm_id).lm.model)
     rules.cache_clear()
     assert names[0] != names[1]

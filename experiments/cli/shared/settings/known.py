@@ -354,7 +354,7 @@ def _named(choice: str, by: str) -> Path:
     with contextlib.suppress(UserError, OSError):  # no such home folder, a name that is too long
         if (path := expanded(choice)).is_file():
             return path
-    raise UserError(f"{by} names {choice:.300}, which is no file: correct it, or set it to {_NONE}.")
+    raise UserError(f"{by} names {choice:.300}, which is not a file: correct it, or set it to {_NONE}.")
 
 
 def _nearest(here: Path) -> Path | None:
@@ -477,15 +477,15 @@ def _check_name(name: str, value: object, place: str) -> None:
     alike = name.lower().replace("-", "_")  # an option's spelling
     variable = PREFIX + alike.removeprefix(PREFIX.lower()).upper()
     if any(variable == known.name for known in VARIABLES):
-        raise UserError(f"{place}: {shown} is no setting of a file: export it as the variable {variable}.")
+        raise UserError(f"{place}: {shown} is not a setting of a file: export it as the variable {variable}.")
     near = difflib.get_close_matches(alike, names(), 1, cutoff=_NEAR)
     if not near and _NAME_OF_A_KEY.search(name):
-        raise UserError(f"{place}: {shown} is no setting, and no key or password may stand in this file: {CURE}.")
+        raise UserError(f"{place}: {shown} is not a setting, and no key or password may stand in this file: {CURE}.")
     if not near and isinstance(value, dict):
         raise UserError(f"{place}: settings stand outside of tables: omit the line [{shown}].")
     near = near or difflib.get_close_matches(alike, names(), 1)
     cure = f"did you mean {near[0]}?" if near else f"choose from: {', '.join(names())}."
-    raise UserError(f"{place}: {shown} is no setting: {cure}")
+    raise UserError(f"{place}: {shown} is not a setting: {cure}")
 
 
 def _from_folder(name: str, value: Any, folder: Path) -> Any:
@@ -689,7 +689,7 @@ def apply_settings(context: Any, parameters: Sequence[Any], settings: Settings) 
 def _recorded_lm(parameters: Mapping[str, Any]) -> str | None:
     """Return the LM that the artifact of a command was compiled with; None if there is none, or it is on a server.
 
-    What is no artifact is left to the command, which says so.
+    What is not an artifact is left to the command, which says so.
     """
     folder = next((parameters[name] for name in _ARTIFACT if parameters.get(name) is not None), None)
     if folder is None:

@@ -231,8 +231,8 @@ def _check_plain(folder: Path, config: dict[str, Any]) -> None:
         special["init_lora_weights"] = config["init_lora_weights"]
     if special:
         raise UserError(
-            f"The adapter {str(folder)!r} is no plain LoRA: {one_line(special, 200)}. Merge it into its base and train "
-            "that, or start without it."
+            f"The adapter {str(folder)!r} is not a plain LoRA: {one_line(special, 200)}. Merge it into its base and "
+            "train that, or start without it."
         )
 
 

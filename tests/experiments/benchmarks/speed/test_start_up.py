@@ -56,4 +56,4 @@ def test_the_seconds_are_those_of_the_process_and_a_failure_says_which(tmp_path:
 
 def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(start_up.app, ["--checkout", str(tmp_path), "--out", str(tmp_path / "a.json")])
-    assert (done.exit_code, "is no checkout of this project" in done.output) == (2, True)
+    assert (done.exit_code, "is not a checkout of this project" in done.output) == (2, True)

@@ -79,25 +79,6 @@ def test_another_index_than_that_of_the_run_is_said(verihop, run, tmp_path):
     assert "the corpus named has not all of these passages" in err
 
 
-@pytest.mark.filterwarnings("always::signatures.common.errors.UserNotice")
-def test_the_old_names_of_a_run_are_noted_once(verihop, run):
-    for name in ("run.json", "rows.jsonl"):
-        text = (run / name).read_text()
-        (run / name).write_text(text.replace('"em"', '"recall@5"'))
-    code, _, err = verihop("score", run, "--metrics", "hit@2", "-q")
-    assert code == 0, err
-    assert err.count("recall@5 is called passage_recall@5 now") == 1
-
-
-@pytest.mark.filterwarnings("default::signatures.common.errors.UserNotice")
-def test_an_old_name_is_taken_with_one_note(verihop, run):
-    code, _, err = verihop("score", run, "--metrics", "recall@7,recall[all]", "-q")
-    assert code == 0
-    assert err.count("is called") == 2
-    assert "recall@7 is called passage_recall@7 now, recall[all] is called passage_recall[all] now" in err
-    assert set(read_rows(run)[0]["scores"]) == {"em", "passage_recall@7", "passage_recall[all]"}
-
-
 def test_an_own_metric_of_the_current_directory_is_taken_by_eval_and_score(verihop, run, world, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = f"mine_{tmp_path.name}".replace("-", "_")
@@ -152,7 +133,7 @@ MISTAKES = (
     (("{run}", "--metrics", "hit@1", "--questions", "nowhere"), "No file 'nowhere'"),
     (("{run}", "--metrics", "hit@1", "--out", "x"), "omit --out"),
     (("{run}", "--metrics", "str_em"), "str_em needs short answers of sub-questions, which 12 answers lack"),
-    (("nowhere", "--metrics", "em"), "is no folder of a run"),
+    (("nowhere", "--metrics", "em"), "is not the folder of a run"),
     (("nowhere", "--metrics", "em", "--out", "x", "--questions", "{questions}"), "No file 'nowhere'"),
     (("{questions}", "--metrics", "em", "--out", "x", "--questions", "{questions}"), "line 1: 'answer'"),
     (("{empty}", "--metrics", "em"), "is not the folder of a run"),

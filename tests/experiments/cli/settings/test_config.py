@@ -152,7 +152,7 @@ def test_a_key_is_not_used_for_another_address(here, verihop):
 def test_a_misspelled_variable_is_named(here, verihop, monkeypatch):
     monkeypatch.setenv("VERIHOP_THREAD", "4")
     _, _, err = verihop("config")
-    assert "Note: VERIHOP_THREAD is no variable of verihop: did you mean VERIHOP_THREADS?" in err.splitlines()
+    assert "Note: VERIHOP_THREAD is not a variable of verihop: did you mean VERIHOP_THREADS?" in err.splitlines()
     assert "VERIHOP_THREAD" in json.loads(verihop("config", "--json")[1])["unknown_variables"]
 
 
@@ -160,7 +160,7 @@ def test_a_misspelled_variable_is_named(here, verihop, monkeypatch):
     ("variable", "value", "message"),
     [
         ("CACHE_BYTES", "abc", "VERIHOP_CACHE_BYTES must be a number of bytes"),
-        ("CACHE_DIR", "~nouser/x", "~nouser of ~nouser/x is no home folder"),
+        ("CACHE_DIR", "~nouser/x", "~nouser of ~nouser/x is not a home folder"),
         ("DECOMPRESS_LIMIT", "much", "VERIHOP_DECOMPRESS_LIMIT='much' must be a number of bytes"),
         ("LOG", "xml", "There are no logs of the form 'xml'"),
     ],

@@ -231,13 +231,13 @@ def test_a_variable_names_the_file_or_none(folder, monkeypatch, tmp_path):
     assert find_file() is None
     other = tmp_path / "other.toml"
     monkeypatch.setenv("VERIHOP_CONFIG", str(other))
-    with pytest.raises(UserError, match=r"VERIHOP_CONFIG names .*other.toml, which is no file"):
+    with pytest.raises(UserError, match=r"VERIHOP_CONFIG names .*other.toml, which is not a file"):
         find_file()
     other.write_text("")
     assert find_file() == other
     for missing in ("~nouser/verihop.toml", "x" * 5000):
         monkeypatch.setenv("VERIHOP_CONFIG", missing)
-        with pytest.raises(UserError, match="which is no file"):
+        with pytest.raises(UserError, match="which is not a file"):
             find_file()
 
 
@@ -258,13 +258,13 @@ def test_values_are_those_of_options_with_their_lines(folder):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("thread = 4", ":1: thread is no setting: did you mean threads?"),
-        ("\nmax-tokens = 4", ":2: max-tokens is no setting: did you mean max_tokens?"),
+        ("thread = 4", ":1: thread is not a setting: did you mean threads?"),
+        ("\nmax-tokens = 4", ":2: max-tokens is not a setting: did you mean max_tokens?"),
         ("api-key-env = 'A'", "did you mean api_key_env?"),
         ("max_token = 4", "did you mean max_tokens?"),
-        ("colour = 1", "colour is no setting: choose from: lm, api_base"),
-        ("token = 'a'", ":1: token is no setting of a file: export it as the variable VERIHOP_TOKEN"),
-        ("log = 'json'", "log is no setting of a file: export it as the variable VERIHOP_LOG"),
+        ("colour = 1", "colour is not a setting: choose from: lm, api_base"),
+        ("token = 'a'", ":1: token is not a setting of a file: export it as the variable VERIHOP_TOKEN"),
+        ("log = 'json'", "log is not a setting of a file: export it as the variable VERIHOP_LOG"),
         ("[lm]\nid = 'a'", ":1: lm takes text in quotes"),
         ("[calling]\nretries = 1", ":1: settings stand outside of tables: omit the line [calling]"),
         ("threads = '4'", "threads takes a whole number"),
@@ -283,8 +283,8 @@ def test_values_are_those_of_options_with_their_lines(folder):
         ("cache_bytes = inf", ":1: cache_bytes must be at least 1,000,000 and at most 1e+18, got inf"),
         ("cache_dir = ''", ":1: cache_dir is empty: omit the line"),
         ('cache_dir = "x\\u0000y"', ":1: cache_dir has a character of code 0"),
-        ("cache_dir = '~nouser/x'", ":1: cache_dir: ~nouser of ~nouser/x is no home folder"),
-        ("lm = 'gguf:~nouser/x'", ":1: lm: ~nouser of ~nouser/x is no home folder"),
+        ("cache_dir = '~nouser/x'", ":1: cache_dir: ~nouser of ~nouser/x is not a home folder"),
+        ("lm = 'gguf:~nouser/x'", ":1: lm: ~nouser of ~nouser/x is not a home folder"),
         (f"lm = 'gguf:{'x' * 5000}'", ":1: lm cannot be a path: File name too long"),
         (f"threads = {'9' * 5000}", "has a number or a list that no setting needs"),
         (f"threads = {'[' * 5000}", "has a number or a list that no setting needs"),

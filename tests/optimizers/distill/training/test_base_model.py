@@ -99,7 +99,7 @@ def test_an_adapter_is_no_base(merged: bool, tiny: Path, copy: Path) -> None:
 
 def test_an_adapter_of_the_hub_is_no_base(tiny: Path, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add_adapter(copy, tiny)
-    monkeypatch.setattr(base_model, "exists", lambda *_: False)  # a name on the hub is no folder
+    monkeypatch.setattr(base_model, "exists", lambda *_: False)  # a name on the hub is not a folder
     with pytest.raises(UserError, match="is an adapter, not an LM"):
         load_base(str(copy))
 

@@ -29,7 +29,7 @@ def test_a_tilde_is_the_home_folder(name: str, tmp_path: Path, monkeypatch: pyte
         assert getattr(make_settings(**{name: f"~/{path}"}), name) == str(tmp_path / path)
     assert make_settings(base="gguf:~/x.gguf").base == f"gguf:{tmp_path / 'x.gguf'}"
     assert make_settings(base="some/name~1").base == "some/name~1"
-    with pytest.raises(UserError, match="is no home folder"):
+    with pytest.raises(UserError, match="is not a home folder"):
         make_settings(**{name: "~nobody-of-this-name/x"})
 
 

@@ -48,7 +48,7 @@ def test_an_adapter_that_is_no_plain_lora_is_refused(
     special: dict[str, Any], tiny: Path, folder: Path, adapter: Path
 ) -> None:
     change(adapter / CONFIG, **special)
-    with pytest.raises(UserError, match=rf"\A.*is no plain LoRA: .*{next(iter(special))}.*\Z"):
+    with pytest.raises(UserError, match=rf"\A.*is not a plain LoRA: .*{next(iter(special))}.*\Z"):
         start(tiny, folder, adapter)
 
 

@@ -166,7 +166,7 @@ def test_a_damaged_gguf_file_is_one_line(tmp_path) -> None:
     path.write_bytes(content.replace(b"llama.block_count", b"llama.block_kount"))
     refused(folder, "x.gguf.*llama.block_count")
     path.write_bytes(content.replace(b"blk.1.ffn_up.weight", b"blk.1.ffn_xp.weight"))
-    refused(folder, "blk.1.ffn_xp.weight is no tensor")
+    refused(folder, "blk.1.ffn_xp.weight is not a tensor")
 
 
 def test_a_gguf_file_of_another_architecture_is_refused(tmp_path) -> None:
