@@ -8,44 +8,29 @@ hundred questions, choosing among many rules costs more than it gains (`experime
 """
 
 import math
-import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from programs.cascade import BIAS, asks, format_weights, score
+from optimizers.logistic import FOLDS, Array, Fitter, folds, linear, logistic
+from programs.cascade import asks
+from programs.parts.logistic import BIAS, format_weights, score
 from programs.parts.run_features import FEATURES
 from signatures.common.errors import UserError, unknown
 
 PENALTY = 30.0  # of the squared weights of standardised features
 LOGISTIC, GAIN = "logistic", "gain"
-Array = NDArray[np.float64]
-Fitter = Callable[[Array, Array], Array]  # (features, gains) -> bias and weights of the raw features
 
 
 def fitters_of(names: Sequence[str]) -> dict[str, Fitter]:
     """Return every rule by name, for features in this order."""
-    fitters = {LOGISTIC: _regression(_logistic), GAIN: _regression(_linear)}
+    fitters = {LOGISTIC: logistic(PENALTY), GAIN: linear(PENALTY)}
     for place, name in enumerate(names):
         for sign in (1, -1):
             fitters[f"{'+' if sign > 0 else '-'}{name}"] = _single(place, sign)
     return fitters
-
-
-def _regression(method: Fitter) -> Fitter:
-    """Return a fitter that standardises the features first, and undoes it in the weights."""
-
-    def fitter(x: Array, gain: Array) -> Array:
-        center, scale = x.mean(axis=0), x.std(axis=0)
-        scale = np.where(scale > 0, scale, 1.0)
-        bias, *weights = method(np.column_stack([np.ones(len(x)), (x - center) / scale]), gain)
-        raw = np.array(weights) / scale
-        return np.array([bias - raw @ center, *raw])
-
-    return fitter
 
 
 def _single(place: int, sign: int) -> Fitter:
@@ -59,32 +44,6 @@ def _single(place: int, sign: int) -> Fitter:
     return fitter
 
 
-def _logistic(x: Array, gain: Array) -> Array:
-    """Return the weights of a penalised logistic regression of "the gain is positive", by Newton's method."""
-    target, weights = (gain > 0).astype(float), np.zeros(x.shape[1])
-    ridge = _ridge(x.shape[1])
-    for _ in range(30):
-        chance = 1 / (1 + np.exp(-np.clip(x @ weights, -30, 30)))
-        slope = x.T @ (chance - target) + ridge @ weights
-        step = np.linalg.solve((x * (chance * (1 - chance))[:, None]).T @ x + ridge, slope)
-        weights -= step
-        if np.abs(step).max() < 1e-8:
-            break
-    return weights
-
-
-def _linear(x: Array, gain: Array) -> Array:
-    solved = np.linalg.solve(x.T @ x + _ridge(x.shape[1]), x.T @ gain)
-    return np.asarray(solved, dtype=np.float64)
-
-
-def _ridge(size: int) -> Array:
-    ridge = PENALTY * np.eye(size)
-    ridge[0, 0] = 1e-6  # the bias is not penalised, but the system stays solvable
-    return ridge
-
-
-FOLDS = 5
 FEWEST = 2 * FOLDS  # training questions
 SHARES = tuple(share / 10 for share in range(1, 9))  # of the questions that go to the expensive program
 
@@ -144,7 +103,7 @@ def fit(samples: Sequence[CascadeSample], *, rules: Sequence[str] | None = None)
             raise unknown("rule", name, fitters)
     chosen = {name: fitters[name] for name in wanted}
     table = _Table(samples, names)
-    parts = list(_folds(len(samples)))
+    parts = list(folds(len(samples)))
     validated = {name: _validated(table, fitter, parts) for name, fitter in chosen.items()}
     best = max(validated, key=lambda name: validated[name])
     return Fitted(best, _as_knob(chosen[best](table.x, table.gain), names), validated)
@@ -230,14 +189,6 @@ class _Table:
         self.x = np.array([[sample.features.get(name, 0.0) for name in names] for sample in samples], dtype=float)
         self.x = self.x.reshape(len(samples), len(names))
         self.gain = np.array([sample.expensive - sample.cheap for sample in samples], dtype=float)
-
-
-def _folds(n: int) -> Iterator[tuple[list[int], list[int]]]:
-    order = list(range(n))
-    random.Random(0).shuffle(order)
-    for number in range(FOLDS):
-        held = set(order[number::FOLDS])
-        yield [place for place in range(n) if place not in held], sorted(held)
 
 
 def _validated(table: _Table, fitter: Fitter, parts: Sequence[tuple[list[int], list[int]]]) -> float:

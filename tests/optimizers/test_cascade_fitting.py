@@ -17,8 +17,9 @@ from optimizers.cascade.fitting import (
     threshold_for,
     threshold_of_share,
 )
-from programs.cascade import Cascade, parse_weights
+from programs.cascade import Cascade
 from programs.catalog import build
+from programs.parts.logistic import parse_weights
 from signatures.common.errors import UserError, UserNotice
 
 
