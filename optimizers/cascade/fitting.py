@@ -3,14 +3,13 @@
 Each training question is answered by both programs once; fitting then costs no LM call. Two rules compete by
 cross-validation on these questions: a logistic regression of "the expensive program scores higher", and a linear
 regression of how much higher. What counts is the mean score when the doubtful share of the questions, for shares from
-10 to 80 %, goes to the expensive program. Each feature alone is a rule, too, but only where it is named: with a few
-hundred questions, choosing among many rules costs more than it gains (`experiments/papers/README.md`, "Cascades").
+10 to 80 %, goes to the expensive program. More rules to choose from, such as single features, cost more than they gain
+with a few hundred questions (`experiments/papers/README.md`, "Cascades").
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -18,32 +17,10 @@ from optimizers.logistic import FOLDS, Array, Fitter, folds, linear, logistic
 from programs.cascade import asks
 from programs.parts.logistic import BIAS, format_weights, score
 from programs.parts.run_features import FEATURES
-from signatures.common.errors import UserError, unknown
+from signatures.common.errors import UserError
 
 PENALTY = 30.0  # of the squared weights of standardised features
-LOGISTIC, GAIN = "logistic", "gain"
-
-
-def fitters_of(names: Sequence[str]) -> dict[str, Fitter]:
-    """Return every rule by name, for features in this order."""
-    fitters = {LOGISTIC: logistic(PENALTY), GAIN: linear(PENALTY)}
-    for place, name in enumerate(names):
-        for sign in (1, -1):
-            fitters[f"{'+' if sign > 0 else '-'}{name}"] = _single(place, sign)
-    return fitters
-
-
-def _single(place: int, sign: int) -> Fitter:
-    def fitter(x: Array, gain: Array) -> Array:
-        column = x[:, place]
-        spread = column.std() or 1.0
-        raw = np.zeros(x.shape[1] + 1)
-        raw[0], raw[place + 1] = -sign * column.mean() / spread, sign / spread
-        return raw
-
-    return fitter
-
-
+RULES: dict[str, Fitter] = {"logistic": logistic(PENALTY), "gain": linear(PENALTY)}
 FEWEST = 2 * FOLDS  # training questions
 SHARES = tuple(share / 10 for share in range(1, 9))  # of the questions that go to the expensive program
 
@@ -74,7 +51,7 @@ class Fitted:
     """A rule for a cascade.
 
     Args:
-        rule: "logistic", "gain", or the name of a single feature with its sign, as "-stated".
+        rule: Key in `RULES`.
         weights: The knob `weights`.
         validated: Mean gain in score over mixing both programs at random, cross-validated, of each rule.
     """
@@ -84,29 +61,22 @@ class Fitted:
     validated: Mapping[str, float] = field(default_factory=dict)
 
 
-def fit(samples: Sequence[CascadeSample], *, rules: Sequence[str] | None = None) -> Fitted:
+def fit(samples: Sequence[CascadeSample]) -> Fitted:
     """Return the rule that cross-validation on the training questions prefers, fitted on all of them.
 
     Args:
         samples: At least `FEWEST`; no question that is evaluated later may be among them.
-        rules: Names of rules to choose from; by default both regressions.
 
     Raises:
-        UserError: There are too few questions, or a rule is unknown.
+        UserError: There are too few questions.
     """
     check_number(len(samples))
     names = [name for name in FEATURES if len({sample.features.get(name, 0.0) for sample in samples}) > 1]
-    fitters = fitters_of(names)
-    wanted = (LOGISTIC, GAIN) if rules is None else rules
-    for name in wanted:
-        if name not in fitters:
-            raise unknown("rule", name, fitters)
-    chosen = {name: fitters[name] for name in wanted}
     table = _Table(samples, names)
     parts = list(folds(len(samples)))
-    validated = {name: _validated(table, fitter, parts) for name, fitter in chosen.items()}
+    validated = {name: _validated(table, fitter, parts) for name, fitter in RULES.items()}
     best = max(validated, key=lambda name: validated[name])
-    return Fitted(best, _as_knob(chosen[best](table.x, table.gain), names), validated)
+    return Fitted(best, _as_knob(RULES[best](table.x, table.gain), names), validated)
 
 
 def check_number(number: int, note: str | None = None) -> None:
@@ -136,22 +106,13 @@ def threshold_for(samples: Sequence[CascadeSample], weights: str, *, most_cost: 
     return best[1]
 
 
-def threshold_of_share(samples: Sequence[CascadeSample], weights: str, share: float) -> float:
-    """Return the threshold that sends about this share of the training questions to the expensive program."""
-    scores = sorted((score(sample.features, weights) for sample in samples), reverse=True)
-    asked = round(share * len(scores))
-    if asked == 0:
-        return 1.0
-    below = scores[asked] if asked < len(scores) else 0.0
-    return (scores[asked - 1] + below) / 2 if asked < len(scores) else 0.0
-
-
 @dataclass(frozen=True)
-class Outcomes:
-    """Score and cost of each question, in order."""
+class ReplayedCascade:
+    """What a cascade does on questions that both programs answered: scores, costs, and where it asks, in order."""
 
     scores: list[float]
     costs: list[float]
+    asked: list[bool]
 
     @property
     def score(self) -> float:
@@ -162,13 +123,6 @@ class Outcomes:
     def cost(self) -> float:
         """The mean cost."""
         return float(np.mean(self.costs))
-
-
-@dataclass(frozen=True)
-class ReplayedCascade(Outcomes):
-    """What a cascade does on questions that both programs answered, and on which the expensive one was asked."""
-
-    asked: list[bool]
 
 
 def replayed(samples: Sequence[CascadeSample], weights: str, threshold: float) -> ReplayedCascade:
@@ -206,9 +160,3 @@ def _validated(table: _Table, fitter: Fitter, parts: Sequence[tuple[list[int], l
 
 def _as_knob(weights: Array, names: Sequence[str]) -> str:
     return format_weights(dict(zip((BIAS, *names), map(float, weights), strict=True)))
-
-
-def as_record(fitted: Fitted) -> dict[str, Any]:
-    """Return a rule as JSON."""
-    validated = {name: round(gain, 4) for name, gain in fitted.validated.items()}
-    return {"rule": fitted.rule, "weights": fitted.weights, "validated": validated}
