@@ -138,10 +138,11 @@ def fit_selective(
         threads: Questions asked at a time.
 
     Raises:
-        UserError: There are too few examples, one is of a test split, a score is neither 0 nor 1, or no threshold is
-            known to have the precision.
+        UserError: There are too few examples, one is of a test split, a score is neither 0 nor 1, `precision` or `delta`
+            is not between 0 and 1, or no threshold is known to have the precision.
         BudgetExceeded: The budget of the LM is used up.
     """
+    _check_between(precision, delta)
     selective = Selective(program)
     asked = ask(selective, examples, metric, threads=threads)
     if asked.note:
@@ -206,8 +207,10 @@ def fit(asked: Asked, *, precision: float | None = None, delta: float = DELTA) -
         delta: The most probability that the share is below `precision` all the same, between 0 and 1.
 
     Raises:
-        UserError: There are too few answers, all or none of them are right, or no threshold has the precision.
+        UserError: There are too few answers, all or none of them are right, `precision` or `delta` is not between 0 and
+            1, or no threshold has the precision.
     """
+    _check_between(precision, delta)
     _check_number(len(asked.answers), asked.note)
     if precision is None:
         rule, weights, losses = _probability(asked.answers)
@@ -305,6 +308,12 @@ class _Table:
     def knob(self, right: Array) -> str:
         """Return the weights that are fitted on all answers."""
         return format_weights(dict(zip((BIAS, *self.names), map(float, self.fitter(self.x, right)), strict=True)))
+
+
+def _check_between(precision: float | None, delta: float) -> None:
+    for name, value in (("precision", precision), ("delta", delta)):
+        if value is not None and not 0 < value < 1:
+            raise UserError(f"{name} must be between 0 and 1, both excluded, got {value}.")
 
 
 def _check_number(number: int, note: str | None) -> None:
