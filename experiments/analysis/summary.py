@@ -26,7 +26,7 @@ from experiments.analysis.closed_book import (
     row_kind,
 )
 from experiments.analysis.repeats import Spread, by_question, question_values, repeated, spread, stability
-from experiments.analysis.statistics import Mean, f1_of_means, means_of, too_small
+from experiments.analysis.statistics import Mean, f1_of_means, mean_of, means_of, too_small
 from experiments.runs.calls import branches_spent, judging_spent, spent
 from experiments.runs.files import SUMMARY, Json, Row, read_rows, read_run, write_json
 from optimizers.metrics.groundedness import oracles_of
@@ -123,9 +123,10 @@ def auroc(confidences: Sequence[float], correct: Sequence[float]) -> float | Non
 def calibration(rows: Sequence[Row], metrics: Sequence[str]) -> dict[str, float]:
     """Return ECE, AUROC and selective accuracy by each of these 0/1 metrics; empty without confidences.
 
-    `confidence[known]` is the share of the answers with a confidence; the others are left out.
+    `confidence[known]` is the share of the answers with a confidence; the others, and abstentions, are left out.
     """
-    known = [(confidence, row) for row in rows if (confidence := confidence_of(row)) is not None]
+    answers = [row for row in rows if not row.get("abstained")]
+    known = [(confidence, row) for row in answers if (confidence := confidence_of(row)) is not None]
     found: dict[str, float] = {}
     for name in metrics:
         pairs = [(p, score) for p, row in known if (score := row["scores"].get(name)) is not None]
@@ -140,7 +141,16 @@ def calibration(rows: Sequence[Row], metrics: Sequence[str]) -> dict[str, float]
             accuracy = selective_accuracy(confidences, correct, percent / 100)
             if accuracy is not None:
                 found[f"selective[{name}]@{percent}"] = accuracy
-    return {"confidence[known]": len(known) / len(rows), **found} if found else {}
+    return {"confidence[known]": len(known) / len(answers), **found} if found else {}
+
+
+def answered_scores(rows: Sequence[Row], metrics: Sequence[str]) -> dict[str, float]:
+    """Return the mean of each metric over the questions on which a program did not abstain; empty if it never did."""
+    if not any(row["abstained"] for row in rows):
+        return {}
+    scores = {name: [row["scores"].get(name) for row in rows if not row["abstained"]] for name in metrics}
+    means = {name: mean_of(values).mean for name, values in scores.items()}
+    return {f"answered[{name}]": mean for name, mean in means.items() if mean is not None}
 
 
 FAULTS = ("errors", "abstentions", "parse_failures", "truncated")
@@ -227,6 +237,12 @@ RUN_SCORES = {
         "",
         _CONFIDENCE,
     ),
+    "answered[metric]": RunScore(
+        "Mean score of the questions on which the program did not abstain (selective accuracy), by the metric of ece; "
+        "the share of the others is the abstentions.",
+        "https://aclanthology.org/2020.acl-main.503",
+        "an abstention",
+    ),
     "trajectory_rouge1, rouge2, rouge_l": RunScore(
         "Similarity of the trajectories (hops) of a question's repeats: ROUGE F1, mean over pairs of repeats.",
         "https://aclanthology.org/W04-1013",
@@ -247,6 +263,7 @@ _FORMS = {
     "auroc[metric]": r"auroc\[.+\]",
     "selective[metric]@50, @80, @100": r"selective\[.+\](@(50|80|100))?",
     "confidence[known]": r"confidence\[known\]",
+    "answered[metric]": r"answered\[.+\]",
     "trajectory_rouge1, rouge2, rouge_l": r"trajectory_rouge(1|2|_l)",
 }
 
@@ -598,7 +615,7 @@ def summarise(folder: Path, *, stopped: str | None = None, rows: Sequence[Row] |
         spent=spent(folder) if any(map(costs_known, rows)) or not rows else {},
         branches=branches_spent(folder),
         repeated=repeated(questions, graded, repeats) if several else {},
-        derived={**derived(metrics), **calibration(rows, graded[:1])},
+        derived={**derived(metrics), **answered_scores(rows, graded[:1]), **calibration(rows, graded[:1])},
         oracles=oracles_of(description["metrics"]),
         unreadable=mostly_unreadable(rows),
         stop_reasons=stop_reasons(rows),

@@ -659,21 +659,20 @@ class SynthesisSpec(Execution, Filters, Asked, Student):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CascadeSpec:
-    """What the weights and the threshold of a cascade are fitted for, and on which questions."""
+class FittingSpec:
+    """On which questions the knobs of a program made of artifacts are fitted, and how these search."""
 
     PANEL: ClassVar[str] = "Fitting"
     fit: Annotated[
         Path | None,
         Field(
-            "questions.jsonl to fit weights and threshold on, at least 10 and better hundreds, none of the split "
-            "test: both artifacts answer each of them once."
+            "questions.jsonl to fit weights and threshold on, better hundreds than tens, none of the split test: each "
+            "artifact answers each of them once."
         ),
     ] = None
-    metric: Annotated[str | Any, Field("The metric to maximize; `verihop metrics` lists them.")] = "em"
-    most_tokens: Annotated[
-        float | None, Range(0), Field("Tokens of a question at most, on average, cached ones included.")
-    ] = None
+    metric: Annotated[
+        str | Any, Field("The metric that an answer is right or better by; `verihop metrics` lists them.")
+    ] = "em"
     index: Annotated[Path | None, Field("Index folder; by default that of the artifacts.")] = None
     retriever: Annotated[str | None, Field("Of the index; by default as the artifacts were compiled.")] = None
     rerank: Annotated[str | None, Field("own, own-light or none; by default as the artifacts were compiled.")] = None
@@ -690,3 +689,26 @@ class CascadeSpec:
         ),
     ] = False
     threads: Annotated[int, Range(1, 256), Field("Questions processed in parallel.", trusted=False)] = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class CascadeSpec(FittingSpec):
+    """What the weights and the threshold of a cascade are fitted for."""
+
+    most_tokens: Annotated[
+        float | None, Range(0), Field("Tokens of a question at most, on average, cached ones included.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectiveSpec(FittingSpec):
+    """What the weights and the threshold of a selective program are fitted for."""
+
+    precision: Annotated[
+        float | None,
+        Range(0.01, 0.99),
+        Field("The least share of right answers among those given, e.g. 0.8; by default all answers are given."),
+    ] = None
+    delta: Annotated[
+        float, Range(0.001, 0.5), Field("The most probability that the share is below --precision all the same.")
+    ] = 0.05

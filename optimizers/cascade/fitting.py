@@ -3,67 +3,24 @@
 Each training question is answered by both programs once; fitting then costs no LM call. Two rules compete by
 cross-validation on these questions: a logistic regression of "the expensive program scores higher", and a linear
 regression of how much higher. What counts is the mean score when the doubtful share of the questions, for shares from
-10 to 80 %, goes to the expensive program. There are only two because with a few hundred questions choosing among many
-rules costs more than it gains (`experiments/papers/README.md`, "Cascades").
+10 to 80 %, goes to the expensive program. More rules to choose from, such as single features, cost more than they gain
+with a few hundred questions (`experiments/papers/README.md`, "Cascades").
 """
 
 import math
-import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from programs.cascade import BIAS, asks, format_weights, score
+from optimizers.logistic import FOLDS, Array, Fitter, folds, linear, logistic
+from programs.cascade import asks
+from programs.parts.logistic import BIAS, format_weights, score
 from programs.parts.run_features import FEATURES
 from signatures.common.errors import UserError
 
 PENALTY = 30.0  # of the squared weights of standardised features
-Array = NDArray[np.float64]
-Fitter = Callable[[Array, Array], Array]  # (features, gains) -> bias and weights of the raw features
-
-
-def _regression(method: Fitter) -> Fitter:
-    """Return a fitter that standardises the features first, and undoes it in the weights."""
-
-    def fitter(x: Array, gain: Array) -> Array:
-        center, scale = x.mean(axis=0), x.std(axis=0)
-        scale = np.where(scale > 0, scale, 1.0)
-        bias, *weights = method(np.column_stack([np.ones(len(x)), (x - center) / scale]), gain)
-        raw = np.array(weights) / scale
-        return np.array([bias - raw @ center, *raw])
-
-    return fitter
-
-
-def _logistic(x: Array, gain: Array) -> Array:
-    """Return the weights of a penalised logistic regression of "the gain is positive", by Newton's method."""
-    target, weights = (gain > 0).astype(float), np.zeros(x.shape[1])
-    ridge = _ridge(x.shape[1])
-    for _ in range(30):
-        chance = 1 / (1 + np.exp(-np.clip(x @ weights, -30, 30)))
-        slope = x.T @ (chance - target) + ridge @ weights
-        step = np.linalg.solve((x * (chance * (1 - chance))[:, None]).T @ x + ridge, slope)
-        weights -= step
-        if np.abs(step).max() < 1e-8:
-            break
-    return weights
-
-
-def _linear(x: Array, gain: Array) -> Array:
-    solved = np.linalg.solve(x.T @ x + _ridge(x.shape[1]), x.T @ gain)
-    return np.asarray(solved, dtype=np.float64)
-
-
-def _ridge(size: int) -> Array:
-    ridge = PENALTY * np.eye(size)
-    ridge[0, 0] = 1e-6  # the bias is not penalised, but the system stays solvable
-    return ridge
-
-
-RULES: dict[str, Fitter] = {"logistic": _regression(_logistic), "gain": _regression(_linear)}
-FOLDS = 5
+RULES: dict[str, Fitter] = {"logistic": logistic(PENALTY), "gain": linear(PENALTY)}
 FEWEST = 2 * FOLDS  # training questions
 SHARES = tuple(share / 10 for share in range(1, 9))  # of the questions that go to the expensive program
 
@@ -94,7 +51,7 @@ class Fitted:
     """A rule for a cascade.
 
     Args:
-        rule: A name of `RULES`.
+        rule: Key in `RULES`.
         weights: The knob `weights`.
         validated: Mean gain in score over mixing both programs at random, cross-validated, of each rule.
     """
@@ -116,7 +73,7 @@ def fit(samples: Sequence[CascadeSample]) -> Fitted:
     check_number(len(samples))
     names = [name for name in FEATURES if len({sample.features.get(name, 0.0) for sample in samples}) > 1]
     table = _Table(samples, names)
-    parts = list(_folds(len(samples)))
+    parts = list(folds(len(samples)))
     validated = {name: _validated(table, fitter, parts) for name, fitter in RULES.items()}
     best = max(validated, key=lambda name: validated[name])
     return Fitted(best, _as_knob(RULES[best](table.x, table.gain), names), validated)
@@ -151,7 +108,7 @@ def threshold_for(samples: Sequence[CascadeSample], weights: str, *, most_cost: 
 
 @dataclass(frozen=True)
 class ReplayedCascade:
-    """What a cascade does on questions that both programs answered, and on which the expensive one was asked."""
+    """What a cascade does on questions that both programs answered: scores, costs, and where it asks, in order."""
 
     scores: list[float]
     costs: list[float]
@@ -186,14 +143,6 @@ class _Table:
         self.x = np.array([[sample.features.get(name, 0.0) for name in names] for sample in samples], dtype=float)
         self.x = self.x.reshape(len(samples), len(names))
         self.gain = np.array([sample.expensive - sample.cheap for sample in samples], dtype=float)
-
-
-def _folds(n: int) -> Iterator[tuple[list[int], list[int]]]:
-    order = list(range(n))
-    random.Random(0).shuffle(order)
-    for number in range(FOLDS):
-        held = set(order[number::FOLDS])
-        yield [place for place in range(n) if place not in held], sorted(held)
 
 
 def _validated(table: _Table, fitter: Fitter, parts: Sequence[tuple[list[int], list[int]]]) -> float:

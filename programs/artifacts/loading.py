@@ -20,10 +20,10 @@ from programs.artifacts.state import (
     check_signatures,
     child_names,
 )
-from programs.cascade import parse_weights
 from programs.catalog import build_class, known_program
 from programs.nearest_demos import PoolQuestion
 from programs.parts.knobs import check_knobs
+from programs.parts.logistic import parse_weights
 from signatures.common.errors import UserError, UserNotice
 from signatures.common.files import sha256_bytes
 from signatures.common.strict_json import parse_strict_json, read_limited
@@ -34,10 +34,8 @@ if TYPE_CHECKING:
 
 
 # Program -> its knobs that are compared with P(yes), or with the probabilities of tokens, which come from the same
-# log-probabilities; they hold for one way of computing it only. A cascade's threshold depends on P(yes) where its cheap
-# program computes it, which is then refused itself, or where its weights name the confidence of `rag`, which is not. A
-# program that only compares one P(yes) with another, or with the 0.5 that means yes in every way of computing it, has
-# none.
+# log-probabilities; they hold for one way of computing it only. A program that only compares one P(yes) with another,
+# or with the 0.5 that means yes in every way of computing it, has none.
 PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {
     "retro_rag": ("threshold", "relevance_gate", "attribution_gate"),
     "self_rag": ("threshold",),
@@ -46,6 +44,11 @@ PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {
     "meta_rag": (),
     "corag": (),
 }
+
+# Program that weighs features -> its threshold. That depends on P(yes) where a program within it computes it, which is
+# then refused itself, or where its weights name what `rag` states, which is not.
+WEIGHING = {"cascade": "threshold", "selective": "least"}
+_STATED = {"confidence", "unscored"}
 
 # Program -> knobs that its earlier artifacts do not name, with what they did; their defaults now are those of papers.
 EARLIER_KNOBS: dict[str, dict[str, Any]] = {"retro_rag": {"limit_inferences": True}}
@@ -160,9 +163,10 @@ def _check_connection(artifact: Artifact, recorded: LMRecord, given: Bindings) -
 
 def _probability_knobs(artifact: Artifact) -> tuple[str, ...]:
     """Return the knobs of the artifact's own program that are compared with P(yes), or weigh a confidence."""
-    if artifact.program == "cascade" and "confidence" in parse_weights(str(artifact.knobs.get("weights", ""))):
-        return "threshold", "weights"
-    return PROBABILITY_KNOBS.get(artifact.program, ())
+    if artifact.program not in WEIGHING:
+        return PROBABILITY_KNOBS.get(artifact.program, ())
+    weights = parse_weights(str(artifact.knobs.get("weights", "")))
+    return (WEIGHING[artifact.program], "weights") if _STATED & weights.keys() else ()
 
 
 def notify(notices: list[str]) -> None:

@@ -85,7 +85,7 @@ class Artifact(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     schema_version: int = SCHEMA_VERSION
-    kind: Literal["program", "module", "ensemble", "knn", "cascade"] = "program"
+    kind: Literal["program", "module", "ensemble", "knn", "cascade", "selective"] = "program"
     program: Text
     knobs: dict[Text, bool | int | float | Text | None]
     signatures: dict[Text, list[FieldRecord]] = {}

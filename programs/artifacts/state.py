@@ -19,6 +19,7 @@ from programs.catalog import PROGRAMS, name_of
 from programs.ensemble import Ensemble
 from programs.nearest_demos import NearestDemos, PoolQuestion
 from programs.parts.knobs import knobs_of
+from programs.selective import Selective
 from signatures.common.checkout import as_in_checkout
 from signatures.common.errors import UserError, first_problem
 from signatures.common.files import utf8
@@ -292,6 +293,10 @@ def _both(program: Cascade) -> Parts:
     return Parts({"cheap": program.cheap, "dear": program.dear})
 
 
+def _only(program: Selective) -> Parts:
+    return Parts({"program": program.program})
+
+
 def _nearest(program: NearestDemos) -> Parts:
     return Parts({"program": program.program}, program.pool, program.similarity)
 
@@ -306,6 +311,7 @@ KINDS: dict[str, Kind] = {
     "ensemble": Kind(Ensemble, None, _members, lambda parts, knobs: Ensemble(list(parts.children.values()), **knobs)),
     "knn": Kind(NearestDemos, ("program",), _nearest, _show_nearest, pooled=True),
     "cascade": Kind(Cascade, ("cheap", "dear"), _both, lambda parts, knobs: Cascade(**parts.children, **knobs)),
+    "selective": Kind(Selective, ("program",), _only, lambda parts, knobs: Selective(**parts.children, **knobs)),
 }
 
 

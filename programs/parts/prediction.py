@@ -25,8 +25,9 @@ CAP = "cap"  # the most steps, passages or tokens that its knobs allow were used
 REPEATED = "repeated"  # the next step would have repeated an earlier one, or the LM named none
 NOTHING_FOUND = "nothing found"  # a search found nothing (new)
 UNPARSEABLE = "unparseable"  # a reply that could not be read ended it
+WITHHELD = "withheld"  # there was an answer, and it was not likely enough to be right
 
-STOP_REASONS = (DONE, FINISHED, CAP, REPEATED, NOTHING_FOUND, UNPARSEABLE)
+STOP_REASONS = (DONE, FINISHED, CAP, REPEATED, NOTHING_FOUND, UNPARSEABLE, WITHHELD)
 
 
 Listener: TypeAlias = Callable[[Hop], None]

@@ -38,6 +38,7 @@ FEATURES = {
     "agreement": "share of an ensemble's votes for the answer; RetroRAG's P(yes) that both its answers agree",
     "p_yes": "RetroRAG's P(yes) that its answer is one",
     "confidence": "the probability that the LM gave to the answer that `rag` read",
+    "unscored": "whether it states none, e.g. since words of the passages decided",
 }
 _CLOSED = re.compile(
     r"\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might)\b(?!.*\bor\b)",
@@ -167,11 +168,12 @@ def _fit_of_form(question: str, answer: str) -> dict[str, float]:
 
 
 def _judgements(details: Mapping[str, Any]) -> dict[str, float]:
-    """Return the features that `rag`, an ensemble or the last round of RetroRAG states; none of other programs."""
+    """Return what `rag`, an ensemble or the last round of RetroRAG states, and whether there is no confidence."""
     named = {"agreement": "agreement", "p_yes": "answered", "confidence": "confidence"}
     found = {feature: details.get(name) for feature, name in named.items()}
     last = {name: value[-1] if isinstance(value, list) and value else value for name, value in found.items()}
-    return {name: float(value) for name, value in last.items() if isinstance(value, int | float)}
+    known = {name: float(value) for name, value in last.items() if isinstance(value, int | float)}
+    return {**known, "unscored": float("confidence" not in known)}
 
 
 def _stems(text: str) -> set[str]:

@@ -16,8 +16,9 @@ from optimizers.cascade.fitting import (
     replayed,
     threshold_for,
 )
-from programs.cascade import Cascade, parse_weights
+from programs.cascade import Cascade
 from programs.catalog import build
+from programs.parts.logistic import parse_weights
 from signatures.common.errors import UserError, UserNotice
 
 

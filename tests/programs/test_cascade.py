@@ -11,13 +11,11 @@ from programs.cascade import (
     DEFAULT_WEIGHTS,
     Cascade,
     asks,
-    format_weights,
-    parse_weights,
-    score,
 )
 from programs.catalog import build
 from programs.ensemble import Ensemble
 from programs.parts.knobs import knob_values, with_knobs
+from programs.parts.logistic import format_weights, parse_weights, score
 from programs.parts.prediction import hops_heard_by, make_prediction
 from programs.parts.run_features import FEATURES, run_features
 from signatures.common.errors import UserError

@@ -3,6 +3,7 @@
 from experiments.cli.artifact.cascade import cascade, ensemble
 from experiments.cli.artifact.diff import diff
 from experiments.cli.artifact.export import export
+from experiments.cli.artifact.selective import selective
 from experiments.cli.artifact.show import show, verify
 from experiments.cli.shared.app import App
 
@@ -13,3 +14,4 @@ artifact.command("diff")(diff)
 artifact.command("export")(export)
 artifact.command("ensemble")(ensemble)
 artifact.command("cascade")(cascade)
+artifact.command("selective")(selective)

@@ -1,6 +1,7 @@
 """`verihop artifact cascade`: a cheap artifact, and an expensive one where that is doubtful."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import counter, emit, next_step, note, say
 from experiments.cli.shared.next_commands import QUESTION, command, index_here, naming, used
 from experiments.cli.shared.options import OwnPrograms, with_option_groups
-from experiments.runs.specs import CascadeSpec, Selection
+from experiments.runs.specs import CascadeSpec, FittingSpec, Selection
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
@@ -97,52 +98,70 @@ def cascade(
     """
     chosen = options.pairs(knobs)
     if fitting.fit is None:
-        groups = (fitting, selection, lm, limits)
-        if extra := next((words for group in groups if (words := used(group))), None):
-            raise UserError(f"{extra[0]} is of fitting only: add --fit QUESTIONS.")
+        check_unused(fitting, selection, lm, limits)
+        parts = [cheap, expensive]
         combined(
-            "cascade",
-            [cheap, expensive],
-            out,
-            chosen,
-            overwrite=result.overwrite,
-            as_json=result.as_json,
-            own_programs=own_programs,
+            "cascade", parts, out, chosen, overwrite=result.overwrite, as_json=result.as_json, own_programs=own_programs
         )
         return
     from experiments.pipeline.compiling.cascade import CascadeConfig, fit_artifacts
-    from experiments.pipeline.setup import open_questions
     from optimizers.metrics.typed.opened import typed_metric
-    from programs.lms.calls.control import controlled
 
     named = {**vars(fitting), "metric": typed_metric(fitting.metric)}
     config = CascadeConfig(cheap=cheap, expensive=expensive, knobs=chosen, **named)
-    questions = open_questions(fitting.fit, split=selection.split, limit=selection.limit)
-    done: list[str] = []
-    with counter(f"Answers, of 2 x {len(questions)}", shown=not result.quiet) as show, controlled(note):
-
-        def report(outcome: Any) -> None:
-            done.append(outcome.id)
-            show(len(done))
-
-        record, notes = fit_artifacts(
-            config,
-            questions,
-            lm.for_threads(fitting.threads),
-            limits.budget(),
-            out,
-            overwrite=result.overwrite,
-            report=report,
-        )
-    for text in notes:
-        note(f"Note: {text}")
-    if result.as_json:
-        emit({"artifact": str(out), **record.model_dump(mode="json"), "notes": notes})
+    record = fitted(partial(fit_artifacts, config), 2, fitting, selection, lm, limits, out, result)
+    if record is None:
         return
     say(f"Wrote {out}: cascade of {cheap}, {expensive}")
     for line in _fit_lines(record):
         say(line)
     show_next(record, out, *used(lm), own_programs=own_programs)
+
+
+def check_unused(*groups: Any) -> None:
+    """Raise UserError if one of the options is used, which are of fitting only."""
+    if extra := next((words for group in groups if (words := used(group))), None):
+        raise UserError(f"{extra[0]} is of fitting only: add --fit QUESTIONS.")
+
+
+def fitted(
+    fit: Callable[..., "tuple[Artifact, list[str]]"],
+    artifacts: int,
+    fitting: FittingSpec,
+    selection: Selection,
+    lm: LMSpec,
+    limits: options.Limits,
+    out: Path,
+    result: options.Replacing,
+) -> "Artifact | None":
+    """Fit and write with a counter of answers, and print the notes; None if the record was printed as JSON.
+
+    Args:
+        fit: Called as `fit(questions, lm, budget, out, overwrite=, report=)`.
+        artifacts: How many answer each question.
+    """
+    from experiments.pipeline.setup import open_questions
+    from programs.lms.calls.control import controlled
+
+    questions = open_questions(fitting.fit, split=selection.split, limit=selection.limit)
+    done: list[str] = []
+    asked = f"{artifacts} x {len(questions)}" if artifacts > 1 else str(len(questions))
+    with counter(f"Answers, of {asked}", shown=not result.quiet) as show, controlled(note):
+
+        def report(outcome: Any) -> None:
+            done.append(outcome.id)
+            show(len(done))
+
+        budget = limits.budget()
+        record, notes = fit(
+            questions, lm.for_threads(fitting.threads), budget, out, overwrite=result.overwrite, report=report
+        )
+    for text in notes:
+        note(f"Note: {text}")
+    if result.as_json:
+        emit({"artifact": str(out), **record.model_dump(mode="json"), "notes": notes})
+        return None
+    return record
 
 
 def _fit_lines(record: "Artifact") -> Iterator[str]:

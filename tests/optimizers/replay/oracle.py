@@ -14,6 +14,7 @@ from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.parts.knobs import knob_values, with_knobs
 from programs.parts.meter import metered
+from programs.selective import Selective
 from signatures.types import Passage
 from tests.conftest import ScriptedEngine
 
@@ -96,6 +97,8 @@ def connection(engine: ScriptedEngine | None = None, *, adapter: dspy.Adapter | 
 def built(name: str, **knobs) -> dspy.Module:
     if name == "cascade":
         return Cascade(built("rag"), built("cov_rag"), **{"weights": WEIGHTS, **knobs})
+    if name == "selective":
+        return Selective(built("cov_rag"), **{"weights": WEIGHTS, **knobs})
     return PROGRAMS[name](Shelves(), **{**SMALL[name], **knobs})
 
 

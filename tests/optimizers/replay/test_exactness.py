@@ -14,7 +14,7 @@ from programs.parts.gates import replayable_knobs
 from programs.parts.knobs import Choice, knobs_of
 from signatures.common.errors import UserError
 
-GATED = ["cascade", "cov_rag", "retro_rag", "self_completion"]
+GATED = ["cascade", "cov_rag", "retro_rag", "selective", "self_completion"]
 WEIGHTS = ["bias=-1 refused=2", "bias=1 stated=-2.5", "answer_length=4 coverage=-3 bias=0.5", "margin=1"]
 
 

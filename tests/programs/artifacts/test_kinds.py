@@ -13,6 +13,7 @@ from programs.cascade import Cascade
 from programs.catalog import PROGRAMS, build
 from programs.ensemble import Ensemble
 from programs.nearest_demos import NearestDemos, PoolQuestion
+from programs.selective import Selective
 from signatures.common.errors import UserError, UserNotice
 from signatures.common.files import sha256_bytes
 from signatures.types import Hop, Passage
@@ -55,13 +56,14 @@ def composites(retriever):
         "ensemble": Ensemble([rag, build("cot", retriever), build("rag", retriever, k=4)]),
         "knn": nearest(retriever),
         "cascade": Cascade(rag, build("genground", retriever, k=3), threshold=0.3, weights="bias=1 stated=-0.5"),
+        "selective": Selective(rag, least=0.2, weights="bias=1 stated=-0.5"),
         "nested": Ensemble(
             [rag, nearest(retriever), Ensemble([build("cot", retriever), build("standard", retriever)])]
         ),
     }
 
 
-@pytest.fixture(params=["ensemble", "knn", "cascade", "nested"])
+@pytest.fixture(params=["ensemble", "knn", "cascade", "selective", "nested"])
 def combined(request, retriever):
     return composites(retriever)[request.param]
 
