@@ -368,7 +368,7 @@ class Recording:
         bool,
         Field(
             "Then also ask what other thresholds would ask, and record it all, for `verihop tune --replay`. For "
-            "programs with gates: cov_rag, retro_rag, self_completion, cascade.",
+            "programs with gates: cov_rag, retro_rag, self_completion, cascade, selective.",
             "--record-branches",
         ),
     ] = False

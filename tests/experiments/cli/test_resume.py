@@ -5,7 +5,6 @@ import signal
 
 import pytest
 
-from corpora.questions import read_questions, write_questions
 from programs.artifact import load
 from programs.catalog import build
 
@@ -43,16 +42,6 @@ def test_how_calls_are_repeated_does_not_make_another_run(verihop, world, tmp_pa
     calls = ("--retries", 9, "--retry-timeout", 5, "--timeout", 7, "--no-cache")
     code, out, err = verihop(*command, "--resume", *calls)
     assert (code, json.loads(out)["answered"]) == (0, 10), err
-
-
-def test_a_run_of_the_first_questions_by_an_earlier_version_is_refused_with_what_to_do(verihop, world, tmp_path):
-    first = read_questions(world / "questions.jsonl")[:4]
-    write_questions(tmp_path / "first.jsonl", first)
-    asked = ("--program", "cot", "--lm", "simulated", "--out", tmp_path / "run", "--quiet")
-    assert verihop("eval", tmp_path / "first.jsonl", *asked)[0] == 0
-    code, _, err = verihop("eval", world / "questions.jsonl", "--limit", 4, *asked, "--resume")
-    assert (code, "draws N by a hash" in err, "file of these alone, without a limit" in err) == (2, True, True), err
-    assert verihop("eval", tmp_path / "first.jsonl", *asked, "--resume")[0] == 0
 
 
 def test_a_compilation_stopped_by_its_budget_goes_on(verihop, world, tmp_path):

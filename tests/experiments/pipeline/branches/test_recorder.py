@@ -159,7 +159,7 @@ def test_a_program_without_gates_is_not_recorded(setup, tmp_path, world):
 
     _, questions, connection = setup()
     program = build("rag", open_index(world / "index"))
-    with pytest.raises(UserError, match="'rag' has no gates.*cascade, cov_rag, retro_rag, self_completion"):
+    with pytest.raises(UserError, match="'rag' has no gates.*cascade, cov_rag, retro_rag, selective, self_completion"):
         evaluate(program, questions, config(), connection=connection, folder=tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()
 
