@@ -68,6 +68,9 @@ def within(answers: Answers) -> dict[str, Any]:
 def promised(answers: Answers, abstained: int, precision: float) -> dict[str, Any]:
     """Return how often a threshold is found, and on other questions the share answered and right with it.
 
+    `missed` is the share of all draws in which less than `precision` of the other answers were right; these are few, so
+    that chance adds to the `DELTA` that is promised.
+
     Args:
         answers: Of a set.
         abstained: Questions that the program did not answer; they count as not answered.
@@ -93,7 +96,7 @@ def promised(answers: Answers, abstained: int, precision: float) -> dict[str, An
         "found": found / DRAWS,
         "answered": rounded(share * answered / tested) if tested else None,
         "precision": rounded(right / answered) if answered else None,
-        "below": rounded(below / found) if found else None,
+        "missed": rounded(below / DRAWS),
     }
 
 
@@ -127,7 +130,7 @@ def measured(sets: Mapping[str, Any], transfers: Sequence[str]) -> dict[str, Any
     return {"sets": found, "transfer": moved}
 
 
-def ask_sets(folder: Path, program: str, preset: str, lm: str, limit: int | None) -> dict[str, Any]:
+def ask_sets(folder: Path, program: str, preset: str, rerank: str, lm: str, limit: int | None) -> dict[str, Any]:
     """Return what a program makes of the questions of each set (`optimizers.selective.Asked`).
 
     Raises:
@@ -143,7 +146,7 @@ def ask_sets(folder: Path, program: str, preset: str, lm: str, limit: int | None
 
     asked = {}
     for place in sorted(each for each in folder.glob("*") if (each / "questions.jsonl").is_file()):
-        spec = ProgramSpec(program=program, preset=preset, index=place / "index")
+        spec = ProgramSpec(program=program, preset=preset, index=place / "index", rerank=rerank)
         opened = AnswererSpec(spec, LMSpec(id=lm), None).with_defaults()[0].open()
         questions = open_questions(place / "questions.jsonl", split=None, limit=limit)
         with opened.connection.use():
@@ -164,6 +167,7 @@ def main(
     out: Annotated[Path, typer.Option(help="JSON file to write.")],
     program: Annotated[str, typer.Option(help="Name of the program.")] = "rag",
     preset: Annotated[str, typer.Option(help="Of the program.")] = "small",
+    rerank: Annotated[str, typer.Option(help="own, own-light or none.")] = "own",
     lm: Annotated[str, typer.Option(help="Answers.")] = "embedded",
     limit: Annotated[int | None, typer.Option(help="Most questions of a set, drawn by a hash of their ids.")] = None,
     transfer: Annotated[
@@ -174,8 +178,8 @@ def main(
     from experiments.runs.config import machine, portable
     from experiments.runs.files import git_revision, write_json
 
-    asked = ask_sets(sets, program, preset, lm, limit)
-    words = [f"--program {program} --preset {preset} --lm {lm}", f"--limit {limit}" if limit else ""]
+    asked = ask_sets(sets, program, preset, rerank, lm, limit)
+    words = [f"--program {program} --preset {preset} --rerank {rerank} --lm {lm}", f"--limit {limit}" if limit else ""]
     words += [f"--transfer {pair}" for pair in transfer or ()]
     command = " ".join(filter(None, [f"python -m {MODULE} {sets.name}", *words, f"--out {out.name}"]))
     values = {name: _values(of.answers) for name, of in asked.items()}

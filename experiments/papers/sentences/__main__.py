@@ -4,8 +4,7 @@
 
 Fitted on train questions of HotpotQA, 2WikiMultihopQA and MuSiQue, of which a fifth, drawn by a hash, chooses the
 settings; then on all of them, for the weights (`corpora/retrievers/sentence_weights.json`). Measured on development
-questions that nobody trains on. `--measure` leaves the weights as they are. What an LM reads in the sentences:
-`python -m experiments.papers.sentences.reading`.
+questions that nobody trains on. `--measure` leaves the weights as they are.
 """
 
 import json
