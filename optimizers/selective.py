@@ -138,8 +138,8 @@ def fit_selective(
         threads: Questions asked at a time.
 
     Raises:
-        UserError: There are too few examples, one is of a test split, a score is neither 0 nor 1, `precision` or `delta`
-            is not between 0 and 1, or no threshold is known to have the precision.
+        UserError: There are too few examples, one is of a test split, a score is neither 0 nor 1, `precision` or
+            `delta` is not between 0 and 1, or no threshold is known to have the precision.
         BudgetExceeded: The budget of the LM is used up.
     """
     _check_between(precision, delta)

@@ -85,13 +85,14 @@ def test_a_precision_that_nothing_shows_is_refused_with_the_one_that_is_shown():
         fit(Asked(answers(100)), precision=0.99)
 
 
-@pytest.mark.parametrize("ends", [{"precision": 1.0}, {"precision": 0.0}, {"precision": 80}, {"delta": 0}, {"delta": 5}])
-def test_a_precision_that_is_no_share_is_refused_before_anything_is_asked(ends):
-    (name, value) = next(iter(ends.items()))
+@pytest.mark.parametrize(
+    ("name", "value"), [("precision", 1.0), ("precision", 0.0), ("precision", 80), ("delta", 0), ("delta", 5)]
+)
+def test_a_precision_that_is_no_share_is_refused_before_anything_is_asked(name, value):
     with pytest.raises(UserError, match=f"{name} must be between 0 and 1, both excluded, got {value}"):
-        fit_selective(Knows(), examples(40), graded, **{"precision": 0.8, **ends})
+        fit_selective(Knows(), examples(40), graded, **{"precision": 0.8, name: value})
     with pytest.raises(UserError, match=name):
-        fit(Asked(answers(40)), **{"precision": 0.8, **ends})
+        fit(Asked(answers(40)), **{"precision": 0.8, name: value})
 
 
 @pytest.mark.parametrize(("n", "right", "precision"), [(20, 20, 0.861), (20, 18, 0.717), (50, 25, 0.376), (1, 1, 0.05)])
