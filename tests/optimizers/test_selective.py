@@ -144,6 +144,19 @@ def test_abstentions_are_no_answers_and_are_counted(scripted):
     assert (len(asked.answers), asked.abstained, asked.failed, asked.undefined) == (34, 4, 2, 0)
 
 
+class Bare(dspy.Module):
+    """An own program that states an answer and nothing else."""
+
+    def forward(self, question, passages=None):
+        return dspy.Prediction(answer="right" if int(question.split()[1].rstrip("?")) % 3 == 0 else "wrong")
+
+
+def test_an_own_program_may_state_its_answer_alone(scripted):
+    scripted(lambda system, user: "")
+    asked = selective.ask(selective.Selective(Bare()), examples(30), graded)
+    assert (len(asked.answers), sum(each.right for each in asked.answers), asked.failed) == (30, 10, 0)
+
+
 @pytest.mark.parametrize(
     ("count", "metric", "message"),
     [
