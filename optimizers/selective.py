@@ -283,7 +283,10 @@ def _probability(answers: Sequence[Graded]) -> tuple[str, str, dict[str, float]]
     right = np.array([each.right for each in answers], dtype=float)
     if right.min() == right.max():
         what = "All" if right.max() else "None"
-        raise UserError(f"{what} of the {len(right)} answers are right: there is nothing to tell them apart by.")
+        raise UserError(
+            f"{what} of the {len(right)} answers that are fitted on are right: there is nothing to tell them apart by. "
+            "Fit on more questions."
+        )
     tables = {rule: _Table(answers, *RULES[rule]) for rule in RULES}
     losses = {rule: table.loss(right) for rule, table in tables.items()}
     best = min(losses, key=lambda rule: losses[rule])

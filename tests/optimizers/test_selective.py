@@ -162,8 +162,8 @@ def test_an_own_program_may_state_its_answer_alone(scripted):
     [
         (FEWEST - 1, graded, "At least 20 training questions"),
         (40, lambda example, prediction: 0.5, "0 or 1"),
-        (40, lambda example, prediction: 1.0, "All of the 34 answers are right"),
-        (40, lambda example, prediction: 0.0, "None of the 34 answers are right"),
+        (40, lambda example, prediction: 1.0, "All of the 34 answers that are fitted on are right.*Fit on more"),
+        (40, lambda example, prediction: 0.0, "None of the 34 answers that are fitted on are right"),
         (40, lambda example, prediction: None, "got 0. 36 of 40 questions are left out: 34 that the metric does not"),
     ],
 )
