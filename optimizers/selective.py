@@ -28,6 +28,7 @@ from optimizers.logistic import FOLDS, Array, Fitter, folds, logistic
 from optimizers.teleprompters.task import Task, check_splits
 from programs.parts.knobs import with_knobs
 from programs.parts.logistic import BIAS, format_weights, score
+from programs.parts.prediction import completed
 from programs.parts.run_features import FEATURES
 from programs.selective import Selective
 from signatures.common.errors import UserError, UserNotice
@@ -178,10 +179,11 @@ def ask(
         raise UserError("Two training questions have one id: give every question a different id.")
     features: dict[str, dict[str, float]] = {}
 
-    def noted(example: Any, run: Any) -> float | None:
+    def noted(example: Any, prediction: Any) -> float | None:
+        run = completed(prediction)
         if not run.abstained:
             features[example_id(example)] = selective.features(example.question, run)
-        return metric(example, run)
+        return metric(example, prediction)
 
     outcomes = evaluate_examples(selective.program, examples, noted, threads=threads, report=report)
     answered = [outcome for outcome in outcomes if outcome.error is None and outcome.id in features]
@@ -281,7 +283,10 @@ def _probability(answers: Sequence[Graded]) -> tuple[str, str, dict[str, float]]
     right = np.array([each.right for each in answers], dtype=float)
     if right.min() == right.max():
         what = "All" if right.max() else "None"
-        raise UserError(f"{what} of the {len(right)} answers are right: there is nothing to tell them apart by.")
+        raise UserError(
+            f"{what} of the {len(right)} answers that are fitted on are right: there is nothing to tell them apart by. "
+            "Fit on more questions."
+        )
     tables = {rule: _Table(answers, *RULES[rule]) for rule in RULES}
     losses = {rule: table.loss(right) for rule, table in tables.items()}
     best = min(losses, key=lambda rule: losses[rule])

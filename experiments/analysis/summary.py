@@ -123,9 +123,9 @@ def auroc(confidences: Sequence[float], correct: Sequence[float]) -> float | Non
 def calibration(rows: Sequence[Row], metrics: Sequence[str]) -> dict[str, float]:
     """Return ECE, AUROC and selective accuracy by each of these 0/1 metrics; empty without confidences.
 
-    `confidence[known]` is the share of the answers with a confidence; the others, and abstentions, are left out.
+    `confidence[known]` is the share of the answers with a confidence; the others are left out.
     """
-    answers = [row for row in rows if not row.get("abstained")]
+    answers = given(rows)
     known = [(confidence, row) for row in answers if (confidence := confidence_of(row)) is not None]
     found: dict[str, float] = {}
     for name in metrics:
@@ -144,11 +144,16 @@ def calibration(rows: Sequence[Row], metrics: Sequence[str]) -> dict[str, float]
     return {"confidence[known]": len(known) / len(answers), **found} if found else {}
 
 
+def given(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows with an answer: neither an abstention nor a question that failed."""
+    return [row for row in rows if not row.get("abstained") and row.get("error") is None]
+
+
 def answered_scores(rows: Sequence[Row], metrics: Sequence[str]) -> dict[str, float]:
-    """Return the mean of each metric over the questions on which a program did not abstain; empty if it never did."""
+    """Return the mean of each metric over the answers that were given; empty if a program never abstained."""
     if not any(row["abstained"] for row in rows):
         return {}
-    scores = {name: [row["scores"].get(name) for row in rows if not row["abstained"]] for name in metrics}
+    scores = {name: [row["scores"].get(name) for row in given(rows)] for name in metrics}
     means = {name: mean_of(values).mean for name, values in scores.items()}
     return {f"answered[{name}]": mean for name, mean in means.items() if mean is not None}
 
@@ -238,8 +243,8 @@ RUN_SCORES = {
         _CONFIDENCE,
     ),
     "answered[metric]": RunScore(
-        "Mean score of the questions on which the program did not abstain (selective accuracy), by the metric of ece; "
-        "the share of the others is the abstentions.",
+        "Mean score of the answers that were given (selective accuracy), by the metric of ece: abstentions and "
+        "questions that failed are left out.",
         "https://aclanthology.org/2020.acl-main.503",
         "an abstention",
     ),

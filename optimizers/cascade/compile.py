@@ -13,6 +13,7 @@ from optimizers.examples import Score, example_id
 from optimizers.teleprompters.task import Task, check_splits
 from programs.cascade import Cascade
 from programs.parts.knobs import with_knobs
+from programs.parts.prediction import completed
 from signatures.common.errors import UserError, UserNotice
 
 
@@ -107,9 +108,10 @@ def ask_both(
 
     def noted(name: str) -> Score:
         def score(example: Any, prediction: Any) -> float | None:
+            run = completed(prediction)
             if name == "cheap":
-                features[example_id(example)] = cascade.features(example.question, prediction)
-            if prediction.abstained:
+                features[example_id(example)] = cascade.features(example.question, run)
+            if run.abstained:
                 abstained[name].add(example_id(example))
             return metric(example, prediction)
 

@@ -174,6 +174,16 @@ def test_questions_that_end_in_an_error_are_left_out_and_counted(scripted, retri
     assert asked.note == ("2 of 20 questions are left out: 2 that ended in an error (ValueError: no sevens).")
 
 
+def test_an_own_program_may_state_its_answer_alone(scripted):
+    class Bare(dspy.Module):
+        def forward(self, question, passages=None):
+            return dspy.Prediction(answer=question.replace("Number", "right").rstrip("?"))
+
+    scripted(reply)
+    asked = ask_both(Cascade(Bare(), build("standard")), questions(20), exact)
+    assert (len(asked.samples), asked.failed) == (20, 0)
+
+
 def test_an_undefined_score_of_an_answer_that_is_not_returned_does_not_matter(scripted, retriever):
     def silent(system, user):
         return {"answer": "" if "[1] " in user else "right"}

@@ -144,13 +144,26 @@ def test_abstentions_are_no_answers_and_are_counted(scripted):
     assert (len(asked.answers), asked.abstained, asked.failed, asked.undefined) == (34, 4, 2, 0)
 
 
+class Bare(dspy.Module):
+    """An own program that states an answer and nothing else."""
+
+    def forward(self, question, passages=None):
+        return dspy.Prediction(answer="right" if int(question.split()[1].rstrip("?")) % 3 == 0 else "wrong")
+
+
+def test_an_own_program_may_state_its_answer_alone(scripted):
+    scripted(lambda system, user: "")
+    asked = selective.ask(selective.Selective(Bare()), examples(30), graded)
+    assert (len(asked.answers), sum(each.right for each in asked.answers), asked.failed) == (30, 10, 0)
+
+
 @pytest.mark.parametrize(
     ("count", "metric", "message"),
     [
         (FEWEST - 1, graded, "At least 20 training questions"),
         (40, lambda example, prediction: 0.5, "0 or 1"),
-        (40, lambda example, prediction: 1.0, "All of the 34 answers are right"),
-        (40, lambda example, prediction: 0.0, "None of the 34 answers are right"),
+        (40, lambda example, prediction: 1.0, "All of the 34 answers that are fitted on are right.*Fit on more"),
+        (40, lambda example, prediction: 0.0, "None of the 34 answers that are fitted on are right"),
         (40, lambda example, prediction: None, "got 0. 36 of 40 questions are left out: 34 that the metric does not"),
     ],
 )

@@ -128,6 +128,7 @@ export class Entry {
 
   #showAnswer({ answer, response, abstained, unreadable = null, stop_reason: reason, cost }) {
     const none = unreadable !== null && !answer?.trim() ? "No answer: a reply of the language model could not be read."
+      : reason === "withheld" ? "No answer: the one found may be wrong."
       : abstained ? "No answer: what was read does not settle the question."
       : "No answer: the program gave none.";
     const main = this.#answered() ? said("p", answer, { className: answer.length > 90 ? "found long" : "found" })

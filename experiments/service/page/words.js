@@ -59,6 +59,7 @@ const STOPS = {
   repeated: "Stopped because the next step would have repeated an earlier one.",
   "nothing found": "Stopped because a search found nothing new.",
   unparseable: "Stopped because a reply of the language model could not be read.",
+  withheld: "The answer found is not given: it is not likely enough to be right.",
 };
 
 export function stopWords(reason) {

@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from experiments.analysis.summary import auroc, calibration, calibration_error, confidence_of, selective_accuracy
+from experiments.analysis.summary import (
+    answered_scores,
+    auroc,
+    calibration,
+    calibration_error,
+    confidence_of,
+    selective_accuracy,
+)
 
 
 def test_calibration_error_weighs_the_gaps_of_intervals_by_their_answers() -> None:
@@ -56,6 +63,16 @@ def test_a_run_without_confidences_has_no_calibration_and_unknown_ones_are_count
         "selective[em]@100": 0.5,
     }
     assert calibration([row("Oslo", None, confidence=0.75)], ["em"]) == {}
+
+
+def test_a_question_that_failed_is_no_answer_that_was_given() -> None:
+    ended = [(row("Oslo", 1.0, confidence=0.75), {}), (row("Oslo", 0.0, confidence=0.25), {})]
+    ended += [(row("", 0.0, confidence=0.9), {"abstained": True}), (row("", 0.0), {"error": "ValueError: no"})]
+    rows = [{"abstained": False, "error": None, **of, **fields} for of, fields in ended]
+    assert answered_scores(rows, ["em"]) == {"answered[em]": 0.5}
+    assert answered_scores([rows[0], rows[3]], ["em"]) == {}  # it never abstained
+    found = calibration(rows, ["em"])
+    assert (found["confidence[known]"], found["ece[em]"]) == (1.0, pytest.approx(0.25))
 
 
 def test_auroc_counts_pairs_of_a_right_and_a_wrong_answer_and_equal_ones_half() -> None:

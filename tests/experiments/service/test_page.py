@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from programs.parts.prediction import STOP_REASONS
 from tests.conftest import load_module
 
 driver = load_module(Path(__file__).with_name("page_driver.py"))
@@ -120,11 +121,18 @@ def test_a_paraphrase_stands_beside_its_passage_and_is_no_quotation(page, server
     assert (texts(page, "blockquote"), texts(page, "mark.quote"), page.problems) == ([], [], [])
 
 
+def test_the_page_has_words_for_every_reason_to_stop():
+    words = (scripted.PAGE / "words.js").read_text()
+    stops = words.split("const STOPS = {")[1].split("};")[0]
+    assert [reason for reason in STOP_REASONS if not re.search(rf'^  "?{reason}"?: ', stops, re.M)] == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"answer": "", "abstained": True}, "No answer: what was read does not settle the question."),
+        ({"answer": "", "abstained": True, "stop_reason": "withheld"}, "No answer: the one found may be wrong."),
         ({"answer": " "}, "No answer: the program gave none."),
         ({"answer": "", "unreadable": ""}, "No answer: a reply of the language model could not be read."),
         ({"stop_reason": "cap"}, "so the answer may be incomplete."),
