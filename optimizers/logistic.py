@@ -1,7 +1,7 @@
 """Penalised logistic and linear regression; the weights are those of the features before they were standardised."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,13 @@ def _ridge(size: int, penalty: float) -> Array:
     ridge = penalty * np.eye(size)
     ridge[0, 0] = 1e-6  # the bias is not penalised, but the system stays solvable
     return ridge
+
+
+def feature_matrix(rows: Sequence[Mapping[str, float]], names: Sequence[str]) -> tuple[list[str], Array]:
+    """Return those of the features that vary, and their values by row and feature; a feature that a row lacks is 0."""
+    varying = [name for name in names if len({row.get(name, 0.0) for row in rows}) > 1]
+    values = [[row.get(name, 0.0) for name in varying] for row in rows]
+    return varying, np.array(values, dtype=float).reshape(len(rows), len(varying))
 
 
 FOLDS = 5

@@ -24,7 +24,7 @@ import numpy as np
 
 from optimizers.evaluating import Outcome, evaluate_examples
 from optimizers.examples import Score, example_id
-from optimizers.logistic import FOLDS, Array, Fitter, folds, logistic
+from optimizers.logistic import FOLDS, Array, Fitter, feature_matrix, folds, logistic
 from optimizers.teleprompters.task import Task, check_splits
 from programs.parts.knobs import with_knobs
 from programs.parts.logistic import BIAS, format_weights, score
@@ -287,32 +287,22 @@ def _probability(answers: Sequence[Graded]) -> tuple[str, str, dict[str, float]]
             f"{what} of the {len(right)} answers that are fitted on are right: there is nothing to tell them apart by. "
             "Fit on more questions."
         )
-    tables = {rule: _Table(answers, *RULES[rule]) for rule in RULES}
-    losses = {rule: table.loss(right) for rule, table in tables.items()}
+    features = [each.features for each in answers]
+    tables = {rule: (*feature_matrix(features, names), logistic(penalty)) for rule, (names, penalty) in RULES.items()}
+    losses = {rule: _log_loss(x, right, fitter) for rule, (_, x, fitter) in tables.items()}
     best = min(losses, key=lambda rule: losses[rule])
-    return best, tables[best].knob(right), losses
+    names, x, fitter = tables[best]
+    weights = dict(zip((BIAS, *names), map(float, fitter(x, right)), strict=True))
+    return best, format_weights(weights), losses
 
 
-class _Table:
-    """The features of a rule as an array."""
-
-    def __init__(self, answers: Sequence[Graded], names: Sequence[str], penalty: float):
-        self.names = [name for name in names if len({each.features.get(name, 0.0) for each in answers}) > 1]
-        rows = [[each.features.get(name, 0.0) for name in self.names] for each in answers]
-        self.x: Array = np.array(rows, dtype=float).reshape(len(answers), len(self.names))
-        self.fitter: Fitter = logistic(penalty)
-
-    def loss(self, right: Array) -> float:
-        """Return the mean log loss of answers that were not fitted on."""
-        chance = np.zeros(len(right))
-        for train, held in folds(len(right)):
-            weights = self.fitter(self.x[train], right[train])
-            chance[held] = 1 / (1 + np.exp(-np.clip(weights[0] + self.x[held] @ weights[1:], -30, 30)))
-        return float(-np.mean(right * np.log(chance) + (1 - right) * np.log1p(-chance)))
-
-    def knob(self, right: Array) -> str:
-        """Return the weights that are fitted on all answers."""
-        return format_weights(dict(zip((BIAS, *self.names), map(float, self.fitter(self.x, right)), strict=True)))
+def _log_loss(x: Array, right: Array, fitter: Fitter) -> float:
+    """Return the mean log loss of answers that were not fitted on."""
+    chance = np.zeros(len(right))
+    for train, held in folds(len(right)):
+        weights = fitter(x[train], right[train])
+        chance[held] = 1 / (1 + np.exp(-np.clip(weights[0] + x[held] @ weights[1:], -30, 30)))
+    return float(-np.mean(right * np.log(chance) + (1 - right) * np.log1p(-chance)))
 
 
 def _check_between(precision: float | None, delta: float) -> None:

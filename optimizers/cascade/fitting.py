@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from optimizers.logistic import FOLDS, Array, Fitter, folds, linear, logistic
+from optimizers.logistic import FOLDS, Array, Fitter, feature_matrix, folds, linear, logistic
 from programs.cascade import asks
 from programs.parts.logistic import BIAS, format_weights, score
 from programs.parts.run_features import FEATURES
@@ -71,12 +71,12 @@ def fit(samples: Sequence[CascadeSample]) -> Fitted:
         UserError: There are too few questions.
     """
     check_number(len(samples))
-    names = [name for name in FEATURES if len({sample.features.get(name, 0.0) for sample in samples}) > 1]
-    table = _Table(samples, names)
-    parts = list(folds(len(samples)))
-    validated = {name: _validated(table, fitter, parts) for name, fitter in RULES.items()}
+    names, x = feature_matrix([sample.features for sample in samples], list(FEATURES))
+    gain = np.array([sample.expensive - sample.cheap for sample in samples], dtype=float)
+    validated = {name: _validated(x, gain, fitter) for name, fitter in RULES.items()}
     best = max(validated, key=lambda name: validated[name])
-    return Fitted(best, _as_knob(RULES[best](table.x, table.gain), names), validated)
+    weights = dict(zip((BIAS, *names), map(float, RULES[best](x, gain)), strict=True))
+    return Fitted(best, format_weights(weights), validated)
 
 
 def check_number(number: int, note: str | None = None) -> None:
@@ -136,27 +136,14 @@ def replayed(samples: Sequence[CascadeSample], weights: str, threshold: float) -
     )
 
 
-class _Table:
-    """Samples as arrays."""
-
-    def __init__(self, samples: Sequence[CascadeSample], names: Sequence[str]):
-        self.x = np.array([[sample.features.get(name, 0.0) for name in names] for sample in samples], dtype=float)
-        self.x = self.x.reshape(len(samples), len(names))
-        self.gain = np.array([sample.expensive - sample.cheap for sample in samples], dtype=float)
-
-
-def _validated(table: _Table, fitter: Fitter, parts: Sequence[tuple[list[int], list[int]]]) -> float:
+def _validated(x: Array, gain: Array, fitter: Fitter) -> float:
     """Return the mean gain over random mixing at all shares, by scores of questions that were not fitted on."""
-    doubt = np.zeros(len(table.gain))
-    for train, held in parts:
-        weights = fitter(table.x[train], table.gain[train])
-        raw = weights[0] + table.x @ weights[1:]
+    doubt = np.zeros(len(gain))
+    for train, held in folds(len(gain)):
+        weights = fitter(x[train], gain[train])
+        raw = weights[0] + x @ weights[1:]
         spread = raw[train].std() or 1.0  # folds are ranked together
         doubt[held] = (raw[held] - raw[train].mean()) / spread
     order = np.argsort(-doubt, kind="stable")
-    ahead = np.concatenate([[0.0], np.cumsum(table.gain[order])]) / len(order)
+    ahead = np.concatenate([[0.0], np.cumsum(gain[order])]) / len(order)
     return float(np.mean([ahead[round(share * len(order))] - share * ahead[-1] for share in SHARES]))
-
-
-def _as_knob(weights: Array, names: Sequence[str]) -> str:
-    return format_weights(dict(zip((BIAS, *names), map(float, weights), strict=True)))
