@@ -275,8 +275,8 @@ class _Sync:
                 own = self._files[read.source]
                 if read.error is not None:
                     self._report.unreadable.append(read.error)
-                    failed = {"source": read.source, "stamp": own.stamp, "sha256": own.sha256, "error": read.error}
-                    self._unreadable.append(Unreadable(**failed))
+                    failed = Unreadable(source=read.source, stamp=own.stamp, sha256=own.sha256, error=read.error)
+                    self._unreadable.append(failed)
                     continue
                 start, _ = file.write(record.line_of(read, own.stamp, own.sha256))
                 self._known[read.source] = KnownDocument(own.stamp, own.sha256, self._reading_file, start)

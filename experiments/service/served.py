@@ -137,7 +137,7 @@ class Reloading:
         self._service, self._folder, self._say, self._watched = service, folder, say, watched
         self._embedder = _info(folder).embedder
         self._index = _Watched("index", folder, partial(state_of, folder))
-        self._artifact = artifact and _Watched("artifact", artifact, partial(_record_of, artifact))
+        self._artifact = None if artifact is None else _Watched("artifact", artifact, partial(_record_of, artifact))
 
     def look(self) -> None:
         """Open anew what has changed; what cannot be opened is looked at again, ever less often."""
