@@ -48,6 +48,7 @@ NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
     "verihop distill train": "trains: tests/experiments/cli/test_distill_train.py",
     "verihop distill plan": "trains for hours on a CPU: tests/experiments/pipeline/training/test_plan.py",
     "verihop distill export": "exports what was trained: tests/experiments/cli/test_distill_train.py",
+    "verihop artifact selective": "needs many right answers: tests/experiments/cli/test_artifact_selective.py",
     "verihop keyfacts": "the simulated LM writes no key facts: tests/experiments/annotation",
     "verihop index passages.jsonl --out index --dense": "needs a database: tests/corpora/retrievers/test_databases.py",
     "verihop index --out index --dense": "has no vectors here: tests/experiments/cli/corpus/test_index_engines.py",
