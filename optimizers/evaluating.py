@@ -47,6 +47,21 @@ class Outcome:
         return float(self.seconds if name == "seconds" else asked(self.costs, name))
 
 
+def left_out_note(kept: int, undefined: int, failed: int, error: str | None) -> str | None:
+    """Return how many questions are left out of what is fitted, and why; None if none are.
+
+    Args:
+        kept: Questions that are not left out.
+        undefined: Those whose answers the metric does not score.
+        failed: Those that ended in an error.
+        error: The first of these errors.
+    """
+    reasons = [f"{undefined} that the metric does not score"] if undefined else []
+    reasons += [f"{failed} that ended in an error ({error})"] if failed else []
+    left_out = undefined + failed
+    return f"{left_out} of {kept + left_out} questions are left out: {', '.join(reasons)}." if left_out else None
+
+
 def evaluate_examples(
     program: dspy.Module,
     examples: Sequence[dspy.Example],

@@ -22,7 +22,7 @@ from typing import Any
 import dspy
 import numpy as np
 
-from optimizers.evaluating import Outcome, evaluate_examples
+from optimizers.evaluating import Outcome, evaluate_examples, left_out_note
 from optimizers.examples import Score, example_id
 from optimizers.logistic import FOLDS, Array, Fitter, feature_matrix, folds, logistic
 from optimizers.teleprompters.task import Task, check_splits
@@ -78,11 +78,7 @@ class Asked:
     @property
     def note(self) -> str | None:
         """How many questions were left out, and why; None if none were."""
-        reasons = [f"{self.undefined} that the metric does not score"] if self.undefined else []
-        reasons += [f"{self.failed} that ended in an error ({self.error})"] if self.failed else []
-        left_out = self.undefined + self.failed
-        total = len(self.answers) + self.abstained + left_out
-        return f"{left_out} of {total} questions are left out: {', '.join(reasons)}." if left_out else None
+        return left_out_note(len(self.answers) + self.abstained, self.undefined, self.failed, self.error)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 
 from optimizers.cascade.fitting import CascadeSample, Fitted, check_number, fit, threshold_for
-from optimizers.evaluating import Outcome, evaluate_examples
+from optimizers.evaluating import Outcome, evaluate_examples, left_out_note
 from optimizers.examples import Score, example_id
 from optimizers.teleprompters.task import Task, check_splits
 from programs.cascade import Cascade
@@ -36,11 +36,7 @@ class AskedSamples:
     @property
     def note(self) -> str | None:
         """How many questions were left out, and why; None if none were."""
-        reasons = [f"{self.undefined} that the metric does not score"] if self.undefined else []
-        reasons += [f"{self.failed} that ended in an error ({self.error})"] if self.failed else []
-        left_out = self.undefined + self.failed
-        total = len(self.samples) + left_out
-        return f"{left_out} of {total} questions are left out: {', '.join(reasons)}." if left_out else None
+        return left_out_note(len(self.samples), self.undefined, self.failed, self.error)
 
 
 def fit_cascade(
