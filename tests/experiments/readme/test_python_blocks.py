@@ -19,6 +19,7 @@ from optimizers.metrics.catalog import get_metric
 from optimizers.teleprompters.task import Task
 from programs.inference import Answerer
 from programs.lms.spec import LMSpec
+from signatures.common.files import sha256_text
 from tests.experiments.readme.pages import OWN_METRIC, ROOT, blocks
 
 PYTHON = blocks("python")
@@ -68,6 +69,7 @@ def stage(tmp_path, small_world, monkeypatch, simulated) -> dict[str, Any]:
         "program": rag.program,
         "connection": rag.connection,
         "retrieve": rag.retrieve,
+        "many": [*select(every, split="train"), *select(every, split="dev")],
         "questions": train,
         "training": train,
         "validation": dev,
@@ -88,6 +90,10 @@ def prepare(page: str, names: dict[str, Any]) -> None:
     """Make what one page alone needs."""
     if page == "programs/README.md":
         verihop.freeze(verihop.load("artifacts/genground"), "runs/compiled")
+        # Enough answers to show a precision in; two are wrong, in the part to fit on, which has the first hashes.
+        names["examples"] = to_examples(names["many"])
+        wrong = sorted((each.id for each in names["many"]), key=sha256_text)[:2]
+        names["metric"] = lambda example, prediction: float(example.id not in wrong)
     elif page == "docs/langchain.md":
         names["store"] = langchain_store(names["retrieve"])
     elif page == "docs/inspect.md":

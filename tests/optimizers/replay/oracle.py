@@ -98,7 +98,7 @@ def built(name: str, **knobs) -> dspy.Module:
     if name == "cascade":
         return Cascade(built("rag"), built("cov_rag"), **{"weights": WEIGHTS, **knobs})
     if name == "selective":
-        return Selective(built("cov_rag"), **{"weights": WEIGHTS, **knobs})
+        return Selective(built("rag"), **{"weights": WEIGHTS, **knobs})
     return PROGRAMS[name](Shelves(), **{**SMALL[name], **knobs})
 
 
