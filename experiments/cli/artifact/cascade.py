@@ -1,7 +1,6 @@
 """`verihop artifact cascade`: a cheap artifact, and an expensive one where that is doubtful."""
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,11 +10,12 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import counter, emit, next_step, note, say
 from experiments.cli.shared.next_commands import QUESTION, command, index_here, naming, used
 from experiments.cli.shared.options import OwnPrograms, with_option_groups
-from experiments.runs.specs import CascadeSpec, FittingSpec, Selection
+from experiments.runs.specs import CascadeSpec, Selection
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
+    from experiments.pipeline.compiling.combined import Combined, Fit
     from programs.artifact import Artifact
 
 
@@ -104,12 +104,12 @@ def cascade(
             "cascade", parts, out, chosen, overwrite=result.overwrite, as_json=result.as_json, own_programs=own_programs
         )
         return
-    from experiments.pipeline.compiling.cascade import CascadeConfig, fit_artifacts
+    from experiments.pipeline.compiling.cascade import CascadeConfig, cascade_fit
     from optimizers.metrics.typed.opened import typed_metric
 
     named = {**vars(fitting), "metric": typed_metric(fitting.metric)}
     config = CascadeConfig(cheap=cheap, expensive=expensive, knobs=chosen, **named)
-    record = fitted(partial(fit_artifacts, config), 2, fitting, selection, lm, limits, out, result)
+    record = fitted(*cascade_fit(config), selection, lm, limits, out, result)
     if record is None:
         return
     say(f"Wrote {out}: cascade of {cheap}, {expensive}")
@@ -125,9 +125,8 @@ def check_unused(*groups: Any) -> None:
 
 
 def fitted(
-    fit: Callable[..., "tuple[Artifact, list[str]]"],
-    artifacts: int,
-    fitting: FittingSpec,
+    what: "Combined",
+    fit: "Fit",
     selection: Selection,
     lm: LMSpec,
     limits: options.Limits,
@@ -137,14 +136,15 @@ def fitted(
     """Fit and write with a counter of answers, and print the notes; None if the record was printed as JSON.
 
     Args:
-        fit: Called as `fit(questions, lm, budget, out, overwrite=, report=)`.
-        artifacts: How many answer each question.
+        what, fit: As for `fit_combined`.
     """
+    from experiments.pipeline.compiling.combined import fit_combined
     from experiments.pipeline.setup import open_questions
     from programs.lms.calls.control import controlled
 
-    questions = open_questions(fitting.fit, split=selection.split, limit=selection.limit)
+    questions = open_questions(what.spec.fit, split=selection.split, limit=selection.limit)
     done: list[str] = []
+    artifacts = len(what.folders)  # each answers every question
     asked = f"{artifacts} x {len(questions)}" if artifacts > 1 else str(len(questions))
     with counter(f"Answers, of {asked}", shown=not result.quiet) as show, controlled(note):
 
@@ -152,10 +152,8 @@ def fitted(
             done.append(outcome.id)
             show(len(done))
 
-        budget = limits.budget()
-        record, notes = fit(
-            questions, lm.for_threads(fitting.threads), budget, out, overwrite=result.overwrite, report=report
-        )
+        asking = lm.for_threads(what.spec.threads), limits.budget()
+        record, notes = fit_combined(what, fit, questions, *asking, out, overwrite=result.overwrite, report=report)
     for text in notes:
         note(f"Note: {text}")
     if result.as_json:

@@ -1,7 +1,6 @@
 """`verihop artifact selective`: an artifact that withholds answers that are not likely enough to be right."""
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,11 +55,11 @@ def selective(
             own_programs=own_programs,
         )
         return
-    from experiments.pipeline.compiling.selective import SelectiveConfig, fit_artifact
+    from experiments.pipeline.compiling.selective import SelectiveConfig, selective_fit
     from optimizers.metrics.typed.opened import typed_metric
 
     config = SelectiveConfig(program=program, knobs=chosen, **{**vars(fitting), "metric": typed_metric(fitting.metric)})
-    record = fitted(partial(fit_artifact, config), 1, fitting, selection, lm, limits, out, result)
+    record = fitted(*selective_fit(config), selection, lm, limits, out, result)
     if record is None:
         return
     say(f"Wrote {out}: selective {program}")

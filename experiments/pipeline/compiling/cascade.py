@@ -5,21 +5,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.compiling.combined import Combined, Found, check_fitting, fit_combined
+from experiments.pipeline.compiling.combined import Combined, Fit, Found, check_fitting
 from experiments.runs.specs import CascadeSpec
 
 if TYPE_CHECKING:
     import dspy
 
-    from corpora.questions import Question
     from optimizers.cascade.compile import AskedSamples
     from optimizers.cascade.fitting import CascadeSample, Fitted, ReplayedCascade
     from optimizers.evaluating import Outcome
     from optimizers.metrics.metric import Metric
-    from programs.artifact import Artifact
     from programs.cascade import Cascade
-    from programs.lms.calls.budget import Budget
-    from programs.lms.spec import LMSpec
 
 FITTED = ("weights", "threshold")  # knobs
 _NEVER, _ALWAYS = 1.0, 0.0  # thresholds
@@ -48,20 +44,10 @@ class CascadeConfig(CascadeSpec):
         check_fitting(self.metric, self.knobs, FITTED)
 
 
-def fit_artifacts(
-    config: CascadeConfig,
-    questions: "Sequence[Question]",
-    lm: "LMSpec",
-    budget: "Budget | None",
-    out: Path,
-    *,
-    overwrite: bool = False,
-    report: "Callable[[Outcome], None] | None" = None,
-) -> "tuple[Artifact, list[str]]":
-    """Ask two artifacts the training questions once, fit weights and threshold, and write the cascade.
+def cascade_fit(config: CascadeConfig) -> tuple[Combined, Fit]:
+    """Return what `fit_combined` takes to fit a cascade.
 
-    Arguments, errors and what is returned are those of `fit_combined`; a note says whether the limit on tokens is below
-    what the cheap program takes alone.
+    A note says whether the limit on tokens is below what the cheap program takes alone.
     """
 
     def fit(cascade: Any, examples: "Sequence[dspy.Example]", count: "Callable[[Outcome], None]") -> Found:
@@ -77,8 +63,7 @@ def fit_artifacts(
             notes=[asked.note, _limit_note(config.most_tokens, done["fitted"]["tokens"])],
         )
 
-    what = Combined("cascade", [config.cheap, config.expensive], config, config.metric, config.knobs)
-    return fit_combined(what, fit, questions, lm, budget, out, overwrite=overwrite, report=report)
+    return Combined("cascade", [config.cheap, config.expensive], config, config.metric, config.knobs), fit
 
 
 def _limit_note(most: float | None, tokens: float) -> str | None:

@@ -5,18 +5,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.compiling.combined import Combined, Found, check_fitting, fit_combined
+from experiments.pipeline.compiling.combined import Combined, Fit, Found, check_fitting
 from experiments.runs.specs import SelectiveSpec
 
 if TYPE_CHECKING:
     import dspy
 
-    from corpora.questions import Question
     from optimizers.evaluating import Outcome
     from optimizers.metrics.metric import Metric
-    from programs.artifact import Artifact
-    from programs.lms.calls.budget import Budget
-    from programs.lms.spec import LMSpec
 
 FITTED = ("weights",)  # knobs
 LEAST = "least"  # fitted with a precision
@@ -44,23 +40,10 @@ class SelectiveConfig(SelectiveSpec):
         check_fitting(self.metric, self.knobs, fitted)
 
 
-def fit_artifact(
-    config: SelectiveConfig,
-    questions: "Sequence[Question]",
-    lm: "LMSpec",
-    budget: "Budget | None",
-    out: Path,
-    *,
-    overwrite: bool = False,
-    report: "Callable[[Outcome], None] | None" = None,
-) -> "tuple[Artifact, list[str]]":
-    """Ask an artifact the training questions once, fit weights and threshold, and write the selective program.
+def selective_fit(config: SelectiveConfig) -> tuple[Combined, Fit]:
+    """Return what `fit_combined` takes to fit a selective program; the fit raises UserError where no threshold passes.
 
-    Arguments, errors and what is returned are those of `fit_combined`; without a precision the threshold is that of
-    `config.knobs`, or 0.
-
-    Raises:
-        UserError: As `fit_combined`; or no threshold is known to have the precision.
+    Without a precision the threshold is that of `config.knobs`, or 0.
     """
 
     def fit(selective: Any, examples: "Sequence[dspy.Example]", count: "Callable[[Outcome], None]") -> Found:
@@ -78,5 +61,4 @@ def fit_artifact(
             notes=[asked.note],
         )
 
-    what = Combined("selective", [config.program], config, config.metric, config.knobs)
-    return fit_combined(what, fit, questions, lm, budget, out, overwrite=overwrite, report=report)
+    return Combined("selective", [config.program], config, config.metric, config.knobs), fit
