@@ -16,6 +16,7 @@ from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeVar
 
+import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.stdio import stdio_server
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_PASSAGES = 50
+LAST_WRITE_SECONDS = 1.0  # as long as the SDK waits for the answers that say that it ends
 _SHOWN = 80  # characters of a value that a message names
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
@@ -292,9 +294,19 @@ class Wire:
                 yield text
 
     async def write(self, text: str) -> None:
-        """Write a text, and wait until it is on its way."""
+        """Write a text, and wait until it is on its way.
+
+        After Ctrl-C the process may end as soon as this returns: what is being written is then waited for, too, but not
+        long, since a client that reads nothing more would never let it go.
+        """
         async with self._writing:
-            await in_thread(partial(self._write, text.encode()))
+            written = in_thread(partial(self._write, text.encode()))
+            try:
+                await asyncio.shield(written)
+            except asyncio.CancelledError:
+                with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True):
+                    await written
+                raise
 
     async def flush(self) -> None:
         """Return at once, since nothing is held back."""

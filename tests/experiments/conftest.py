@@ -140,7 +140,7 @@ def browser(tmp_path_factory):
         if os.environ.get("VERIHOP_CHROMIUM") == "required":  # as .ci/run sets it
             pytest.fail("No Chromium on this machine, and it is required: apt-get install chromium")
         pytest.skip("no Chromium on this machine: apt-get install chromium")
-    page = client.Browser(program, tmp_path_factory.mktemp("profile"))
+    page = client.started(program, lambda: tmp_path_factory.mktemp("profile"))
     yield page
     page.close()
 

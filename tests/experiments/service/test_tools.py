@@ -1,15 +1,18 @@
 """The tools of MCP, called by the SDK's client: in memory, over stdio and over HTTP."""
 
 import asyncio
+import io
 import os
 import sys
 import threading
 
+import anyio
 import httpx
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
+from experiments.service import tools
 from experiments.service.answering import Limits
 from experiments.service.tools import make_tools
 from tests.experiments.service.conftest import OneStep
@@ -253,3 +256,29 @@ def test_every_loopback_address_is_answered_and_foreign_names_are_refused(comman
     assert _with_client(streamable_http_client(url), listed) == ["ask", "search", "read_passage"]
     for headers, status in (({"Host": "evil.example"}, 421), ({"Origin": "https://evil.example"}, 403)):
         assert httpx.post(url, json={}, headers=headers).status_code == status
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_message_on_its_way_when_the_service_stops_still_arrives(monkeypatch, reads):
+    """Unless the client reads nothing: the process may end as soon as whoever wrote has."""
+    go_on, begun, arrived = threading.Event(), threading.Event(), []
+    monkeypatch.setattr(tools, "LAST_WRITE_SECONDS", 30.0 if reads else 0.0)
+
+    class Pipe(io.BytesIO):
+        def write(self, data: bytes) -> None:
+            begun.set()
+            go_on.wait(30)
+            arrived.append(data)
+
+    async def stop() -> list[bytes]:
+        async with anyio.create_task_group() as group:
+            group.start_soon(tools.Wire(io.BytesIO(), Pipe()).write, "Connection closed\n")
+            await asyncio.to_thread(begun.wait, 30)
+            group.cancel_scope.cancel()
+            asyncio.get_running_loop().call_later(0.01 if reads else 30, go_on.set)
+        return list(arrived)
+
+    try:
+        assert asyncio.run(stop()) == ([b"Connection closed\n"] if reads else [])
+    finally:
+        go_on.set()
