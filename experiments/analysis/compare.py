@@ -190,6 +190,17 @@ def fewer_notices(metrics: Mapping[str, Sequence["Line"]]) -> list[str]:
     ]
 
 
+def power_notices(name: str, lines: Sequence["Line"]) -> list[str]:
+    """Return, of each run whose difference shows nothing, how large one these questions can show."""
+    return [
+        f"{name}, {line.run}: with {result.n} questions a difference of {100 * result.detectable:.1f} points is found "
+        f"four times in five; one of {100 * result.difference:+.1f} needs about {float(f'{needed:.2g}'):,.0f}."
+        for line in lines
+        if (result := line.against_first) and (needed := result.questions_needed) and (line.p_holm or 0) >= 0.05
+        if result.difference and result.detectable
+    ]
+
+
 @dataclass(frozen=True)
 class Run:
     """One of the compared runs.
@@ -465,6 +476,7 @@ def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]]) -> list[str]:
         if run.description.get("repeats", 1) > 1
     ]
     notices += fewer_notices(metrics)
+    notices += [text for name, lines in [*metrics.items()][:1] for text in power_notices(name, lines)]
     notices += oracles_of({name: runs[0].description["metrics"][name] for name in metrics})
     for place, run in enumerate(runs):
         of_means = derived({name: lines[place].mean for name, lines in metrics.items()})

@@ -49,6 +49,8 @@ def bootstrap_intervals(
     return [intervals[place] for place in range(len(columns))]
 
 
+POWER = 0.8
+_QUANTILES = 1.959964 + 0.841621  # of the normal distribution: a two-sided test at 5 %, and `POWER`
 SMALL = 30  # below this many questions a percentile interval is visibly too narrow
 _Values = Sequence[float | None]
 _Interval = tuple[float | None, float | None]
@@ -96,6 +98,9 @@ class Paired:
         identical: Whether both runs have the same value on every question.
         n: Questions with both values.
         notice: Why the numbers are unreliable; None if they are not.
+        detectable: The smallest true difference that a two-sided test at 5 % on as many questions finds with a
+            probability of `POWER`, as their differences spread (Card et al., "With Little Power Comes Great
+            Responsibility", EMNLP 2020, https://arxiv.org/abs/2010.06595); None for fewer than 2 questions.
     """
 
     difference: float | None
@@ -106,6 +111,14 @@ class Paired:
     identical: bool
     n: int
     notice: str | None
+    detectable: float | None = None
+
+    @property
+    def questions_needed(self) -> int | None:
+        """Questions on which a difference as large as this one would be found with a probability of `POWER`."""
+        if not self.difference or not self.detectable:
+            return None
+        return math.ceil(self.n * (self.detectable / self.difference) ** 2)
 
     @property
     def p(self) -> float | None:
@@ -121,7 +134,7 @@ class Paired:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return {**asdict(self), "p": self.p, "test": self.test}
+        return {**asdict(self), "p": self.p, "test": self.test, "questions_needed": self.questions_needed}
 
 
 def mean_of(values: _Values, *, resamples: int = RESAMPLES, seed: int = 0) -> Mean:
@@ -197,11 +210,16 @@ def paired_t_test(first: Sequence[float], second: Sequence[float]) -> float | No
         return None
     if list(first) == list(second):
         return 1.0  # no difference and no variance
+    differences = [new - old for old, new in zip(first, second, strict=True)]
+    error = _standard_error(differences)
+    return both_tails(math.fsum(differences) / len(differences) / error, len(first) - 1) if error else 0.0
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean of two or more values."""
     import numpy as np
 
-    differences = np.asarray(second, dtype=float) - np.asarray(first, dtype=float)
-    error = math.sqrt(differences.var(ddof=1) / len(first))
-    return both_tails(float(differences.mean()) / error, len(first) - 1) if error else 0.0
+    return math.sqrt(float(np.var(values, ddof=1)) / len(values))
 
 
 def both_tails(t: float, freedom: int) -> float:
@@ -351,4 +369,5 @@ def _paired(old: Sequence[float], new: Sequence[float], differences: Sequence[fl
         identical=bool(old) and old == new,
         n=len(old),
         notice=_notice(old, new, p_mcnemar is not None),
+        detectable=_QUANTILES * _standard_error(differences) if len(differences) > 1 else None,
     )

@@ -47,6 +47,19 @@ def test_no_interval_of_the_table_is_broken_at_80_columns(toy: ModuleType, tmp_p
     )
 
 
+def test_a_difference_that_shows_nothing_says_what_would(toy: ModuleType, tmp_path: Path) -> None:
+    good, close = run(toy, tmp_path / "good"), run(toy, tmp_path / "close", fail=("q0", "q2", "q4"))
+    comparison = compare_runs([good, close])
+    found = [text for text in comparison.notices if "four times in five" in text]
+    # 3 of 40 differences are -1: their standard error is .042, and 2.8 of it are .118; 40 * (.118 / .075)^2 is 99.4.
+    needed = "with 40 questions a difference of 11.8 points is found four times in five; one of -7.5 needs about 100."
+    assert found == [f"f1[hotpot], close: {needed}"]
+    worse = run(toy, tmp_path / "worse", fail=tuple(f"q{n}" for n in range(0, 40, 2)))
+    assert not [text for text in compare_runs([good, worse]).notices if "four times in five" in text]
+    line = comparison.metrics["em"][1].as_dict()["against_first"]
+    assert (line["questions_needed"], round(line["detectable"], 3)) == (100, 0.118)
+
+
 def test_the_same_run_twice_under_two_names_is_identical(toy: ModuleType, tmp_path: Path) -> None:
     comparison = compare_runs([run(toy, tmp_path / "a"), run(toy, tmp_path / "b")])
     line = comparison.metrics["f1[hotpot]"][1].against_first

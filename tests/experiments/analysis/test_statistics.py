@@ -91,6 +91,29 @@ def test_too_few_questions_are_said_to_be_too_few() -> None:
     assert paired([None], [1.0]).notice == "No question has a value in both runs."
 
 
+def test_a_difference_is_found_as_often_as_its_power_says() -> None:
+    """Drawn questions whose true difference is the detectable one, or which are as many as are needed."""
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    first, second = generator.normal(0.0, 1.0, 200), generator.normal(0.08, 1.0, 200)
+    compared = paired(first.tolist(), second.tolist(), resamples=10)
+    differences = second - first
+    assert compared.detectable is not None
+    assert compared.questions_needed is not None
+    assert compared.difference is not None
+    for questions, true in ((200, compared.detectable), (compared.questions_needed, compared.difference)):
+        drawn = generator.normal(true, differences.std(ddof=1), (4000, questions))
+        ratios = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / math.sqrt(questions))
+        assert np.mean(np.abs(ratios) > 1.96) == pytest.approx(0.8, abs=0.02)
+
+
+def test_no_number_of_questions_shows_a_difference_of_zero() -> None:
+    assert paired([1.0, 0.0], [0.0, 1.0]).questions_needed is None
+    assert paired([1.0, 0.0], [1.0, 0.0]).detectable == 0.0
+    assert paired([1.0], [0.0]).detectable is None
+
+
 def test_lists_of_different_length_are_refused() -> None:
     with pytest.raises(ValueError, match="argument 2"):
         paired([1.0], [])
