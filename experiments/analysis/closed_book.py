@@ -149,8 +149,8 @@ def answer_line(books: Mapping[str, ClosedBook]) -> str:
 
 
 def reads_nothing(rows: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether no answer of a run rests on a passage: it is closed book itself."""
-    return not any(row.get("passage_ids") for row in rows)
+    """Return whether no answer of a run rests on a passage: it is closed book itself; False if that is unknown."""
+    return not any(row.get("passage_ids") or "passages" in (row.get("unknown") or []) for row in rows)
 
 
 def explained(books: Mapping[str, ClosedBook], means: Mapping[str, Mapping[str, Mean]]) -> list[str]:

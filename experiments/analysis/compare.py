@@ -87,7 +87,7 @@ def differences(descriptions: Mapping[str, Json]) -> list[Difference]:
     """Return the settings in which runs differ, in a fixed order.
 
     Threads, versions and paths are no settings. Knobs that only one of two programs has are not compared, and the
-    demonstrations of different programs neither.
+    demonstrations of different programs neither; nor is what the predictions of another system do not say.
 
     Args:
         descriptions: Label of a run -> the content of its `run.json`.
@@ -100,7 +100,11 @@ def differences(descriptions: Mapping[str, Json]) -> list[Difference]:
         if (name == _STATE and not same_program) or (name == _MODEL and not same_lm):
             continue
         optional = name == _STATE or (name.startswith(_KNOB) and not same_program)
-        values = {label: settings.get(name) for label, settings in by_run.items() if name in settings or not optional}
+        values = {
+            label: settings.get(name)
+            for label, settings in by_run.items()
+            if name in settings or not (optional or "predictions" in descriptions[label])
+        }
         found += differing(name, values)
     return found
 
@@ -119,6 +123,9 @@ def _settings(description: Json) -> dict[str, Any]:
     program, lm = description["program"], description["lm"]
     compiled = "compiled" if program.get("artifact_sha256") else "uncompiled"
     judge, given = description.get("judge"), description.get("given")
+    judged = {"judge LM": f"{judge['id']} ({judge.get('model')})" if judge else "none"}
+    if "predictions" in description:
+        return {"program": program["name"], "LM": lm["id"], **judged}
     return {
         "program": program["name"],
         # A vote, or predictions of another system, has none.
@@ -131,7 +138,7 @@ def _settings(description: Json) -> dict[str, Any]:
         **{f"{name.replace('_', ' ')} of the LM": value for name, value in lm.get("settings", {}).items()},
         "corpus or retriever": description.get("corpus", {}).get("fingerprint") or "none",
         "fixed contexts": _contexts(given) if given else "none",
-        "judge LM": f"{judge['id']} ({judge.get('model')})" if judge else "none",
+        **judged,
         "repeats": description.get("repeats", 1),
         "seed": description.get("seed"),
     }

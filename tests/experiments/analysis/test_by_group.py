@@ -96,6 +96,10 @@ def test_a_gain_over_a_run_that_reads_nothing_is_doubted_if_it_may_be_none(toy: 
         (folder / "rows.jsonl").write_text("".join(f"{json.dumps({**row, 'passage_ids': read})}\n" for row in rows))
     (text,) = [text for text in compare_runs(folders).notices if "reads nothing" in text]
     assert text.startswith("reading: closed book could explain em: closed reads nothing")
+    rows = [json.loads(line) for line in (folders[1] / "rows.jsonl").read_text().splitlines()]
+    told = [{**row, "unknown": ["passages"]} for row in rows]  # as predictions of another system are
+    (folders[1] / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in told))
+    assert not [text for text in compare_runs(folders).notices if "reads nothing" in text]
 
 
 def test_a_run_that_reads_nothing_is_not_doubted_itself(toy: ModuleType, tmp_path: Path) -> None:

@@ -66,6 +66,19 @@ def test_each_difference_is_one_line(changes: dict[str, Any], text: str) -> None
     assert text in line
 
 
+def test_what_predictions_of_another_system_do_not_say_is_no_difference() -> None:
+    unknown = {"id": "unknown", "model": None, "adapter": "unknown", "settings": {}}
+    program = {"name": "theirs", "knobs": {}, "state_sha256": None, "artifact_sha256": None}
+    theirs = {
+        "program": program,
+        "lm": unknown,
+        "corpus": {"fingerprint": None},
+        "predictions": {"file": "theirs.jsonl"},
+    }
+    found = [item.setting for item in differences({"a": RUN, "b": theirs, "c": {**RUN, "seed": 1}})]
+    assert found == ["program", "LM", "judge LM", "seed"]
+
+
 def test_threads_and_knobs_of_other_programs_are_none() -> None:
     assert told() == told(threads=1) == []
     other = {"name": "genground", "knobs": {"k": 10, "max_hops": 3}, "state_sha256": "d" * 64}
