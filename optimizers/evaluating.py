@@ -73,7 +73,7 @@ def evaluate_examples(
     """Return the outcome of each example, in their order, on the LM and adapter of the running context.
 
     The costs of an outcome are counted in it alone; those of a question that ends the evaluation, by a spent budget or
-    an error of the metric, are added to the meter of the running context.
+    an error of the metric, are added to the meter of the running context. No other question is begun then.
 
     Args:
         program: Safe under threads.
@@ -87,10 +87,18 @@ def evaluate_examples(
         BaseException: What is no Exception, as a spent budget.
     """
 
+    ended_by: list[BaseException] = []
+
     def ask(example: dspy.Example) -> Outcome:
-        outcome = _outcome(program, example, score)
-        if report is not None:
-            report(outcome)
+        if ended_by:
+            raise ended_by[0]
+        try:
+            outcome = _outcome(program, example, score)
+            if report is not None:
+                report(outcome)
+        except BaseException as error:
+            ended_by.append(error)
+            raise
         return outcome
 
     tasks = [partial(ask, example) for example in examples]

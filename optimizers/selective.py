@@ -179,13 +179,14 @@ def ask(
         run = completed(prediction)
         if not run.abstained:
             features[example_id(example)] = selective.features(example.question, run)
-        return metric(example, prediction)
+        value = metric(example, prediction)
+        if value not in (None, 0, 1):
+            raise UserError(f"A score is {value:g}: fit by a metric that is 0 or 1, such as em or acc[substring].")
+        return value
 
     outcomes = evaluate_examples(selective.program, examples, noted, threads=threads, report=report)
     answered = [outcome for outcome in outcomes if outcome.error is None and outcome.id in features]
     scored = [(outcome.id, outcome.score) for outcome in answered if outcome.score is not None]
-    if odd := next((value for _, value in scored if value not in (0, 1)), None):
-        raise UserError(f"A score is {odd:g}: fit by a metric that is 0 or 1, such as em or acc[substring].")
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     return Asked(
         [Graded(id, features[id], bool(value)) for id, value in scored],

@@ -171,3 +171,16 @@ def test_what_cannot_be_fitted_is_refused(count, metric, message, scripted):
     scripted(lambda system, user: "")
     with pytest.raises(UserError, match=message):
         fit(selective.ask(selective.Selective(Knows()), examples(count), metric))
+
+
+def test_a_metric_between_0_and_1_ends_it_with_the_first_such_score(scripted):
+    scripted(lambda system, user: "")
+    scored = []
+
+    def f1(example, prediction):
+        scored.append(example.question)
+        return 1.0 if len(scored) < 3 else 0.5
+
+    with pytest.raises(UserError, match=r"A score is 0.5"):
+        selective.ask(selective.Selective(Knows()), examples(40), f1, threads=1)
+    assert len(scored) == 3
