@@ -201,11 +201,18 @@ def power_notices(name: str, lines: Sequence["Line"]) -> list[str]:
     """Return, of each run whose difference shows nothing, how large one these questions can show."""
     return [
         f"{name}, {line.run}: with {result.n} questions a difference of {100 * result.detectable:.1f} points is found "
-        f"four times in five; one of {100 * result.difference:+.1f} needs about {float(f'{needed:.2g}'):,.0f}."
+        f"four times in five{_needed(result)}."
         for line in lines
-        if (result := line.against_first) and (needed := result.questions_needed) and (line.p_holm or 0) >= 0.05
-        if result.difference and result.detectable
+        if (result := line.against_first) and result.detectable and line.p_holm is not None and line.p_holm >= 0.05
     ]
+
+
+def _needed(result: Paired) -> str:
+    """Return how many questions a difference needs; "" if it is none to one decimal."""
+    shown, needed = f"{100 * (result.difference or 0):+.1f}", result.questions_needed
+    if needed is None or needed <= result.n or float(shown) == 0:
+        return ""
+    return f"; one of {shown} needs about {float(f'{needed:.2g}'):,.0f}"
 
 
 @dataclass(frozen=True)
@@ -515,7 +522,8 @@ def score_and_cost_lines(
     spent = {name: [question_values(run.questions, COSTS[name].function) for run in runs] for name in costs}
     columns = [own for several in (*scores.values(), *spent.values()) for own in several]
     others = [place for place in range(len(columns)) if place % len(runs)]
-    means, differences = means_and_differences(columns, [(place - place % len(runs), place) for place in others])
+    pairs = [(place - place % len(runs), place) for place in others]
+    means, differences = means_and_differences(columns, pairs, tests=max(1, len(runs) - 1))
     against = dict(zip(others, differences, strict=True))
 
     def lines(first: int) -> list[Line]:

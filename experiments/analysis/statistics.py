@@ -8,6 +8,7 @@ columns are the sums of all resamples in one matrix product.
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import NormalDist
 from typing import Any
 
 RESAMPLES = 2000
@@ -50,7 +51,7 @@ def bootstrap_intervals(
 
 
 POWER = 0.8
-_QUANTILES = 1.959964 + 0.841621  # of the normal distribution: a two-sided test at 5 %, and `POWER`
+FEWEST = 8  # questions that differ: with fewer the spread is a guess, and McNemar's test finds too few differences
 SMALL = 30  # below this many questions a percentile interval is visibly too narrow
 _Values = Sequence[float | None]
 _Interval = tuple[float | None, float | None]
@@ -98,9 +99,10 @@ class Paired:
         identical: Whether both runs have the same value on every question.
         n: Questions with both values.
         notice: Why the numbers are unreliable; None if they are not.
-        detectable: The smallest true difference that a two-sided test at 5 % on as many questions finds with a
-            probability of `POWER`, as their differences spread (Card et al., "With Little Power Comes Great
-            Responsibility", EMNLP 2020, https://arxiv.org/abs/2010.06595); None for fewer than 2 questions.
+        detectable: The smallest true difference that a two-sided test at 5 %, over the number of tests that p-values
+            are corrected for, on as many questions finds with a probability of `POWER`, as their differences spread
+            (Card et al., "With Little Power Comes Great Responsibility", EMNLP 2020,
+            https://arxiv.org/abs/2010.06595); None if fewer than `FEWEST` questions differ.
     """
 
     difference: float | None
@@ -116,9 +118,11 @@ class Paired:
     @property
     def questions_needed(self) -> int | None:
         """Questions on which a difference as large as this one would be found with a probability of `POWER`."""
-        if not self.difference or not self.detectable:
+        size = abs(self.difference or 0.0)
+        if self.detectable is None or size < 1e-9:  # none, but for rounding
             return None
-        return math.ceil(self.n * (self.detectable / self.difference) ** 2)
+        step = 0.0 if self.p_mcnemar is None else 1.0  # as in `_detectable`
+        return math.ceil(self.n * ((self.detectable - step / self.n) / size) ** 2 + step / size)
 
     @property
     def p(self) -> float | None:
@@ -153,6 +157,7 @@ def means_and_differences(
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
+    tests: int = 1,
 ) -> tuple[list[Mean], list[Paired]]:
     """Return `mean_of` each column and `paired` of each pair of columns; they share the draws of the bootstrap.
 
@@ -161,6 +166,7 @@ def means_and_differences(
         pairs: Places of the reference and of the other column, over the same questions.
         resamples: Draws of the bootstrap.
         seed: Seed of the draws.
+        tests: How many the p-values are corrected for.
 
     Raises:
         ValueError: The columns of a pair differ in length.
@@ -178,7 +184,7 @@ def means_and_differences(
         for own, values, spread in zip(defined, columns, spreads, strict=False)
     ]
     compared = zip(both, differences, spreads[len(columns) :], strict=True)
-    return means, [_paired(*of, own, spread) for of, own, spread in compared]
+    return means, [_paired(*of, own, spread, tests) for of, own, spread in compared]
 
 
 def _both_defined(first: _Values, second: _Values) -> tuple[list[float], list[float]]:
@@ -358,7 +364,9 @@ def paired(first: _Values, second: _Values, *, resamples: int = RESAMPLES, seed:
     return means_and_differences([first, second], [(0, 1)], resamples=resamples, seed=seed)[1][0]
 
 
-def _paired(old: Sequence[float], new: Sequence[float], differences: Sequence[float], spread: _Interval) -> Paired:
+def _paired(
+    old: Sequence[float], new: Sequence[float], differences: Sequence[float], spread: _Interval, tests: int
+) -> Paired:
     p_mcnemar = mcnemar(old, new)
     return Paired(
         difference=math.fsum(differences) / len(old) if old else None,
@@ -369,5 +377,13 @@ def _paired(old: Sequence[float], new: Sequence[float], differences: Sequence[fl
         identical=bool(old) and old == new,
         n=len(old),
         notice=_notice(old, new, p_mcnemar is not None),
-        detectable=_QUANTILES * _standard_error(differences) if len(differences) > 1 else None,
+        detectable=_detectable(differences, p_mcnemar is not None, tests),
     )
+
+
+def _detectable(differences: Sequence[float], binary: bool, tests: int) -> float | None:
+    if sum(map(bool, differences)) < FEWEST:
+        return None
+    quantiles = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / tests) + NormalDist().inv_cdf(POWER)
+    # The exact test of 0/1 scores finds less than the normal distribution says, by about one question.
+    return quantiles * _standard_error(differences) + (1 / len(differences) if binary else 0.0)

@@ -48,16 +48,26 @@ def test_no_interval_of_the_table_is_broken_at_80_columns(toy: ModuleType, tmp_p
 
 
 def test_a_difference_that_shows_nothing_says_what_would(toy: ModuleType, tmp_path: Path) -> None:
-    good, close = run(toy, tmp_path / "good"), run(toy, tmp_path / "close", fail=("q0", "q2", "q4"))
-    comparison = compare_runs([good, close])
-    found = [text for text in comparison.notices if "four times in five" in text]
-    # 3 of 40 differences are -1: their standard error is .042, and 2.8 of it are .118; 40 * (.118 / .075)^2 is 99.4.
-    needed = "with 40 questions a difference of 11.8 points is found four times in five; one of -7.5 needs about 100."
-    assert found == [f"f1[hotpot], close: {needed}"]
-    worse = run(toy, tmp_path / "worse", fail=tuple(f"q{n}" for n in range(0, 40, 2)))
-    assert not [text for text in compare_runs([good, worse]).notices if "four times in five" in text]
-    line = comparison.metrics["em"][1].as_dict()["against_first"]
-    assert (line["questions_needed"], round(line["detectable"], 3)) == (100, 0.118)
+    def told(*runs: Path) -> list[str]:
+        return [text for text in compare_runs(runs).notices if "four times in five" in text]
+
+    first = run(toy, tmp_path / "first", fail=tuple(f"q{n}" for n in range(0, 8, 2)))
+    close = run(toy, tmp_path / "close", fail=tuple(f"q{n}" for n in range(8, 24, 2)))
+    # 4 of 40 are won, 8 lost: the standard error is .0862, and 2.8 of it and a question .267; 40 * (.242 / .1)^2 + 10.
+    needed = "with 40 questions a difference of 26.7 points is found four times in five; one of -10.0 needs about 240."
+    assert told(first, close) == [f"f1[hotpot], close: {needed}"]
+    line = compare_runs([first, close]).metrics["em"][1].as_dict()["against_first"]
+    assert (line["questions_needed"], round(line["detectable"], 3)) == (244, 0.267)
+    equal = run(toy, tmp_path / "equal", fail=tuple(f"q{n}" for n in range(8, 16, 2)))
+    assert [text.split(": ")[1] for text in told(first, equal)] == [
+        "with 40 questions a difference of 22.6 points is found four times in five."
+    ]
+    # Two tests ask more of each; a difference that is found is no matter, and 4 questions that differ say too little.
+    worse = run(toy, tmp_path / "worse", fail=tuple(f"q{n}" for n in range(8, 40, 2)))
+    assert [text.split(" points")[0] for text in told(first, close, worse)] == [
+        "f1[hotpot], close: with 40 questions a difference of 29.1"
+    ]
+    assert not told(run(toy, tmp_path / "good"), first)
 
 
 def test_the_same_run_twice_under_two_names_is_identical(toy: ModuleType, tmp_path: Path) -> None:

@@ -108,10 +108,45 @@ def test_a_difference_is_found_as_often_as_its_power_says() -> None:
         assert np.mean(np.abs(ratios) > 1.96) == pytest.approx(0.8, abs=0.02)
 
 
+@pytest.mark.parametrize(("won", "lost", "same"), [(8, 0, 42), (8, 5, 87), (30, 20, 450)])
+def test_a_difference_of_0_and_1_is_found_as_often_as_its_power_says(won: int, lost: int, same: int) -> None:
+    """Questions won and lost by chance, compared by the exact test."""
+    import numpy as np
+
+    compared = paired([0.0] * won + [1.0] * lost + [1.0] * same, [1.0] * won + [0.0] * lost + [1.0] * same)
+    assert compared.detectable is not None
+    assert compared.questions_needed is not None
+    assert compared.difference is not None
+    generator, differing = np.random.default_rng(0), (won + lost) / (won + lost + same)
+    for questions, true in ((compared.n, compared.detectable), (compared.questions_needed, compared.difference)):
+        share = max(differing, true)  # of the questions, which differ
+        sides = [(share + true) / 2, (share - true) / 2, 1 - share]
+        drawn = generator.multinomial(questions, sides, 1000)[:, :2].tolist()
+        found = sum(mcnemar([0.0] * up + [1.0] * down, [1.0] * up + [0.0] * down) < 0.05 for up, down in drawn)
+        assert 0.75 < found / 1000 < 0.9
+
+
+def test_a_test_that_is_corrected_for_others_finds_less() -> None:
+    from experiments.analysis.statistics import means_and_differences
+
+    columns = [[0.0] * 60, [0.5, -0.4] * 30]
+    one, ten = (means_and_differences(columns, [(0, 1)], tests=tests)[1][0].detectable for tests in (1, 10))
+    assert one is not None
+    assert ten == pytest.approx(one * (2.807034 + 0.841621) / (1.959964 + 0.841621))
+
+
 def test_no_number_of_questions_shows_a_difference_of_zero() -> None:
-    assert paired([1.0, 0.0], [0.0, 1.0]).questions_needed is None
-    assert paired([1.0, 0.0], [1.0, 0.0]).detectable == 0.0
-    assert paired([1.0], [0.0]).detectable is None
+    none = paired([2 / 3, 1 / 3] * 20, [0.5] * 40)
+    assert none.difference != 0.0  # by rounding alone
+    assert none.questions_needed is None
+    assert none.detectable == pytest.approx(0.0747, abs=1e-4)
+    assert paired([1.0, 0.0] * 4, [0.0, 1.0] * 4).questions_needed is None
+
+
+def test_too_few_questions_that_differ_say_nothing_of_what_could_be_found() -> None:
+    assert paired([0.0] * 6, [1.0] * 5 + [0.0]).detectable is None
+    assert paired([0.0] * 100, [1.0] * 7 + [0.0] * 93).questions_needed is None
+    assert paired([0.0] * 100, [1.0] * 8 + [0.0] * 92).questions_needed is not None
 
 
 def test_lists_of_different_length_are_refused() -> None:
