@@ -14,6 +14,7 @@ from experiments.analysis.compare import (
     compared,
     differences,
     differing,
+    is_foreign,
     load_runs,
     some,
 )
@@ -150,9 +151,9 @@ def _differences(runs: Sequence[Run]) -> list[Difference]:
     """Return in what runs differ beside their programs; what a run could search that reads nothing does not matter."""
     described = {run.label: run.description for run in runs}
     reading = {run.label: run.description for run in runs if not reads_nothing(run.rows)}
-    searched = next((own["corpus"] for own in reading.values()), {"fingerprint": None})
+    searched = next((own["corpus"] for own in reading.values() if not is_foreign(own)), {"fingerprint": None})
     alike = {label: own if label in reading else {**own, "corpus": searched} for label, own in described.items()}
-    weights = {label: own["lm"].get("weights_hash") for label, own in described.items()}
+    weights = {label: own["lm"].get("weights_hash") for label, own in described.items() if not is_foreign(own)}
     indexed = {label: own["index"]["corpus_hash"] for label, own in reading.items() if own.get("index")}
     split = {label: own["questions"].get("split_sha256") for label, own in described.items()}
     return [

@@ -103,10 +103,15 @@ def differences(descriptions: Mapping[str, Json]) -> list[Difference]:
         values = {
             label: settings.get(name)
             for label, settings in by_run.items()
-            if name in settings or not (optional or "predictions" in descriptions[label])
+            if name in settings or not (optional or is_foreign(descriptions[label]))
         }
         found += differing(name, values)
     return found
+
+
+def is_foreign(description: Json) -> bool:
+    """Return whether a run holds predictions of another system, or a vote among such: most settings are unknown."""
+    return bool(description["lm"]["id"] == "unknown")  # as `experiments/pipeline/scoring/foreign.py` writes it
 
 
 def differing(setting: str, values: Mapping[str, Any]) -> list[Difference]:
@@ -124,13 +129,14 @@ def _settings(description: Json) -> dict[str, Any]:
     compiled = "compiled" if program.get("artifact_sha256") else "uncompiled"
     judge, given = description.get("judge"), description.get("given")
     judged = {"judge LM": f"{judge['id']} ({judge.get('model')})" if judge else "none"}
-    if "predictions" in description:
-        return {"program": program["name"], "LM": lm["id"], **judged}
+    knobs = {f"{_KNOB}{name}": value for name, value in program.get("knobs", {}).items()}
+    if is_foreign(description):
+        return {"program": program["name"], **knobs, "LM": lm["id"], **judged}
     return {
         "program": program["name"],
-        # A vote, or predictions of another system, has none.
+        # A vote has none.
         **({_STATE: f"{compiled} {str(program['state_sha256'])[:8]}"} if program.get("state_sha256") else {}),
-        **{f"{_KNOB}{name}": value for name, value in program.get("knobs", {}).items()},
+        **knobs,
         "LM": lm["id"],
         _MODEL: lm.get("model"),
         "adapter": lm.get("adapter"),

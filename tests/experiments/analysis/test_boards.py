@@ -67,6 +67,20 @@ def test_runs_on_the_same_questions_are_ranked_and_compared_with_rag(make: Make)
     assert board.as_dict()["not_comparable"] == {}
 
 
+def test_what_predictions_of_another_system_do_not_say_is_no_difference(make: Make) -> None:
+    unknown = {"id": "unknown", "model": None, "adapter": "unknown", "settings": {}}
+    theirs = make(
+        "set/theirs",
+        "theirs",
+        run=lambda run: run.update(lm=unknown, corpus={"fingerprint": None}, predictions={"file": "theirs.jsonl"}),
+        row=lambda row: row.update(passage_ids=[], unknown=["passages"]),
+    )
+    weighed = {"run": lambda run: run["lm"].update(weights_hash="a" * 64)}
+    others = [make("set/unread", "cot", row=lambda row: row.update(passage_ids=[]), **weighed)]
+    (board,) = read_boards([theirs, *others, make("set/reading", "ircot", **weighed)])
+    assert [each.setting for each in board.differences] == ["LM"]
+
+
 def test_the_title_is_that_of_the_questions(make: Make) -> None:
     paths = {"data/hotpotqa/questions.jsonl": "hotpotqa", "/x/dev_100.jsonl.gz": "dev_100", "": "questions"}
     paths |= {"data/musique/Dev.jsonl": "musique", "data/2wiki/test.jsonl.gz": "2wiki", "../train.jsonl": "train"}

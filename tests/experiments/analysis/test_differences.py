@@ -77,6 +77,11 @@ def test_what_predictions_of_another_system_do_not_say_is_no_difference() -> Non
     }
     found = [item.setting for item in differences({"a": RUN, "b": theirs, "c": {**RUN, "seed": 1}})]
     assert found == ["program", "LM", "judge LM", "seed"]
+    votes = {  # of runs, and of predictions
+        label: {**run, "program": {"name": "ensemble", "knobs": {"members": label}, "artifact_sha256": None}}
+        for label, run in (("ours", RUN), ("theirs", {key: theirs[key] for key in theirs if key != "predictions"}))
+    }
+    assert [item.setting for item in differences(votes)] == ["knob members", "LM", "judge LM"]
 
 
 def test_threads_and_knobs_of_other_programs_are_none() -> None:
