@@ -73,7 +73,8 @@ def evaluate_examples(
     """Return the outcome of each example, in their order, on the LM and adapter of the running context.
 
     The costs of an outcome are counted in it alone; those of a question that ends the evaluation, by a spent budget or
-    an error of the metric, are added to the meter of the running context. No other question is begun then.
+    an error of the metric, are added to the meter of the running context. No other question is begun then, nor after
+    Ctrl-C: whoever catches that, as a notebook does, pays for no more.
 
     Args:
         program: Safe under threads.
@@ -101,8 +102,12 @@ def evaluate_examples(
             raise
         return outcome
 
-    tasks = [partial(ask, example) for example in examples]
-    return [ended.result() for ended in run_all(tasks, width=threads, name="evaluate")]
+    try:
+        outcomes = run_all([partial(ask, example) for example in examples], width=threads, name="evaluate")
+    except BaseException as error:  # Ctrl-C, while its threads go on
+        ended_by.append(error)
+        raise
+    return [ended.result() for ended in outcomes]
 
 
 class Unanswered(dspy.Prediction):

@@ -1,3 +1,6 @@
+import signal
+import threading
+
 import dspy
 import pytest
 
@@ -67,6 +70,26 @@ def test_a_spent_budget_ends_the_comparison(scripted, retriever):
     scripted(right_if_even, budget=Budget(calls=2))
     with pytest.raises(BudgetExceeded):
         evaluate_examples(RAG(retriever), examples(4), score, threads=1)
+
+
+def test_no_question_is_begun_after_ctrl_c():
+    """Which the first question sends, and which comes while it is answered."""
+    asked, caught, before = [], threading.Event(), set(threading.enumerate())
+
+    def metric(example, prediction):
+        asked.append(example.id)
+        if len(asked) == 1:
+            signal.raise_signal(signal.SIGINT)
+        assert caught.wait(30)
+        return 1.0
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_examples(Failing(RuntimeError("no luck")), examples(3), metric, threads=1)
+    started = set(threading.enumerate()) - before
+    caught.set()
+    for thread in started:
+        thread.join(30)
+    assert asked == ["q0"]
 
 
 def test_an_example_without_id_is_known_by_its_question():
