@@ -27,6 +27,7 @@ from dspy.lm15 import Request, Response
 from dspy.utils.callback import with_callbacks
 from dspy.utils.exceptions import (
     ContextWindowExceededError,
+    LMBillingError,
     LMError,
     LMInvalidRequestError,
     LMNotConfiguredError,
@@ -420,6 +421,8 @@ class MeteredLM(dspy.LM):
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
         busy = isinstance(error, LMRateLimitError) or getattr(error, "status", None) == 503
         cure = "Use fewer threads, or raise retry_timeout" if busy else "Check its id, URL and key, then try again"
+        if isinstance(error, LMBillingError):
+            cure = "Its account has no credit left, or has reached its limit: raise that, then try again"
         text = f"LM {where} does not answer: {reason}. {cure}."
         return LMUnavailable(redact(text), self.model).quoting(reason)
 
