@@ -62,6 +62,7 @@ class Failure:
         return {"Retry-After": str(RETRY_SECONDS)} if self.type in ("queue_full", "unavailable") else {}
 
 
+_WAITED = Failure(503, "unavailable", "The LM did not answer within the time that a question may take.")
 _SPENT = Failure(503, "budget_exceeded", "The budget of this service is used up.")
 
 
@@ -274,7 +275,7 @@ class Answering:
         try:
             traced = question_span(answerer.program, question, id=id)
             with traced as span, metered() as meter, limited_by(Budget(**limits)):
-                async with scope:
+                async with self._told_if_waited(scope, meter), scope:
                     asked, understood = await self._understood(answerer, question, turns, meter, costs, told)
                     before, stream = meter.counts(), answerer.stream(asked)
                     async with _closing(stream) as items:
@@ -296,6 +297,16 @@ class Answering:
             if left or isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
             raise _Ended(failure_of(error, timed_out=scope.expired())) from error
+
+    @contextlib.asynccontextmanager
+    async def _told_if_waited(self, scope: asyncio.Timeout, meter: "Meter") -> AsyncIterator[None]:
+        """Name the LM where it is the reason why a question took too long: it was down, or limited the rate."""
+        try:
+            yield
+        except TimeoutError:
+            if scope.expired() and 2 * meter.wait_seconds > (self.limits.seconds or math.inf):
+                raise Refused(_WAITED) from None
+            raise
 
     async def _understood(
         self,

@@ -6,9 +6,12 @@ import json
 import dspy
 import httpx
 import pytest
+from dspy.lm15 import RateLimitError
 
+from experiments.cli.serve import service_watched
 from experiments.service.answering import Limits, Refused, failure_of
 from programs.lms.calls.budget import Budget
+from programs.lms.calls.control import current_control
 from signatures.common.errors import UserError
 from signatures.types import Passage
 from tests.experiments.service.conftest import OneStep
@@ -171,6 +174,19 @@ def test_a_question_may_take_only_so_long(serving, lm):
     lm.held.clear()
     ended = service.client.post("/v1/answers", json=QUESTION)
     assert (ended.status_code, ended.json()["error"]["type"]) == (504, "timeout")
+
+
+def test_a_question_that_waited_for_the_lm_names_it(serving, lm, make_service, capsys):
+    def refuse(prompt: str) -> str:
+        raise RateLimitError("slow down", status=429)
+
+    lm.reply = refuse
+    ended = serving(Limits(seconds=0.5)).client.post("/v1/answers", json=QUESTION)
+    assert (ended.status_code, ended.json()["error"]["type"]) == (503, "unavailable")
+    assert ended.headers["Retry-After"]
+    with service_watched(make_service(), otel=False):
+        current_control().notice("The LM server limits the rate.")
+    assert "limits the rate" in capsys.readouterr().err
 
 
 def test_errors_say_nothing_of_the_inside(serving, lm, caplog):
