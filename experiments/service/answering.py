@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from experiments.service.leaving import in_thread
 from signatures.common.costs import Costs
-from signatures.common.errors import UserError, user_error_within
-from signatures.common.logs import event, with_texts
+from signatures.common.errors import UserError, one_line, user_error_within
+from signatures.common.logs import event, message_of, quotable, with_texts
+from signatures.common.terminal import printable
 from signatures.confidence import stated_confidence
 from signatures.types import Passage, Retriever, Turn
 
@@ -92,14 +93,28 @@ def failure_of(error: BaseException, *, timed_out: bool = False) -> Failure:
         return _SPENT
     if timed_out:
         return Failure(504, "timeout", "The question took longer than a question may take.")
-    number = secrets.token_hex(4)
-    told = {"verihop_event": "failure", "verihop_fields": {"number": number, "error": type(error).__name__}}
-    log.error("error %s", number, exc_info=error, extra=told)
+    number, reason = secrets.token_hex(4), _reason(error)
+    told = {"number": number, "error": type(error).__name__, **({"reason": reason} if reason else {})}
+    extra = {"verihop_event": "failure", "verihop_fields": told}
+    log.error("error %s%s", number, f": {reason}" if reason else "", exc_info=None if reason else error, extra=extra)
     if isinstance(error, LMUnavailable):
         return Failure(503, "unavailable", f"The LM does not answer at the moment (error {number} of the log).")
     if (known := user_error_within(error)) is not None and type(known) is UserError:
         return Failure(500, "internal", f"A setting of the service is wrong (error {number} of the log).")
     return Failure(500, "internal", f"The question could not be answered (error {number} of the log).")
+
+
+def _reason(error: BaseException) -> str | None:
+    """Return in one line what ended a question, where that needs no traceback: an hour without the LM has thousands."""
+    from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError
+
+    if (known := user_error_within(error)) is not None:
+        return printable(one_line(message_of(known), 1000))
+    if not isinstance(error, LMInvalidRequestError):
+        return None
+    cure = " State its --context-size, to which prompts are cut." * isinstance(error, ContextWindowExceededError)
+    status = getattr(error, "status", None) or "no status"
+    return f"The LM refuses a request (HTTP {status}): {printable(quotable(one_line(error)))}.{cure}"
 
 
 _CONNECTIONS = 1024

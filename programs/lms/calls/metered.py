@@ -33,6 +33,7 @@ from dspy.utils.exceptions import (
     LMNotConfiguredError,
     LMRateLimitError,
     LMTimeoutError,
+    LMTransportError,
     LMUnexpectedError,
     LMUnsupportedModelError,
 )
@@ -423,8 +424,12 @@ class MeteredLM(dspy.LM):
         cure = "Use fewer threads, or raise retry_timeout" if busy else "Check its id, URL and key, then try again"
         if isinstance(error, LMBillingError):
             cure = "Its account has no credit left, or has reached its limit: raise that, then try again"
+        status = getattr(error, "status", None)
+        reason = reason if status is None or f"HTTP {status}" in reason else f"HTTP {status}: {reason}"
         text = f"LM {where} does not answer: {reason}. {cure}."
-        return LMUnavailable(redact(text), self.model).quoting(reason)
+        ours = isinstance(error, LMTransportError) or (isinstance(error, LMTimeoutError) and status is None)
+        quoted = () if ours else (reason.removeprefix(f"HTTP {status}: "),)
+        return LMUnavailable(redact(text), self.model).quoting(*quoted)
 
 
 def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None, **kwargs: Any) -> MeteredLM:

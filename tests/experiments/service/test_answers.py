@@ -7,12 +7,15 @@ import dspy
 import httpx
 import pytest
 from dspy.lm15 import RateLimitError
+from dspy.utils.exceptions import ContextWindowExceededError
 
 from experiments.cli.serve import service_watched
 from experiments.service.answering import Limits, Refused, failure_of
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.control import current_control
+from programs.lms.calls.metered import LMUnavailable
 from signatures.common.errors import UserError
+from signatures.common.logs import json_logs
 from signatures.types import Passage
 from tests.experiments.service.conftest import OneStep
 
@@ -299,3 +302,19 @@ def test_what_json_cannot_state_is_sent_all_the_same(serving, lm):
 def test_a_timeout_of_the_program_is_not_that_of_the_question():
     assert failure_of(TimeoutError("db")).status == 500
     assert failure_of(TimeoutError(), timed_out=True).type == "timeout"
+
+
+def test_a_known_cause_is_one_line_of_the_log_and_anything_else_a_traceback(capsys):
+    long = ContextWindowExceededError(message="Who? has 9000 tokens", status=400)
+    unread = LMUnavailable("LM m does not answer: HTTP 401: Who?. Check its key.").quoting("Who?")
+    with json_logs():
+        assert [failure_of(error).status for error in (unread, long, KeyError("k"))] == [503, 500, 500]
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [("traceback" in line, line["error"]) for line in lines] == [
+        (False, "LMUnavailable"),
+        (False, "ContextWindowExceededError"),
+        (True, "KeyError"),
+    ]
+    assert "HTTP 401: [text left out]. Check its key." in lines[0]["reason"]
+    assert "(HTTP 400): [text left out]. State its --context-size" in lines[1]["reason"]
+    assert "Who?" not in json.dumps(lines)
