@@ -64,6 +64,9 @@ def test_the_services_run_commands_that_exist_and_need_a_token(verihop):
         assert line in (ROOT / ignored).read_text().splitlines()  # the user's, and none of the project's
     assert services["service"]["environment"]["VERIHOP_TOKEN"].startswith("${VERIHOP_TOKEN:?")
     assert all(port.startswith("127.0.0.1:") for port in services["service"]["ports"])
+    assert all(service["read_only"] and service["tmpfs"] == ["/tmp"] for service in services.values())
+    passed = {name for name, value in services["service"]["environment"].items() if value is None}
+    assert {"OPENAI_API_KEY", "VERIHOP_LM", "VERIHOP_API_BASE", "VERIHOP_API_KEY_ENV"} < passed
 
 
 def test_containers_end_when_they_are_told_to_and_wait_for_the_first_index():
