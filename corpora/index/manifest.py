@@ -98,6 +98,8 @@ def read_info(folder: Path) -> IndexInfo:
     try:
         content = read_limited(path)
     except ValueError as error:
+        if isinstance(error.__cause__, PermissionError):
+            raise UserError(f"{path} cannot be read ({error}): let this user read it.") from error
         raise UserError(f"{path} cannot be parsed ({error}): rebuild the index.") from error
     info = parse_info(content, path)
     check_files(folder, info)

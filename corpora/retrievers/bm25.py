@@ -10,6 +10,7 @@ and pairs of neighbours. On HalluQA the recall is higher than with the words of 
 """
 
 import contextlib
+import errno
 import functools
 import re
 import shutil
@@ -50,6 +51,9 @@ _TIE_LIMIT = 10_000  # hits searched at most for the end of a run of equal score
 
 _CHECKED = 4 << 20  # bytes
 _FOOTER = 1337  # the last four bytes of every file of tantivy: https://github.com/quickwit-oss/tantivy (footer.rs)
+
+# What may be wrong although the files are as they were built.
+_OF_THE_SYSTEM = {errno.EACCES, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EROFS}
 
 _RUN = re.compile(f"[{CJK}]+")
 
@@ -136,6 +140,8 @@ def build_bm25(
         advance(1)
     writer.commit()
     writer.wait_merging_threads()
+    for file in folder.iterdir():
+        file.chmod(0o644)  # tantivy gives some of them 0600, and who serves an index may be another user
 
 
 def damaged(folder: Path, why: str) -> UserError:
@@ -151,6 +157,8 @@ def tantivy_errors(folder: Path) -> Iterator[None]:
     except UserError:
         raise
     except (OSError, ValueError, TypeError, OverflowError) as error:  # a row that is missing is None
+        if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM:
+            raise
         raise damaged(folder, str(error)) from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":
@@ -190,6 +198,13 @@ def _link(folder: Path, links: Path) -> None:
                 shutil.copyfile(file, links / file.name)
 
 
+def _place_of_links() -> str:
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError as error:  # a read-only file system
+        raise UserError(f"{one_line(error.strerror)}: set TMPDIR to a folder that can be written.") from error
+
+
 class Bm25Engine:
     """Ranks by BM25; passages that share no word with the query are omitted.
 
@@ -206,11 +221,11 @@ class Bm25Engine:
     name = "bm25"
 
     def __init__(self, folder: Path, *, passages: int, title_boost: float = 0.5, language: str = DEFAULT_LANGUAGE):
+        opened = contextlib.ExitStack()
+        links = opened.enter_context(temporary_folder(_place_of_links(), "verihop-bm25-"))
+        weakref.finalize(self, opened.close)
         with tantivy_errors(folder):
             _check_sums(folder)
-            opened = contextlib.ExitStack()
-            links = opened.enter_context(temporary_folder(tempfile.gettempdir(), "verihop-bm25-"))
-            weakref.finalize(self, opened.close)
             _link(folder, links)
             index = Index.open(str(links))
             index.config_reader(reload_policy="Manual")  # an index never changes once built: no file watcher is needed

@@ -190,10 +190,11 @@ def opened_service(
 
 @contextlib.contextmanager
 def service_watched(service: "Service", otel: bool) -> Iterator[None]:
-    """In the block, open its index anew when it changes, and send spans of its questions, each if it is wanted."""
+    """In the block, reopen its index when it changes, send spans if wanted, and say when the LM is waited for."""
     from experiments.service.served import reloading
+    from programs.lms.calls.control import controlled
 
-    with spans_sent(otel) as watched, reloading(service, note, watched):
+    with controlled(note), spans_sent(otel) as watched, reloading(service, note, watched):
         watched(service.answering.answerer.program)
         yield
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.pipeline.demo import DEMO_CORPUS
 from programs.lms.spec import LMSpec
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError, one_line, with_causes
 from signatures.common.versions import installed_version
 
 if TYPE_CHECKING:
@@ -152,11 +152,15 @@ def check_cache() -> Check:
     return Check("cache", "ok", found)
 
 
+_QUERY = 200  # characters
+
+
 def check_index(folder: Path) -> Check:
-    """Open an index, check the hashes of its files and ask it one query."""
+    """Open an index, check the hashes of its files and ask it for a passage of its own."""
     from corpora.index.info import CONTENT
-    from corpora.index.manifest import read_info
+    from corpora.index.manifest import DOCUMENTS, read_info
     from corpora.index.open import open_index
+    from corpora.retrievers.store import PassageStore
     from corpora.web.recording import PAGES, SEARCHES, Recording, is_recording
 
     try:
@@ -165,9 +169,13 @@ def check_index(folder: Path) -> Check:
             searches, pages = (sum(1 for _ in made.all(part)) for part in (SEARCHES, PAGES))
             return Check("index", "ok", f"{made.fingerprint}: the web, {searches:,} searches, {pages:,} pages recorded")
         info = read_info(folder)
-        found = open_index(folder)("Who was born where?", 1)
+        first = next(PassageStore(folder).records())
+        found = open_index(folder)(f"{first['title']} {first['text']}"[:_QUERY], 1)
     except (UserError, OSError, ValueError) as error:
-        return Check("index", "failed", one_line(error), "Build it again: verihop index CORPUS.")
+        again = "delete it, then verihop sync" if (folder / DOCUMENTS).is_dir() else "verihop index CORPUS --overwrite"
+        refused = any(isinstance(each, PermissionError) for each in with_causes(error))
+        cure = "Let this user read its files." if refused else f"Build it again: {again}."
+        return Check("index", "failed", one_line(error), cure)
     what = f"{info.retriever}, {info.passages:,} passages, corpus {info.corpus_hash.removeprefix(CONTENT)[:16]}"
     if info.update is not None:
         what += ", updated since it was built"

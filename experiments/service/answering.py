@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from experiments.service.leaving import in_thread
 from signatures.common.costs import Costs
-from signatures.common.errors import UserError, user_error_within
-from signatures.common.logs import event, with_texts
+from signatures.common.errors import UserError, one_line, user_error_within
+from signatures.common.logs import event, message_of, quotable, with_texts
+from signatures.common.terminal import printable
 from signatures.confidence import stated_confidence
 from signatures.types import Passage, Retriever, Turn
 
@@ -62,6 +63,7 @@ class Failure:
         return {"Retry-After": str(RETRY_SECONDS)} if self.type in ("queue_full", "unavailable") else {}
 
 
+_WAITED = Failure(503, "unavailable", "The LM did not answer within the time that a question may take.")
 _SPENT = Failure(503, "budget_exceeded", "The budget of this service is used up.")
 
 
@@ -91,14 +93,28 @@ def failure_of(error: BaseException, *, timed_out: bool = False) -> Failure:
         return _SPENT
     if timed_out:
         return Failure(504, "timeout", "The question took longer than a question may take.")
-    number = secrets.token_hex(4)
-    told = {"verihop_event": "failure", "verihop_fields": {"number": number, "error": type(error).__name__}}
-    log.error("error %s", number, exc_info=error, extra=told)
+    number, reason = secrets.token_hex(4), _reason(error)
+    told = {"number": number, "error": type(error).__name__, **({"reason": reason} if reason else {})}
+    extra = {"verihop_event": "failure", "verihop_fields": told}
+    log.error("error %s%s", number, f": {reason}" if reason else "", exc_info=None if reason else error, extra=extra)
     if isinstance(error, LMUnavailable):
         return Failure(503, "unavailable", f"The LM does not answer at the moment (error {number} of the log).")
     if (known := user_error_within(error)) is not None and type(known) is UserError:
         return Failure(500, "internal", f"A setting of the service is wrong (error {number} of the log).")
     return Failure(500, "internal", f"The question could not be answered (error {number} of the log).")
+
+
+def _reason(error: BaseException) -> str | None:
+    """Return in one line what ended a question, where that needs no traceback: an hour without the LM has thousands."""
+    from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError
+
+    if (known := user_error_within(error)) is not None:
+        return printable(one_line(message_of(known), 1000))
+    if not isinstance(error, LMInvalidRequestError):
+        return None
+    cure = " State its --context-size, to which prompts are cut." * isinstance(error, ContextWindowExceededError)
+    status = getattr(error, "status", None) or "no status"
+    return f"The LM refuses a request (HTTP {status}): {printable(quotable(one_line(error)))}.{cure}"
 
 
 _CONNECTIONS = 1024
@@ -274,7 +290,7 @@ class Answering:
         try:
             traced = question_span(answerer.program, question, id=id)
             with traced as span, metered() as meter, limited_by(Budget(**limits)):
-                async with scope:
+                async with self._told_if_waited(scope, meter), scope:
                     asked, understood = await self._understood(answerer, question, turns, meter, costs, told)
                     before, stream = meter.counts(), answerer.stream(asked)
                     async with _closing(stream) as items:
@@ -296,6 +312,16 @@ class Answering:
             if left or isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
             raise _Ended(failure_of(error, timed_out=scope.expired())) from error
+
+    @contextlib.asynccontextmanager
+    async def _told_if_waited(self, scope: asyncio.Timeout, meter: "Meter") -> AsyncIterator[None]:
+        """Name the LM where it is the reason why a question took too long: it was down, or limited the rate."""
+        try:
+            yield
+        except TimeoutError:
+            if scope.expired() and 2 * meter.wait_seconds > (self.limits.seconds or math.inf):
+                raise Refused(_WAITED) from None
+            raise
 
     async def _understood(
         self,

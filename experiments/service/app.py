@@ -128,9 +128,9 @@ def page(schema: dict[str, Any]) -> str:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}: HTTP</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<link rel="stylesheet" href="/page.css"><link rel="icon" href="data:,"></head><body>'
+        '<link rel="stylesheet" href="page.css"><link rel="icon" href="data:,"></head><body>'
         f"<h1>{escape(title)}</h1><p>{escape(schema['info'].get('description', ''))} "
-        'As <a href="/openapi.json">OpenAPI</a>; <a href="/">ask a question</a>.</p>'
+        'As <a href="openapi.json">OpenAPI</a>; <a href=".">ask a question</a>.</p>'
         + "".join(routes)
         + "</body></html>"
     )

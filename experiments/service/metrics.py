@@ -5,6 +5,7 @@ prometheus_client is imported; whichever is asked tells the sums.
 """
 
 import os
+import re
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, MutableMapping
 from typing import Any
@@ -16,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from experiments.service.answering import Answering, Event, Refused
 from experiments.service.guards import Application, Receive, Scope, Send
+from signatures.common.logs import of_request
 
 disable_created_metrics()  # a second number for each count, which nobody needs here
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -108,7 +110,7 @@ class Metrics(Collector):
 
 
 class Counted:
-    """Counts requests, also those that are refused before they are read.
+    """Counts requests, also those that are refused before they are read, and names them in the log as the proxy does.
 
     Args:
         application: Answers them.
@@ -129,7 +131,14 @@ class Counted:
             await send(message)
 
         try:
-            await self._application(scope, receive, sent)
+            with of_request(_stated_id(scope)):
+                await self._application(scope, receive, sent)
         finally:
             path = scope["path"] if scope["path"] in self._paths else "other"
             self._metrics.of_request(path, status, time.perf_counter() - begun)
+
+
+def _stated_id(scope: Scope) -> str | None:
+    """Return the id that a proxy gave a request, for the log; None without one, or if it is no word of 128 at most."""
+    stated = next((value for name, value in scope.get("headers", ()) if name == b"x-request-id"), b"").decode("latin-1")
+    return stated if re.fullmatch(r"[A-Za-z0-9._:/+=-]{1,128}", stated) else None

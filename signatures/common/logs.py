@@ -9,6 +9,7 @@ quote such a text have `LEFT_OUT` in its place. Keys are hidden in all.
 """
 
 import contextlib
+import contextvars
 import logging
 import sys
 import threading
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from signatures.common.context import set_within
 from signatures.common.errors import UserError, UserNotice, one_line
 from signatures.common.terminal import printable_json
 
@@ -26,6 +28,7 @@ LEFT_OUT = "[text left out]"
 _QUOTING = "dspy"  # a library whose messages contain questions and replies
 _log = logging.getLogger(ROOT)
 _handlers: list[logging.Handler] = []
+_request: contextvars.ContextVar[str | None] = contextvars.ContextVar("verihop_request", default=None)
 
 
 class _JsonLines(logging.Formatter):
@@ -40,6 +43,7 @@ class _JsonLines(logging.Formatter):
             **({} if family == ROOT else {"logger": record.name}),
             **({"place": f"{record.module}:{record.lineno}"} if message == LEFT_OUT else {}),
             **fields,
+            **({} if (request := _request.get()) is None else {"request": request}),
         }
         if record.exc_info and record.exc_info[1] is not None:
             line["traceback"] = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
@@ -69,6 +73,11 @@ def event(name: str, facts: Mapping[str, Any] = {}, *, level: int = logging.INFO
     if _handlers and _log.isEnabledFor(level):
         told = {key: value for key, value in {**facts, **more}.items() if value is not None}
         _log.log(level, name, extra={"verihop_event": name, "verihop_fields": told})
+
+
+def of_request(id: str | None) -> contextlib.AbstractContextManager[object]:
+    """Name the request of a client in the events of a block and of what it starts; None for one without a name."""
+    return set_within(_request, id)
 
 
 def are_json() -> bool:

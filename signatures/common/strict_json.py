@@ -39,7 +39,7 @@ def read_limited(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as error:  # permissions, a loop of symbolic links, a name that is too long
-        raise ValueError(error.strerror or type(error).__name__) from None
+        raise ValueError(error.strerror or type(error).__name__) from error
     if len(content) > most_bytes:
         raise ValueError(f"larger than {most_bytes:,} bytes")
     return content

@@ -322,7 +322,7 @@ _DISK = {
     errno.ENOSPC: "Free some space and run the same command again (with --resume if it has one).",
     errno.EDQUOT: "Free some space and run the same command again (with --resume if it has one).",
     errno.EFBIG: "Free some space or raise the limit on files (ulimit -f), and run the same command again.",
-    errno.EACCES: "Choose a writable folder.",
+    errno.EACCES: "Let this user read it, or choose a folder that can be written.",
     errno.EROFS: "Choose a writable folder.",
     errno.ENOENT: "Check the path.",
     errno.EEXIST: "There is a file where a folder is needed: choose another path.",

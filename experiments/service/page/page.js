@@ -5,7 +5,7 @@ import { Entry } from "./answers.js";
 import { add, clear, entries, keep, restore, turns } from "./conversation.js";
 import { tokenGiven } from "./door.js";
 import { Passages } from "./passages.js";
-import { answering, hasToken, health, info, Problem } from "./stream.js";
+import { answering, health, info, Problem } from "./stream.js";
 import { count, number, problemWords, seconds } from "./words.js";
 
 const field = find("question");
@@ -248,9 +248,8 @@ function fromAddress() {
 }
 
 async function describe() {
-  const { version, token_required: needed } = await health();
+  const { version } = await health();
   find("version").textContent = `verihop ${version}`;
-  if (needed && !hasToken()) await tokenGiven();
   for (;;) {
     try {
       return await info();

@@ -27,11 +27,13 @@ from dspy.lm15 import Request, Response
 from dspy.utils.callback import with_callbacks
 from dspy.utils.exceptions import (
     ContextWindowExceededError,
+    LMBillingError,
     LMError,
     LMInvalidRequestError,
     LMNotConfiguredError,
     LMRateLimitError,
     LMTimeoutError,
+    LMTransportError,
     LMUnexpectedError,
     LMUnsupportedModelError,
 )
@@ -420,8 +422,14 @@ class MeteredLM(dspy.LM):
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
         busy = isinstance(error, LMRateLimitError) or getattr(error, "status", None) == 503
         cure = "Use fewer threads, or raise retry_timeout" if busy else "Check its id, URL and key, then try again"
+        if isinstance(error, LMBillingError):
+            cure = "Its account has no credit left, or has reached its limit: raise that, then try again"
+        status = getattr(error, "status", None)
+        reason = reason if status is None or f"HTTP {status}" in reason else f"HTTP {status}: {reason}"
         text = f"LM {where} does not answer: {reason}. {cure}."
-        return LMUnavailable(redact(text), self.model).quoting(reason)
+        ours = isinstance(error, LMTransportError) or (isinstance(error, LMTimeoutError) and status is None)
+        quoted = () if ours else (reason.removeprefix(f"HTTP {status}: "),)
+        return LMUnavailable(redact(text), self.model).quoting(*quoted)
 
 
 def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None, **kwargs: Any) -> MeteredLM:

@@ -66,6 +66,9 @@ _TOO_LONG = re.compile(
     r"|longer than the model",
     re.IGNORECASE,
 )
+# Codes and types of errors that no wait ends, although their status is that of a rate: of OpenAI
+# (https://platform.openai.com/docs/guides/error-codes), Moonshot and Z.AI, as in DSPy's `lm15.providers.openai`.
+_NO_CREDIT = {"insufficient_quota", "exceeded_current_quota_error", "1113"}
 _LONGEST_REASON = 300  # characters of a server's message
 _AFTER_STREAM = 1.0  # seconds for the end of a connection's reply after that of its stream
 TIMEOUT = "timeout_seconds"  # an extension of a request's configuration, which is not sent
@@ -147,6 +150,8 @@ class ServerClient:
         kind = _ERRORS.get(status, lm15.ServerError if status >= 500 else lm15.InvalidRequestError)
         if status in (400, 413, 422, 500) and _TOO_LONG.search(reason):
             kind = lm15.ContextLengthError
+        if status == 429 and _NO_CREDIT & error_codes(content):
+            kind = lm15.BillingError
         return kind(f"HTTP {status}: {reason}", status=status, retry_after=hint)
 
 
@@ -187,6 +192,15 @@ def error_message(content: bytes) -> str:
         inner = error.get("message") if isinstance(error, dict) else error
         text = inner or body.get("message") or body.get("detail") or text
     return one_line(text, _LONGEST_REASON) or "no reason given"
+
+
+def error_codes(content: bytes) -> set[str]:
+    """Return code and type of the error in an error reply."""
+    try:
+        error = json.loads(content)["error"]
+        return {str(error.get(name)) for name in ("code", "type")}
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return set()
 
 
 UNREAD = "arguments"  # the argument under which those that are no JSON object are handed on, for the tool to refuse

@@ -1,5 +1,6 @@
 """An index that may only be read: on a read-only disk, or another user's."""
 
+import errno
 import json
 import os
 import shutil
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from corpora.index.build import build_index
+from corpora.index.manifest import read_info
 from corpora.index.open import open_index
 from corpora.retrievers.settings import make_settings
+from signatures.common.errors import UserError
 
 KINDS = {"bm25": {}, "bm25s": {}, "dense": {}, "hybrid": {"dense_kind": "ivf_rabitq"}}
 ROOT = Path(__file__).parents[3]
@@ -54,6 +57,37 @@ def test_opening_and_searching_write_nothing_into_the_folder(folder, fake_embedd
     before = state()
     assert open_index(folder, embedder=fake_embedder)("amber brook", 5)
     assert state() == before  # a lock file that came and went would change its folder
+
+
+def test_another_user_may_read_every_file_of_an_index(folder):
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert [path.name for path in files if path.stat().st_mode & 0o044 != 0o044] == []
+
+
+def test_what_is_wrong_with_the_system_is_no_damage_of_the_index(hybrid_folder, fake_embedder, monkeypatch):
+    def no_place():
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    def no_space(folder, links):
+        raise OSError(errno.ENOSPC, "No space left on device", str(links))
+
+    monkeypatch.setattr("tempfile.gettempdir", no_place)
+    with pytest.raises(UserError, match=r"No usable temporary directory found in \['/tmp'\]: set TMPDIR"):
+        open_index(hybrid_folder, embedder=fake_embedder)
+    monkeypatch.undo()
+    monkeypatch.setattr("corpora.retrievers.bm25._link", no_space)
+    with pytest.raises(OSError, match="No space left"):
+        open_index(hybrid_folder, embedder=fake_embedder)
+
+
+def test_an_index_that_may_not_be_read_is_not_to_be_rebuilt(tmp_path, monkeypatch):
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    (tmp_path / "index.json").write_text("{}")
+    monkeypatch.setattr("builtins.open", refused)
+    with pytest.raises(UserError, match=r"index\.json cannot be read \(Permission denied\): let this user read it"):
+        read_info(tmp_path)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from corpora.sync.sync import SyncSettings, sync_documents
 from experiments.pipeline import doctor
 from signatures.common.errors import UserError
 from tests.conftest import load_module
@@ -163,6 +164,23 @@ def test_a_damaged_index_is_a_failure(doctored, tmp_path):
     code, checks = doctored("--lm", "simulated", "--index", tmp_path)
     assert code == 1
     assert checks["index"]["state"] == "failed"
+
+
+def test_an_index_of_any_language_finds_its_own_passage(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.txt").write_text("Die Mühle am Bach mahlt Korn.", encoding="utf-8")
+    sync_documents([tmp_path / "docs"], tmp_path / "index", SyncSettings(retriever="bm25"))
+    assert doctor.check_index(tmp_path / "index").state == "ok"
+    (tmp_path / "index" / "index.json").write_text("{}")
+    assert "delete it, then verihop sync" in doctor.check_index(tmp_path / "index").cure
+
+
+def test_an_index_of_another_user_is_not_to_be_built_again(tmp_path, monkeypatch):
+    def refused(folder):
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr("corpora.index.manifest.read_info", refused)
+    assert doctor.check_index(tmp_path).cure == "Let this user read its files."
 
 
 def test_a_cache_that_cannot_be_written_is_a_failure(monkeypatch, tmp_path):

@@ -14,6 +14,7 @@ from experiments.service import run
 
 ROOT = Path(__file__).parents[3]
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+PRODUCTION = "docs/production.md"
 
 
 def options_exist(verihop, words: list[str]) -> None:
@@ -64,6 +65,23 @@ def test_the_services_run_commands_that_exist_and_need_a_token(verihop):
         assert line in (ROOT / ignored).read_text().splitlines()  # the user's, and none of the project's
     assert services["service"]["environment"]["VERIHOP_TOKEN"].startswith("${VERIHOP_TOKEN:?")
     assert all(port.startswith("127.0.0.1:") for port in services["service"]["ports"])
+    assert all(service["read_only"] and service["tmpfs"] == ["/tmp"] for service in services.values())
+    passed = {name for name, value in services["service"]["environment"].items() if value is None}
+    assert {"OPENAI_API_KEY", "VERIHOP_LM", "VERIHOP_API_BASE", "VERIHOP_API_KEY_ENV"} < passed
+
+
+def test_the_units_run_commands_that_exist_and_give_questions_their_time(verihop, tmp_path):
+    page = (ROOT / PRODUCTION).read_text()
+    commands = [shlex.split(line)[1:] for line in re.findall(r"^ExecStart=(.+)$", page, re.MULTILINE)]
+    for words in commands:
+        options_exist(verihop, words[words.index("--config") + 2 :] if "--config" in words else words)
+    assert [words[0] for words in commands] == ["--config", "sync"]
+    seconds = int(commands[0][commands[0].index("--seconds") + 1])
+    assert int(re.search(r"proxy_read_timeout (\d+)s", page)[1]) > seconds
+    assert int(re.search(r"TimeoutStopSec=(\d+)", page)[1]) > run._GRACE
+    (tmp_path / "verihop.toml").write_text(re.search(r"```toml\n(.+?)```", page, re.DOTALL)[1])
+    code, _, err = verihop("--config", tmp_path / "verihop.toml", "config")
+    assert code == 0, err
 
 
 def test_containers_end_when_they_are_told_to_and_wait_for_the_first_index():

@@ -147,13 +147,14 @@ class PageServer(loopback.Loopback):
         asked: Bodies of the questions, in order.
         closed: Set when a client closed the connection during a pause.
         token: What a request needs; None for nothing.
+        proxied: Whether a proxy in front states the token.
         info: Reply to `GET /v1/info`.
     """
 
     def __init__(self):
         super().__init__(_Handler, "/")
         self._http.page_server = self
-        self.info, self.token = INFO, None
+        self.info, self.token, self.proxied = INFO, None, False
         self.asked: list[dict[str, Any]] = []
         self.closed = threading.Event()
         self.plans: list[Refusal | list[Event]] = []
@@ -203,7 +204,7 @@ class _Handler(loopback.JsonHandler):
         self.wfile.write(content)
 
     def _allowed(self, server: PageServer) -> bool:
-        if server.token is None or self.headers["Authorization"] == f"Bearer {server.token}":
+        if server.token is None or server.proxied or self.headers["Authorization"] == f"Bearer {server.token}":
             return True
         self._refuse(Refusal(401, {"message": "A token is needed.", "type": "unauthorized", "status": 401}))
         return False

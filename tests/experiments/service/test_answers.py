@@ -6,10 +6,16 @@ import json
 import dspy
 import httpx
 import pytest
+from dspy.lm15 import RateLimitError
+from dspy.utils.exceptions import ContextWindowExceededError
 
+from experiments.cli.serve import service_watched
 from experiments.service.answering import Limits, Refused, failure_of
 from programs.lms.calls.budget import Budget
+from programs.lms.calls.control import current_control
+from programs.lms.calls.metered import LMUnavailable
 from signatures.common.errors import UserError
+from signatures.common.logs import json_logs
 from signatures.types import Passage
 from tests.experiments.service.conftest import OneStep
 
@@ -173,6 +179,19 @@ def test_a_question_may_take_only_so_long(serving, lm):
     assert (ended.status_code, ended.json()["error"]["type"]) == (504, "timeout")
 
 
+def test_a_question_that_waited_for_the_lm_names_it(serving, lm, make_service, capsys):
+    def refuse(prompt: str) -> str:
+        raise RateLimitError("slow down", status=429)
+
+    lm.reply = refuse
+    ended = serving(Limits(seconds=0.5)).client.post("/v1/answers", json=QUESTION)
+    assert (ended.status_code, ended.json()["error"]["type"]) == (503, "unavailable")
+    assert ended.headers["Retry-After"]
+    with service_watched(make_service(), otel=False):
+        current_control().notice("The LM server limits the rate.")
+    assert "limits the rate" in capsys.readouterr().err
+
+
 def test_errors_say_nothing_of_the_inside(serving, lm, caplog):
     def fail(prompt: str) -> str:
         raise RuntimeError("secret sk-123 in /home/somebody")
@@ -283,3 +302,19 @@ def test_what_json_cannot_state_is_sent_all_the_same(serving, lm):
 def test_a_timeout_of_the_program_is_not_that_of_the_question():
     assert failure_of(TimeoutError("db")).status == 500
     assert failure_of(TimeoutError(), timed_out=True).type == "timeout"
+
+
+def test_a_known_cause_is_one_line_of_the_log_and_anything_else_a_traceback(capsys):
+    long = ContextWindowExceededError(message="Who? has 9000 tokens", status=400)
+    unread = LMUnavailable("LM m does not answer: HTTP 401: Who?. Check its key.").quoting("Who?")
+    with json_logs():
+        assert [failure_of(error).status for error in (unread, long, KeyError("k"))] == [503, 500, 500]
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [("traceback" in line, line["error"]) for line in lines] == [
+        (False, "LMUnavailable"),
+        (False, "ContextWindowExceededError"),
+        (True, "KeyError"),
+    ]
+    assert "HTTP 401: [text left out]. Check its key." in lines[0]["reason"]
+    assert "(HTTP 400): [text left out]. State its --context-size" in lines[1]["reason"]
+    assert "Who?" not in json.dumps(lines)

@@ -127,6 +127,7 @@ def test_the_service_describes_itself(serving):
         assert route in page
     assert "<script" not in page
     assert "http://" not in page.replace("http://localhost:8080", "")
+    assert 'href="/' not in page  # below the path of a proxy it would lead elsewhere
 
 
 def test_of_the_folder_of_the_page_only_the_page_is_sent(serving):

@@ -161,6 +161,13 @@ def test_a_token_is_asked_for_and_kept_for_the_tab(browser, server):
     browser.run("sessionStorage.clear()")
 
 
+def test_a_token_that_a_proxy_states_is_asked_of_nobody(browser, server):
+    server.token, server.proxied = "sesame", True
+    driver.opened(browser, server.base, ready="document.getElementById('about').textContent.startsWith('genground')")
+    assert not browser.run("document.getElementById('door').open")
+    answered(browser, server)
+
+
 def test_a_question_that_is_empty_or_too_long_is_not_sent(page, server):
     page.press("Enter")
     assert page.run(driver.STATE) == "Type a question first."

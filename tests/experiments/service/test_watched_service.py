@@ -43,12 +43,15 @@ def test_its_questions_are_spans(started, collector):
 
 def test_its_log_is_json_lines_without_texts(started):
     url = started("--log", "json")
-    answer = httpx.post(f"{url}v1/answers", json={"question": QUESTION}, timeout=60).json()
-    assert httpx.get(f"{url}health", headers={"Host": "elsewhere"}).status_code == 421
+    named = {"X-Request-ID": "4f:a1"}
+    answer = httpx.post(f"{url}v1/answers", json={"question": QUESTION}, headers=named, timeout=60).json()
+    forged = {"Host": "elsewhere", "X-Request-ID": "a b"}
+    assert httpx.get(f"{url}health", headers=forged).status_code == 421
     lines = [json.loads(line) for line in started.stop().splitlines()]
     by_event = {line["event"]: line for line in lines}
     assert by_event["answered"]["id"] == answer["id"]
     assert by_event["answered"]["calls"] == answer["cost"]["calls"]
+    assert [by_event[name].get("request") for name in ("answered", "refused")] == ["4f:a1", None]
     assert (by_event["refused"]["status"], by_event["refused"]["level"]) == (421, "warning")
     assert by_event["interrupted"]
     assert QUESTION not in json.dumps(lines)

@@ -12,6 +12,7 @@ from programs.lms.calls.retry import ConcurrencyLimit
 from programs.lms.calls.transport import Transport
 from programs.lms.connect import ModelTraits, connect
 from signatures.common.errors import UserNotice
+from signatures.common.logs import LEFT_OUT, json_logs, message_of
 
 SAMPLED = ModelTraits(probability_mode="samples")
 
@@ -56,9 +57,11 @@ def test_a_busy_server_is_tried_again(server, status: int, transport: Transport,
 def test_a_refusal_is_not_tried_again(server, status: int) -> None:
     connection = connect("m", api_base=server.base, traits=SAMPLED)
     server.failures = [status]
-    with pytest.raises(LMUnavailable):
+    with pytest.raises(LMUnavailable) as caught:
         connection.lm("hello")
     assert len(server.seen) == 1
+    with json_logs():  # what the server says may quote a question; its status does not
+        assert f"does not answer: HTTP {status}: {LEFT_OUT}. Check" in message_of(caught.value)
 
 
 def test_the_seconds_of_a_budget_end_the_question_to_a_server_that_hangs(monkeypatch) -> None:

@@ -15,6 +15,7 @@ from dspy.clients.errors import wrap_error
 from dspy.lm15 import Config, Message, Request
 from dspy.utils.exceptions import ContextWindowExceededError, is_retryable_lm_error
 
+from programs.lms.calls.retry import failure_of
 from programs.lms.calls.transport import Transport
 from programs.lms.servers.chat import ChatEngine, retry_after
 from tests import loopback
@@ -93,6 +94,21 @@ def test_a_status_becomes_an_error_that_says_whether_to_try_again(engine, status
         ask(lm)
     assert (caught.value.status, caught.value.retry_after) == (status, 7.0)
     assert is_retryable_lm_error(wrap_error(caught.value, model="m")) is again
+
+
+@pytest.mark.parametrize("error", [{"code": "insufficient_quota"}, {"type": "exceeded_current_quota_error"}])
+def test_an_account_without_credit_is_not_waited_for(engine, error) -> None:
+    _, lm = engine(sent({"error": {"message": "You exceeded your current quota", **error}}, 429))
+    with pytest.raises(lm15.BillingError, match="current quota") as caught:
+        ask(lm)
+    assert failure_of(wrap_error(caught.value, model="m"), remote=True, answered=True) == "permanent"
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"[]", b'{"error": "slow down"}', b'{"error": {"code": "rate"}}'])
+def test_any_other_429_limits_the_rate(engine, content) -> None:
+    _, lm = engine((429, {}, content))
+    with pytest.raises(lm15.RateLimitError):
+        ask(lm)
 
 
 @pytest.mark.parametrize(
