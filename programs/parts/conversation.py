@@ -5,7 +5,7 @@ what it writes is used only if it is a question, with the words of the follow-up
 before. Weak LMs answer instead, or repeat an earlier question; then the last turn is put in brackets behind the
 follow-up, if that names nothing or points back.
 
-Measured on invented follow-ups: `experiments/benchmarks/follow_ups.py`.
+Measured on invented follow-ups: `experiments/benchmarks/README.md`.
 """
 
 import re
