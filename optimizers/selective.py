@@ -44,13 +44,7 @@ _STEPS = 20  # thresholds at most, 0 beside
 
 @dataclass(frozen=True)
 class Graded:
-    """A training question that was answered.
-
-    Args:
-        id: The question's id.
-        features: Of its run (`programs.parts.run_features`).
-        right: Whether the answer is right.
-    """
+    """A training question that was answered."""
 
     id: str
     features: Mapping[str, float]

@@ -139,12 +139,7 @@ _LOOKED_AT = 200  # passages whose language is looked at
 
 
 def note_long_passages(store: PassageStore, first: int = 0) -> None:
-    """Warn with a `UserNotice` if passages are longer than `LONG`; it names the longest, and what to do.
-
-    Args:
-        store: The passages.
-        first: Row of the first passage that counts.
-    """
+    """Warn with a `UserNotice` if passages are longer than `LONG`; it names the longest, and what to do."""
     sizes = store.sizes()[first:]
     count = int((sizes > LONG).sum())
     if not count:

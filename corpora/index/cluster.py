@@ -38,10 +38,6 @@ class Cluster(NamedTuple):
 class EncodeShards:
     """What a worker runs: texts of shards in, vectors out. It loads the model once.
 
-    Args:
-        make: Returns the embedder, in the worker.
-        weights_hash: That it must have.
-
     Raises:
         UserError: The worker has another model of that name.
     """

@@ -109,10 +109,6 @@ def read_info(folder: Path) -> IndexInfo:
 def parse_info(raw: bytes, name: Path | str) -> IndexInfo:
     """Return the content of an `index.json`, whose files are not checked.
 
-    Args:
-        raw: The bytes of the file.
-        name: Of the file, for messages.
-
     Raises:
         UserError: It has another schema, was changed, or lists what no index has.
     """

@@ -215,11 +215,7 @@ class Embedder(Uncopied):
         return self._prompted(texts, self.prompts.passage)
 
     def maker(self, *, threads: int | None = None) -> Callable[[], "Embedder"]:
-        """Return a function that makes an embedder with the same model and settings, in another process for example.
-
-        Args:
-            threads: As in the constructor.
-        """
+        """Return a function that makes an embedder with the same model and settings, in another process for example."""
         return functools.partial(
             Embedder,
             self.id,

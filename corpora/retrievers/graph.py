@@ -60,10 +60,6 @@ class Edges(NamedTuple):
 class Graph:
     """A walk over the files of a graph, which are mapped. Nodes are the passages by row, then the phrases.
 
-    Args:
-        folder: Written by `write_graph`.
-        passages: Their number.
-
     Raises:
         UserError: A file is damaged.
     """

@@ -11,11 +11,7 @@ from signatures.types import Passage, Retriever
 
 
 class Over(Uncopied):
-    """The part of a `Retriever` in front of another one that is the same for all.
-
-    Args:
-        retriever: The one below.
-    """
+    """The part of a `Retriever` in front of another one that is the same for all."""
 
     def __init__(self, retriever: Retriever):
         self.retriever = retriever

@@ -45,9 +45,6 @@ class Scorer(Protocol):
 class LinkScorer(Network):
     """A network with one hidden layer over the features of a pool.
 
-    Args:
-        weights: See `Network`.
-
     Raises:
         UserError: See `Network`.
     """

@@ -125,12 +125,7 @@ def by_kind(kinds: Sequence[str | None]) -> dict[str, list[int]]:
 
 
 def closed_books(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, ClosedBook]:
-    """Return the closed-book scores of all questions (`ALL`) and of each kind; empty without answers or metrics.
-
-    Args:
-        rows: One of each question.
-        metrics: Of the run.
-    """
+    """Return the closed-book scores of all questions (`ALL`) and of each kind; empty without answers or metrics."""
     if not any(name in SCORES for name in metrics):
         return {}
     groups = {ALL: list(range(len(rows))), **by_kind(list(map(row_kind, rows)))}

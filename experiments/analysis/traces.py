@@ -117,10 +117,6 @@ def _hop(hop: Json) -> str:
 def traces(folders: Sequence[Path | str], question: str) -> Traces:
     """Return the traces of each run on one question.
 
-    Args:
-        folders: Folders of one or more runs.
-        question: Its id.
-
     Raises:
         UserError: A folder contains no run, or none of the runs has a row of that id.
     """

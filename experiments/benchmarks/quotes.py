@@ -71,12 +71,7 @@ _TYPOGRAPHY: tuple[Callable[[str], str], ...] = (
 
 
 class Sentence(NamedTuple):
-    """A sentence of a passage, and what stands in front of it there.
-
-    Args:
-        text: The sentence.
-        passage: Its passage.
-    """
+    """A sentence of a passage, and what stands in front of it there."""
 
     text: str
     passage: Passage

@@ -122,9 +122,6 @@ _SETTINGS = (
 def settings_of_wheel(settings: str) -> str:
     """Return pyproject.toml as it is for the wheel.
 
-    Args:
-        settings: pyproject.toml of the repository.
-
     Raises:
         ValueError: It does not say once what has to be another.
     """

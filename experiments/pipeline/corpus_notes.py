@@ -81,12 +81,7 @@ def no_gain_note(lm_id: str) -> str | None:
 def study_notes(
     program: "dspy.Module", questions: "Sequence[Question]", trainset: "Sequence[Question]", lm_id: str
 ) -> list[str]:
-    """Return notes on gold passages that the index lacks, and on questions unknown to the LM.
-
-    Args:
-        program: What is tuned.
-        lm_id: Id of the LM.
-    """
+    """Return notes on gold passages that the index lacks, and on questions unknown to the LM."""
     from programs.artifact import retrieves
 
     retrieve = getattr(program, "retrieve", None) if retrieves(program) else None

@@ -129,16 +129,7 @@ def _clear(out: Path) -> None:
 
 @dataclass(frozen=True)
 class BeforeAfter:
-    """A program before and after compilation.
-
-    Args:
-        before: Scores of the uncompiled program.
-        after: Scores of the artifact, loaded.
-        comparison: Both, paired.
-        artifact: Description of the compiled program.
-        loaded: The compiled program, loaded.
-        folders: Run folders, before and after.
-    """
+    """A program before and after compilation."""
 
     before: "RunSummary"
     after: "RunSummary"

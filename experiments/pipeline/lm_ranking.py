@@ -32,9 +32,6 @@ class _Connected:
     """Asks an LM in a search; the calls are counted, limited, cached and traced as those of the program that searches.
 
     They are no steps of the program: optimizers do not see them.
-
-    Args:
-        connection: The LM.
     """
 
     signature: ClassVar[type[dspy.Signature]]

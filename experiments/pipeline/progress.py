@@ -118,11 +118,7 @@ class TrainingProgress(ProgressLine):
 
 
 class StudyProgress(ProgressLine):
-    """A bar with the trials done, the best so far and the trial in progress.
-
-    Args:
-        shown: Whether anything is shown.
-    """
+    """A bar with the trials done, the best so far and the trial in progress."""
 
     def __init__(self, trials: int, *, shown: bool):
         super().__init__("Tune", "what", "bar", "count", "elapsed", total=trials, shown=shown)

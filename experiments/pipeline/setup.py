@@ -370,11 +370,6 @@ Settings = TypeVar("Settings")
 def settings_of(function: str, spec: type[Settings], /, **settings: Any) -> Settings:
     """Return the settings that a function of `import verihop` was called with.
 
-    Args:
-        function: Its name, for the error.
-        spec: What they are fields of.
-        settings: Their values.
-
     Raises:
         TypeError: There is no such setting; the message names the function and what is close.
         UserError: A value has another type, or is not in the range that its option has.
@@ -554,10 +549,6 @@ def _alike(lm: LMSpec, connection: "Connection") -> LMSpec:
 
 def connection_of(role: str, lm: Any) -> "Connection | None":
     """Return an LM that is connected, or None.
-
-    Args:
-        role: Of the LM, for messages.
-        lm: A connection, or None.
 
     Raises:
         UserError: It is neither.

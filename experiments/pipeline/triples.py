@@ -31,15 +31,7 @@ ROWS = "rows.jsonl"
 
 @dataclass(frozen=True)
 class Extracted:
-    """Counts of an extraction.
-
-    Args:
-        passages: With a row.
-        triples: That are well-formed.
-        ill_formed: Lines that are no triple.
-        without: Passages without a triple.
-        parse_failures: Replies that could not be read.
-    """
+    """Counts of an extraction."""
 
     passages: int
     triples: int

@@ -15,12 +15,7 @@ _ENDED = "verihop.ended"
 
 
 async def unless_left(work: Awaitable[Result], left: Awaitable[object]) -> Result | None:
-    """Return the result of the work, or cancel it when the client has left and return None.
-
-    Args:
-        work: Is begun.
-        left: Ends when the client leaves.
-    """
+    """Return the result of the work, or cancel it when the client has left and return None."""
     task, leaving = asyncio.ensure_future(work), asyncio.ensure_future(left)
     try:
         await asyncio.wait((task, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -58,11 +53,7 @@ def in_thread(work: Callable[[], Result]) -> "asyncio.Future[Result]":
 
 
 class Exchanges:
-    """Lets the work for a request know when its exchange has ended, which is early if the client has left.
-
-    Args:
-        application: Answers the requests.
-    """
+    """Lets the work for a request know when its exchange has ended, which is early if the client has left."""
 
     def __init__(self, application: Callable[..., Awaitable[None]]):
         self._application = application

@@ -114,11 +114,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 class TrainedEngines(Uncopied):
-    """Answers each request with the weights that its model string names; copies of an LM differ in that string alone.
-
-    Args:
-        engines: Engine by model string.
-    """
+    """Answers each request with the weights that its model string names, in which alone copies of an LM differ."""
 
     def __init__(self, engines: Mapping[str, Any]):
         self.engines = dict(engines)

@@ -21,16 +21,7 @@ TOO_LONG, DEMOS_DROPPED = "too_long", "demos_dropped"
 
 @dataclass(frozen=True)
 class Draft:
-    """A call of a predictor that is not rendered yet.
-
-    Args:
-        call: Inputs and outputs.
-        question_id: Of its question.
-        question: Its text.
-        answer: The answer of the question.
-        gold_ids: Ids of its gold passages.
-        split: Of its question.
-    """
+    """A call of a predictor that is not rendered yet."""
 
     call: GoldCall
     question_id: str
@@ -89,14 +80,6 @@ def render_drafts(
 
     Demonstrations are other drafts of the list whose questions are trained on, the shorter half of them: never of the
     same question, nor with one of its gold passages.
-
-    Args:
-        drafts: Of one predictor.
-        signature: Of the predictor.
-        adapter: Of the LM to train.
-        variation: How prompts vary.
-        seed: Of every random choice.
-        about: The other fields of `Example`.
     """
     shown = [draft for draft in drafts if draft.split == "train"]
     shown.sort(key=lambda draft: (len(str(draft.call.inputs)), draft.question_id))

@@ -41,10 +41,6 @@ def with_oracle(oracle: EntailmentOracle, names: Iterable[str] = tuple(ORACLE_ME
 
     Each metric scores one question with one call of the oracle.
 
-    Args:
-        oracle: Judges entailment.
-        names: Keys of `ORACLE_METRICS`.
-
     Raises:
         UserError: A name is not a key of `ORACLE_METRICS`.
     """

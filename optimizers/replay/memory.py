@@ -129,11 +129,7 @@ def remembering(memory: Memory, *, as_sent: bool = True) -> Iterator[Meter]:
 
 
 class RememberingRetriever(Uncopied):
-    """A retriever that answers from the memory of the running context, and adds to it; without one it only searches.
-
-    Args:
-        retriever: Whose other attributes it has, too.
-    """
+    """A retriever that answers from the memory of the running context, and adds to it; without one it only searches."""
 
     def __init__(self, retriever: Any):
         self._retriever = retriever

@@ -319,11 +319,7 @@ def _id_of(value: Any, path: Path) -> str:
 
 
 class RecordLog:
-    """Writes the record of a run; safe under threads, one process at a time.
-
-    Args:
-        folder: Of the run.
-    """
+    """Writes the record of a run; safe under threads, one process at a time."""
 
     def __init__(self, folder: Path | str):
         self._path = Path(folder) / REPLIES

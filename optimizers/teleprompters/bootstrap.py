@@ -48,12 +48,7 @@ class _Try:
 
 
 class DemoPool:
-    """Demonstrations of training examples, made when they are asked for; each example runs at most once.
-
-    Args:
-        student: The program that will show them.
-        task: Examples, metric, teacher and its LM.
-    """
+    """Demonstrations of training examples, made when they are asked for; each example runs at most once."""
 
     def __init__(self, student: dspy.Module, task: Task):
         self._task = task

@@ -92,11 +92,6 @@ def _strange(column: "Column[Any]") -> Any:
 def check_trials(study: optuna.Study, space: Space, questions: int) -> None:
     """Check the trials of a study that exists.
 
-    Args:
-        study: Of the storage.
-        space: Of the study.
-        questions: Number of the study's questions.
-
     Raises:
         UserError: A trial is not one of this study's.
     """

@@ -88,12 +88,7 @@ def _place(study: Study, trial: FrozenTrial) -> int:
 
 
 class SeededSampler(BaseSampler):
-    """Asks a sampler that is made anew, with a seed of its own, for each trial.
-
-    Args:
-        make: Returns a sampler with a seed.
-        seed: Of the study.
-    """
+    """Asks a sampler that is made anew, with a seed of its own, for each trial."""
 
     def __init__(self, make: Callable[[int], BaseSampler], seed: int):
         self._make = make

@@ -400,10 +400,6 @@ class _Question(BaseModel):
 def dump_pool(pool: Sequence[PoolQuestion], program: dspy.Module) -> list[dict[str, Any]]:
     """Return a pool as JSON values, which `check_pool` accepts; keys that are no fields of a signature are left out.
 
-    Args:
-        pool: The questions with their demonstrations.
-        program: The program they demonstrate.
-
     Raises:
         UserError: A demonstration has a value of another type than its field.
     """

@@ -66,9 +66,6 @@ def _hash(path: Path, size: int, modified: int) -> str:
 class GgufEngine(Uncopied):
     """Answers `dspy.lm15` requests with the model in a GGUF file; loads at the first.
 
-    Args:
-        path: The file.
-
     Raises:
         UserError: The file is missing or not a GGUF file.
     """

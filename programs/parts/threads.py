@@ -76,12 +76,7 @@ def daemon(work: Callable[..., object], *arguments: object, name: str) -> thread
 
 
 class Started(Generic[Result]):
-    """A task that runs in a daemon thread of its own, in a copy of the context.
-
-    Args:
-        task: Called once.
-        name: Of the thread.
-    """
+    """A task that runs in a daemon thread of its own, in a copy of the context."""
 
     def __init__(self, task: Callable[[], Result], *, name: str):
         self._done = threading.Event()

@@ -34,10 +34,6 @@ def try_predict_scored(predict: dspy.Module, **inputs: Any) -> tuple[dspy.Predic
     These are None where the LM gives none; one that refuses a request for them, as some models of a provider do that
     has others which give them, is asked again without, and from then on. The trace gets the prediction without them,
     hence no demo has them.
-
-    Args:
-        predict: A predictor, or a `dspy.ChainOfThought`.
-        **inputs: The signature's input fields.
     """
     lm = dspy.settings.lm
     if not gives_logprobs() or lm in _refusing:

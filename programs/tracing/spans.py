@@ -305,12 +305,7 @@ class _Question:
 
 
 class TracedRetriever(Uncopied):
-    """A retriever whose searches are told.
-
-    Args:
-        retriever: Whose other attributes it has, too.
-        searched: Makes a search.
-    """
+    """A retriever whose searches are told."""
 
     def __init__(self, retriever: Any, searched: Callable[..., Any]):
         self._retriever, self._searched = retriever, searched

@@ -67,11 +67,7 @@ def printable_json(value: Any) -> str:
 
 
 def open_console(**options: Any) -> "Console":
-    """Return a rich console that prints text as `printable` does, without links and emoji codes.
-
-    Args:
-        **options: As for `rich.console.Console`.
-    """
+    """Return a rich console that prints text as `printable` does, without links and emoji codes."""
     return _console_class()(emoji=False, **options)
 
 

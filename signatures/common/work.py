@@ -57,13 +57,7 @@ class Difference(NamedTuple):
 def difference(
     stored: Mapping[str, Any], asked: Mapping[str, Any], *, ignored: Container[str] = ()
 ) -> Difference | None:
-    """Return the first field in which a request differs from the stored one; None if both are the same.
-
-    Args:
-        stored: What the work was started with.
-        asked: What is asked now.
-        ignored: Fields that may differ.
-    """
+    """Return the first field in which a request differs from the stored one; None if both are the same."""
     old, new = (
         dict(_flat({name: value for name, value in request.items() if name not in ignored}))
         for request in (stored, asked)

@@ -67,11 +67,7 @@ class Entry:
 
 
 def entries_of(runs: Sequence[Iterable[Row]]) -> list[Entry]:
-    """Return the questions of any run, sorted by id.
-
-    Args:
-        runs: The rows of each.
-    """
+    """Return the questions of any run, sorted by id."""
     entries: dict[str, Entry] = {}
     for place, rows in enumerate(runs):
         for row in rows:

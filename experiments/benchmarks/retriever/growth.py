@@ -109,13 +109,7 @@ class Reusing(Embedder):
 
 
 class Growth:
-    """The questions, and the corpora and measurements of all sizes, in one folder.
-
-    Args:
-        data: Folder with the official files.
-        more: Folder with further training data.
-        work: Folder of work.
-    """
+    """The questions, and the corpora and measurements of all sizes, in one folder."""
 
     def __init__(self, data: Path, more: Path, work: Path):
         self.work, self.own, self.questions_path = work, work / "own.jsonl", work / "questions.jsonl"

@@ -65,12 +65,7 @@ class Checkout:
         run(self.root, verihop("index", passages, "--retriever", "bm25", "--out", index))
 
     def command(self, name: str, number: int) -> list[str]:
-        """Return a command as it is called in a round.
-
-        Args:
-            name: One of `COMMANDS`.
-            number: Of the round.
-        """
+        """Return a command as it is called in a round."""
         using = ("--program", "rag", "--lm", "simulated", "--index", self.world / "index")
         if name == "ask":
             return verihop("ask", *using, QUESTION.format(number))

@@ -60,13 +60,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Corpus:
-    """What is asked of what.
-
-    Args:
-        questions: File.
-        indexes: Folder of the index by retriever.
-        count: Questions by program.
-    """
+    """What is asked of what."""
 
     questions: Path
     indexes: dict[str, Path]

@@ -119,12 +119,7 @@ def counter(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
 
 
 class Activity(ProgressLine):
-    """A line on standard error that says what is being done and for how long; on a terminal only.
-
-    Args:
-        what: What is being done first.
-        shown: False shows nothing.
-    """
+    """A line on standard error that says what is being done and for how long; on a terminal only."""
 
     def __init__(self, what: str, *, shown: bool):
         super().__init__(printable(what), "spinner", "what", "elapsed", shown=shown, terminal=True, transient=True)
@@ -235,11 +230,7 @@ _CAPTION = (
 
 
 def race_table(race: Mapping[str, Any], metric: str) -> Any:
-    """Return the table of a race (`optimizers/teleprompters/race/race.py`) for rich.
-
-    Args:
-        metric: Name of the metric.
-    """
+    """Return the table of a race (`optimizers/teleprompters/race/race.py`) for rich."""
     from rich.markup import escape
     from rich.table import Table
 

@@ -68,12 +68,7 @@ class Work:
 
 
 def make(row: str, work: Work) -> "Path | None":
-    """Return the artifact of a row; None if it is the uncompiled program.
-
-    Args:
-        row: A name of `ROWS`.
-        work: What it works with.
-    """
+    """Return the artifact of a row; None if it is the uncompiled program."""
     return ROWS[row](work)
 
 

@@ -261,18 +261,7 @@ def make(
     retriever: str,
     name: str,
 ) -> Made:
-    """Return the examples of a source, and what was left out; runs in a process of its own.
-
-    Args:
-        data: Folder with the official files.
-        work: Folder for converted files and indexes.
-        more: Folder with further training data.
-        seed: Of every random choice.
-        programs: Those whose predictors are trained.
-        reading: One of `READINGS`.
-        retriever: One of `RETRIEVERS`.
-        name: Of the source.
-    """
+    """Return the examples of a source, and what was left out; runs in a process of its own."""
     (prepared,) = prepare(data, work, [name], more, retriever)
     examples, left_out = examples_of(prepared, seed, variation_of(base_tokens()), programs, reading)
     return Made(name, examples, prepared.dropped, dict(left_out), len(prepared.questions))
@@ -280,13 +269,6 @@ def make(
 
 def write(out: Path, made: Sequence[Made], seed: int, about: Mapping[str, object], count_tokens: CountTokens) -> int:
     """Write examples.jsonl and manifest.json of all sources, and return the number of examples.
-
-    Args:
-        out: The folder.
-        made: Of each source.
-        seed: Of the balance and the order.
-        about: Further entries of the manifest.
-        count_tokens: Returns the tokens of a text.
 
     Raises:
         UserError: The licence of an example is not one that shipped weights may be trained on; nothing is written.
@@ -311,12 +293,7 @@ def write(out: Path, made: Sequence[Made], seed: int, about: Mapping[str, object
 
 
 def figures_of(examples: Sequence[Example], count_tokens: Callable[[str], int]) -> dict[str, Any]:
-    """Return the figures of the examples.
-
-    Args:
-        examples: At least one.
-        count_tokens: Returns the tokens of a text.
-    """
+    """Return the figures of the examples."""
     tokens = [tokens_of(example, count_tokens) for example in examples]
     by_predictor: dict[str, Counter[str]] = {}
     for example in examples:

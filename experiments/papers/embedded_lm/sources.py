@@ -364,12 +364,7 @@ _OPPOSITE = {"yes": "no", "no": "yes"}
 
 
 def reworded(question: Question, rng: random.Random) -> Question:
-    """Return a comparison in one of several wordings, with its answer; any other question as it is.
-
-    Args:
-        question: Of the generated world.
-        rng: Chooses the wording.
-    """
+    """Return a comparison in one of several wordings, with its answer; any other question as it is."""
     asked = _FIRST.fullmatch(question.question) or _SAME.fullmatch(question.question)
     if asked is None or not question.answers:
         return question

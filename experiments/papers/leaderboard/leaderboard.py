@@ -179,12 +179,7 @@ def _markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def draw(found: Mapping[str, Any], path: Path) -> Path:
-    """Plot F1 with its 95 % interval, a panel per board, the best program on top, each with its tokens per question.
-
-    Args:
-        found: As `table` returns it.
-        path: The PNG file, written atomically.
-    """
+    """Plot F1 with its 95 % interval, a panel per board, the best program on top, each with its tokens per question."""
 
     most = max(len(of["programs"]) for of in found.values())
     figure, canvas = empty_figure(5.4 * len(found), 1.2 + 0.27 * most, dpi=110)

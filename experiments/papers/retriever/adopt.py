@@ -16,13 +16,7 @@ from corpora.retrievers.multihop import ADAPTER
 
 
 def adopt(trained: Path, out: Path, **about: object) -> None:
-    """Write the adapter as the package has it.
-
-    Args:
-        trained: As `train.py` writes it.
-        out: The file to write.
-        about: Further metadata.
-    """
+    """Write the adapter as the package has it."""
     with safe_open(trained, framework="numpy") as file:
         stated = json.loads((file.metadata() or {})[ABOUT])
     save(out, load_file(trained), **{**stated, **about, "base": Embedder().weights_hash})

@@ -315,13 +315,7 @@ class Given:
 
 
 class Training:
-    """One variant in training.
-
-    Args:
-        name: Key of `VARIANTS`.
-        settings: Its value.
-        given: What all share.
-    """
+    """One variant in training."""
 
     def __init__(self, name: str, settings: dict[str, Any], given: Given):
         self.name, self.settings, self.given = name, settings, given

@@ -58,13 +58,7 @@ class LabelledSet:
 
 
 def training_sets(data: Path, training: Path, work: Path) -> Iterator[LabelledSet]:
-    """Yield the sets to fit on; what is converted and indexed under `work` is kept for the next time.
-
-    Args:
-        data: Folder with the official files.
-        training: Folder with `TRAINING_FILE`.
-        work: Folder for converted files and indexes.
-    """
+    """Yield the sets to fit on; what is converted and indexed under `work` is kept for the next time."""
     for source in present(data, None).values():
         convert_source(source, data, work)
     yield _hotpotqa(training / TRAINING_FILE, work / "hotpotqa-sentences", evaluation_of(data, work))
@@ -124,11 +118,6 @@ def parts_of(gold: str, sentences: Sequence[str], text: str) -> list[int]:
 
     Benchmarks and our splitter divide texts differently: a sentence counts if it and the gold one share at least half
     of the shorter one. White space does not count.
-
-    Args:
-        gold: The gold sentence.
-        sentences: All of the text, in order.
-        text: The passage.
     """
     whole, wanted = "".join(text.split()), "".join(gold.split())
     start = whole.find(wanted) if wanted else -1

@@ -341,11 +341,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def grouped(failed: Sequence[tuple[str, str]]) -> list[str]:
-    """Return what failed, with equal reasons in one line.
-
-    Args:
-        failed: What, and why.
-    """
+    """Return what failed, with equal reasons in one line."""
     found: dict[str, list[str]] = {}
     for what, why in failed:
         found.setdefault(why, []).append(what)

@@ -67,12 +67,6 @@ def reproduce(
 ) -> Reproduced:
     """Ask what a table lacks, and write it; what cannot be asked is left out, and the rest is written.
 
-    Args:
-        planned: As `plan` returns it.
-        out: Folder for the table.
-        command: That the files name.
-        budget: Of all LMs together.
-
     Raises:
         UserError: Nothing could be asked, or nothing can be written.
         KeyboardInterrupt: After Ctrl-C; what is answered is kept, and nothing is written.

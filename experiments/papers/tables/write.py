@@ -25,9 +25,6 @@ _COLOURS = ("#2f5fd0", "#d9822b", "#1a7f4b", "#8a4fbf", "#b42318", "#5b6472", "#
 def write_all(made: Grid, out: Path, command: str) -> list[Path]:
     """Write a table to `<out>/<paper>-<name>.md` and so on; return the paths.
 
-    Args:
-        command: That makes it.
-
     Raises:
         UserError: The disk is full or the folder cannot be written.
     """

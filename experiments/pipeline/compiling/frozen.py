@@ -80,9 +80,6 @@ def freeze_opened(opened: "OpenedProgram", out: Path, *, overwrite: bool) -> "Ar
 
     `optimizer["changed"]` then lists what is not as it was compiled, also before earlier freezings: knobs, LM, corpus
     or prompts. Scores by question, which other artifacts would be compared with, stay only if nothing is.
-
-    Args:
-        overwrite: Replace an existing artifact.
     """
     from programs.artifact import freeze, lm_record
 

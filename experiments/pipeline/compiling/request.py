@@ -123,11 +123,7 @@ def task_on(
     connection: "Connection",
     feedback: Any,
 ) -> "Task":
-    """Return the checked task of the optimizer on examples; see `task_of`.
-
-    Args:
-        feedback: The metric with words.
-    """
+    """Return the checked task of the optimizer on examples; see `task_of`."""
     from optimizers.teleprompters.compile import checked_task
     from optimizers.teleprompters.task import Task
 

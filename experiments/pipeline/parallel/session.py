@@ -162,10 +162,6 @@ class Collector:
     Questions may fail with a user error (e.g. an unreachable server) as long as the LM answers other calls. The session
     is aborted if as many as there are threads fail before the first answer; they then get no rows. Later it is aborted
     after twice as many consecutive ones during which no call was answered.
-
-    Args:
-        write: Receives what has a row.
-        threads: Questions in progress at a time.
     """
 
     def __init__(self, write: Callable[[Answered], None], threads: int, model: str):

@@ -172,9 +172,6 @@ def score_run(folder: Path, config: ScoreConfig) -> ScoreReport:
     Everything is computed before anything is written. A metric that the run has by the same definition is kept; one by
     another definition is replaced, and the earlier definition recorded.
 
-    Args:
-        config: Metrics and what they need.
-
     Raises:
         UserError: The folder contains no run with answers, a file is damaged, another process writes it, its judge is
             another one, or no metric can be computed for any answer.

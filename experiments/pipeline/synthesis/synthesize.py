@@ -114,12 +114,7 @@ class SynthesisConfig:
 
 @dataclass(frozen=True)
 class Synthesized:
-    """What was written.
-
-    Args:
-        examples: All examples.
-        manifest: Content of `manifest.json`.
-    """
+    """What was written."""
 
     folder: Path
     examples: list[Example]

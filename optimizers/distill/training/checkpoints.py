@@ -44,14 +44,7 @@ class _State(_Record):
 
 
 def write_checkpoint(run: Path, student: Student, optimizer: Any, state: dict[str, Any]) -> None:
-    """Replace the run's checkpoint.
-
-    Args:
-        run: Output folder of the run.
-        student: Its trainable weights are written.
-        optimizer: AdamW.
-        state: Step, times, hashes, settings: JSON.
-    """
+    """Replace the run's checkpoint."""
     from safetensors.torch import save
 
     place = run / f"{FOLDER}-{state['step']:07d}"

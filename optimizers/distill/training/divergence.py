@@ -14,12 +14,7 @@ class Diverged(UserError):
 
 
 class Skips:
-    """Counts the steps that are skipped because loss or gradient was not a number: one would ruin all weights.
-
-    Args:
-        learning_rate: Named in the error.
-        total: Skipped in earlier sessions.
-    """
+    """Counts the steps that are skipped because loss or gradient was not a number: one would ruin all weights."""
 
     def __init__(self, learning_rate: float, total: int = 0):
         self._learning_rate, self.total, self.in_a_row = learning_rate, total, 0

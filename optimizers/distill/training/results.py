@@ -18,12 +18,7 @@ _PACKAGES = ("torch", "transformers", "peft", "safetensors")
 
 
 def describe(training: Any, about: dict[str, Any]) -> dict[str, Any]:
-    """Return what was trained, with what, for how long, and what was measured.
-
-    Args:
-        training: A finished `Training`.
-        about: Added as it is.
-    """
+    """Return what was trained, with what, for how long, and what was measured."""
     student = training.student
     return {
         "base": student.base.name,

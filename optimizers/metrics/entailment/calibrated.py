@@ -226,12 +226,7 @@ def measure_features(name: str, pairs: Sequence[Pair]) -> NDArray[np.float64]:
 
 
 class WeightedOracle(Measured):
-    """Logistic regression over features of pairs.
-
-    Args:
-        name: Key of `FEATURES`.
-        weights: Instead of those in `weights.json`.
-    """
+    """Logistic regression over features of pairs."""
 
     threshold = 0.5
 

@@ -68,12 +68,7 @@ BATCH = 64  # pairs per fan-out
 
 
 class LMOracle(Measured):
-    """P(entailed) by an LM. Its calls do not count as calls of the question being scored; its parse failures do.
-
-    Args:
-        connection: The LM that judges.
-        width: Pairs judged in parallel.
-    """
+    """P(entailed) by an LM. Its calls do not count as calls of the question being scored; its parse failures do."""
 
     threshold = 0.5
 

@@ -51,12 +51,7 @@ class SetAgreement:
 
 @dataclass(frozen=True)
 class Passed:
-    """How many statements an oracle takes for entailed.
-
-    Args:
-        passed: Number taken for entailed.
-        of: Number of statements.
-    """
+    """How many statements an oracle takes for entailed."""
 
     passed: int
     of: int

@@ -179,10 +179,6 @@ def of_trajectory(answered: Score, found: Score) -> Score:
     """Return the score of the answer times that of what was found, and 0 where a query has `faults`.
 
     Undefined where one of the two scores is.
-
-    Args:
-        answered: Scores the answer.
-        found: Scores the passages read.
     """
 
     def score(example: Any, prediction: Any) -> float | None:

@@ -41,10 +41,6 @@ def by_oracle(names: Iterable[str]) -> list[str]:
 def open_typed(names: Iterable[str], oracle: EntailmentOracle | None = None) -> list[Metric]:
     """Return the metrics of names that the user typed, in their order.
 
-    Args:
-        names: As `typed_names` returns them.
-        oracle: Decides the metrics of `ORACLE_METRICS`.
-
     Raises:
         UserError: A name is unknown, an own metric cannot be imported, or the oracle is missing.
     """

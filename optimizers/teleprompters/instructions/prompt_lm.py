@@ -66,11 +66,7 @@ def proposals(task: Task, signature: Any, field: str, *, numbers: range, **input
 
 
 class LMGone(BaseException):  # not an Exception: DSPy catches those and scores 0
-    """An LM cannot be reached.
-
-    Args:
-        error: What the user is told.
-    """
+    """An LM cannot be reached."""
 
     def __init__(self, error: UserError):
         super().__init__(str(error))

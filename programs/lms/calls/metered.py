@@ -125,12 +125,7 @@ def calls_recorded(record: CallRecord | None, *, as_sent: bool = True) -> Iterat
 
 
 class Recorded:
-    """A call while it is made: what the record says, if there is one.
-
-    Args:
-        lm: The LM.
-        call: Its call.
-    """
+    """A call while it is made: what the record says, if there is one."""
 
     def __init__(self, lm: dspy.LM, call: PreparedCall):
         self._recording = _recording.get()

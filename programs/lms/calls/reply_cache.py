@@ -192,9 +192,6 @@ class ReplyCache(Cache):
     """DSPy's cache with a `ReplyStore` in place of its memory and its folder of pickles.
 
     The keys are DSPy's: model string, request and `rollout_id`.
-
-    Args:
-        store: Keeps the replies.
     """
 
     def __init__(self, store: ReplyStore):

@@ -22,12 +22,7 @@ _PIECE = 1 << 16
 
 
 class UnreadableReply(Exception):
-    """The reply is larger than allowed, or compressed in a way that was not requested.
-
-    Args:
-        reason: In words.
-        status: HTTP status.
-    """
+    """The reply is larger than allowed, or compressed in a way that was not requested."""
 
     def __init__(self, reason: str, status: int):
         super().__init__(reason)

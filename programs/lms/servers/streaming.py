@@ -67,11 +67,6 @@ def stated_usage(usage: Any, thinking: str = "", answer: str = "") -> Usage:
 
     A prompt and a reply have at least one token each, so 0 is no statement; budgets then count an estimate. If the
     server does not state the tokens of the thinking, they are estimated by its length.
-
-    Args:
-        usage: The field `usage` of a reply.
-        thinking: Text of the thinking.
-        answer: Text of the answer.
     """
     written = _count(usage, "completion_tokens")
     thought = _count(usage.get("completion_tokens_details"), "reasoning_tokens") if isinstance(usage, Mapping) else None

@@ -69,12 +69,7 @@ def convert(name: str, weights_hash: str, write: Callable[[Path], None]) -> Path
 
 
 def convert_into(folder: Path, write: Callable[[Path], None]) -> None:
-    """Write a converted model into a folder that is not there yet; nothing is checked, and nothing kept.
-
-    Args:
-        folder: Of the model.
-        write: As for `convert`.
-    """
+    """Write a converted model into a folder that is not there yet; nothing is checked, and nothing kept."""
     import openvino_genai
 
     note_model()

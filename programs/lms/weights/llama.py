@@ -166,10 +166,6 @@ def read_shape(path: Path) -> Shape:
 def shape_of(config: dict[str, Any], where: str) -> Shape:
     """Return the sizes in a configuration of transformers.
 
-    Args:
-        config: As in `config.json`.
-        where: Name of the model in messages.
-
     Raises:
         UserError: The model is no Llama, or one with parts that are not served here.
     """
@@ -215,10 +211,6 @@ def shape_of(config: dict[str, Any], where: str) -> Shape:
 def check_blocks(shape: Shape, where: str) -> None:
     """Check that a model can be stored as it is served: with 8 bits and a scale for each block of a row (Q8_0).
 
-    Args:
-        shape: Its sizes.
-        where: Name of the model in messages.
-
     Raises:
         UserError: The rows of its matrices cannot be divided into blocks.
     """
@@ -235,9 +227,6 @@ FLOATS = ("F32", "F16", "BF16")
 
 class TensorFile:
     """A safetensors file, which may come from anywhere: it is checked whole before a tensor is allocated.
-
-    Args:
-        path: The file.
 
     Raises:
         UserError: The file is missing, truncated or not safetensors, or has tensors that are not numbers of 16 or 32

@@ -66,10 +66,6 @@ def answer_by_words(question: str, passages: Sequence[Passage]) -> str:
     of each have all of these words, and no if those of one have some and those of the other none. Questions about an
     order, about how the two stand to each other, with a negation, and of any other form are left to the LM, and so is
     everything unless exactly two titles of passages are named.
-
-    Args:
-        question: The question.
-        passages: What was found for it.
     """
     texts: dict[str, str] = {}
     for passage in passages_named(question, passages):

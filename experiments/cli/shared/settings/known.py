@@ -63,12 +63,7 @@ CURE = 'export it as a variable, e.g. MY_KEY, and name only that: api_key_env = 
 
 @dataclass(frozen=True)
 class Variable:
-    """An environment variable that is no option of a command.
-
-    Args:
-        meaning: What it sets.
-        secret: Its value is never shown.
-    """
+    """An environment variable that is no option of a command."""
 
     name: str
     meaning: str
