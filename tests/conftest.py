@@ -115,6 +115,17 @@ def shared_data() -> Path:
     return SHARED_DATA
 
 
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a tiny random Llama, or skip without what trains it; tests only read it."""
+    pytest.importorskip("peft", reason="the extra [train] is not installed")
+    from tests.tiny_llama import write_tiny_llama
+
+    folder = tmp_path_factory.mktemp("tiny")
+    write_tiny_llama(folder)
+    return folder
+
+
 class ScriptedEngine:
     """An LM that replies by a function of (system message, last user message) and remembers what it was asked."""
 

@@ -66,6 +66,11 @@ def small_world(tmp_path_factory) -> Callable[[int], Path]:
     return make
 
 
+@pytest.fixture(scope="session")
+def world(small_world) -> Path:
+    return small_world(60)
+
+
 @pytest.fixture
 def no_model_opened(monkeypatch) -> None:
     """Let the process be forked although a test before has opened a model; the forks must open none."""

@@ -20,11 +20,6 @@ def no_plots(no_plots) -> None:
 
 
 @pytest.fixture(scope="session")
-def world(small_world) -> Path:
-    return small_world(60)
-
-
-@pytest.fixture(scope="session")
 def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], None]], Path]:
     """Return a function that returns a folder by a name; `make(folder)` fills it for the first test that asks for it.
 

@@ -13,16 +13,9 @@ from experiments.pipeline.progress import TrainingProgress
 from optimizers.distill.examples import write_examples
 from programs.lms.weights.adapter import Adapter
 from programs.lms.weights.choice import find_base, load
-from tests.tiny_llama import make_examples, write_servable_llama, write_tiny_llama
+from tests.tiny_llama import make_examples, write_servable_llama
 
 pytest.importorskip("peft", reason="the extra [train] is not installed")
-
-
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tiny")
-    write_tiny_llama(folder)
-    return folder
 
 
 @pytest.fixture

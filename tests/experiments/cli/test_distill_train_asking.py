@@ -24,11 +24,6 @@ pytest.importorskip("peft", reason="the extra [train] is not installed")
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(own_cache: None) -> None:
-    """Every test has a cache of its own."""
-
-
-@pytest.fixture(autouse=True)
 def _short_replies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random weights end no reply before its limit."""
     monkeypatch.setattr("experiments.pipeline.training.program_scores.MAX_TOKENS", 24)

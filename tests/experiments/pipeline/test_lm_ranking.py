@@ -22,16 +22,7 @@ from signatures.types import Passage
 from tests.conftest import ScriptedEngine
 
 PASSAGES = [Passage(id=name, title=name.upper(), text=f"text of {name}") for name in "abcd"]
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(own_cache) -> None:
-    """Every test has a cache of its own."""
-
-
-@pytest.fixture(scope="module")
-def world(small_world):
-    return small_world(60)
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def backwards(system, prompt):

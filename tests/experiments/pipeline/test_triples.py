@@ -24,11 +24,7 @@ from tests.corpora.conftest import hashed_words
 
 TEXTS = {"Amber": "amber is brook", "Cedar": "cedar of delta", "Ember": "nothing"}
 LINES = {"Amber": ["Amber | is | brook", "amber, brook", " | is | x"], "Cedar": ["Cedar | belongs to | Amber"]}
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(own_cache) -> None:
-    """Every test has a cache of its own."""
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def extracting(system, prompt):

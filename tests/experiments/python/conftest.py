@@ -1,7 +1,5 @@
 """A small world and a program on it, for tests of `import verihop`."""
 
-from pathlib import Path
-
 import pytest
 
 import verihop
@@ -11,11 +9,6 @@ from experiments.pipeline.opened import OpenedProgram
 @pytest.fixture(autouse=True)
 def _own_cache(own_cache) -> None:
     """Every test has a cache of its own."""
-
-
-@pytest.fixture(scope="session")
-def world(small_world) -> Path:
-    return small_world(60)
 
 
 @pytest.fixture

@@ -37,11 +37,6 @@ def always():
 
 
 @pytest.fixture
-def world(small_world):
-    return small_world(60)
-
-
-@pytest.fixture
 def asked(world, tmp_path):
     """Return a file of four questions."""
     lines = (world / "questions.jsonl").read_text().splitlines()[:4]

@@ -34,11 +34,6 @@ def store(tmp_path_factory):
 
 
 @pytest.fixture
-def world(small_world):
-    return small_world(60)
-
-
-@pytest.fixture
 def artifact(world, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     program = library.load(program="rag", index=world / "index", lm="simulated")

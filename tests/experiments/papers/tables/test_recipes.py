@@ -15,6 +15,7 @@ from programs.lms.spec import LMSpec
 SIMULATED = LMSpec(id="simulated")
 COLUMN = {"label": "HotpotQA", "data": "hotpotqa", "questions": 10, "train": 20, "val": 5}
 HOW = {"optimizer": "bootstrap", "metric": "em", "calls": 100}
+pytestmark = pytest.mark.usefixtures("own_cache")
 ASKED = ("reproduce", "gepa", "--table", 1, "--lm", "simulated", "--data", "world", "-q")
 
 
@@ -25,11 +26,6 @@ def table_of(how=HOW, column=COLUMN, **more):
     ]
     made = {"title": "Two", "source": "nowhere", "metrics": ["em", "tokens"], "rows": rows, "columns": [column]}
     return Table.model_validate({**made, "paper": "gepa", "name": "table1", **more})
-
-
-@pytest.fixture(autouse=True)
-def own_cache(own_cache) -> None:
-    """Every test has one."""
 
 
 @pytest.fixture

@@ -11,11 +11,7 @@ from tests.experiments.papers.tables.test_spec import ALL
 
 ONE = ("reproduce", "retro_rag", "--table", 2)
 TOY = ("--lm", "simulated", "--data", "world", "--limit", 3, "-q")
-
-
-@pytest.fixture(autouse=True)
-def own_cache(own_cache) -> None:
-    """Every test has one."""
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from experiments.pipeline.progress import TrainingProgress
 from experiments.pipeline.training.plan import Plan, PlanRun, read_plan
 from optimizers.distill.examples import write_examples
 from signatures.common.errors import UserError
-from tests.tiny_llama import make_examples, write_tiny_llama
+from tests.tiny_llama import make_examples
 
 STAGES = """
 threads = 1
@@ -102,14 +102,6 @@ def test_the_scores_of_programs_are_drawn_by_their_questions(tmp_path, monkeypat
     curves = StageCurves(1, Curve([1], [2.0]), {name: Curve([1], [0.5]) for name in names})
     draw_curves([curves], ["one"], tmp_path / "plot.png")
     assert shown == ["training loss", "validation loss", "calibration error", "f1", "program_f1[hotpotqa]"]
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("peft", reason="the extra [train] is not installed")
-    folder = tmp_path_factory.mktemp("tiny")
-    write_tiny_llama(folder)
-    return folder
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A tiny random Llama and examples for it."""
+"""Examples for a tiny random Llama."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,17 +6,9 @@ from pathlib import Path
 import pytest
 
 from optimizers.distill.examples import Example, write_examples
-from tests.tiny_llama import make_examples, write_tiny_llama
+from tests.tiny_llama import make_examples
 
 pytest.importorskip("peft", reason="the extra [train] is not installed")
-
-
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a Llama."""
-    folder = tmp_path_factory.mktemp("tiny")
-    write_tiny_llama(folder)
-    return folder
 
 
 @pytest.fixture(autouse=True)
