@@ -132,9 +132,7 @@ def kendall(ratings: Sequence[float], metric: Sequence[float]) -> Coefficient:
     return _correlation(ratings, metric, "kendall")
 
 
-def kendall_interval(
-    rows: Sequence[Sequence[float]], ratings: Sequence[float], *, resamples: int = 1000, seed: int = 0
-) -> tuple[float, float] | None:
+def kendall_interval(rows: Sequence[Sequence[float]], ratings: Sequence[float]) -> tuple[float, float] | None:
     """Return the 95 % bootstrap interval over questions of tau-b between ratings and the means of rows.
 
     Args:
@@ -149,7 +147,7 @@ def kendall_interval(
     if len(rows) < 3 or len(rows[0]) < 2:
         return None
     scores, rated = np.asarray(rows, dtype=float), np.asarray(ratings, dtype=float)
-    draws = np.random.default_rng(seed).integers(0, scores.shape[1], size=(resamples, scores.shape[1]))
+    draws = np.random.default_rng(0).integers(0, scores.shape[1], size=(1000, scores.shape[1]))
     means = np.stack([own[draws].mean(axis=1) for own in scores], axis=1)
     first, second = np.triu_indices(len(rows), 1)
     ours = np.sign(np.round(means[:, first] - means[:, second], 12))

@@ -198,10 +198,8 @@ def without_leaks(
     return Screened(kept, refused)
 
 
-def without_retrieved(
-    questions: "Iterable[Question]", evaluation: Evaluation, retrieve: "Retriever", k: int = RETRIEVED
-) -> Screened:
-    """Return the questions for which no gold passage of an evaluation is among the first `k` passages retrieved.
+def without_retrieved(questions: "Iterable[Question]", evaluation: Evaluation, retrieve: "Retriever") -> Screened:
+    """Return the questions for which no gold passage of an evaluation is among the first `RETRIEVED` passages.
 
     Their prompts would show it as a distractor, or an LM that learns to read would learn it by heart.
 
@@ -209,12 +207,11 @@ def without_retrieved(
         questions: To train on, screened by `without_leaks`.
         evaluation: What is held back.
         retrieve: Over the corpus that the prompts are made of.
-        k: Passages looked at.
     """
     asked = list(questions)
     needed: dict[str, bool] = {}
     kept = []
-    for question, passages in zip(asked, retrieve.many([each.question for each in asked], k), strict=True):
+    for question, passages in zip(asked, retrieve.many([each.question for each in asked], RETRIEVED), strict=True):
         for passage in passages:
             if passage.id not in needed:
                 needed[passage.id] = passage.id in evaluation.gold_ids or evaluation.needs(passage.text)

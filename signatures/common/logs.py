@@ -90,9 +90,9 @@ def with_texts() -> bool:
     return are_json() and _log.isEnabledFor(logging.DEBUG)
 
 
-def quotable(text: str, otherwise: str = LEFT_OUT) -> str:
-    """Return a text from outside as a message may quote it: `otherwise` where logs are JSON without texts."""
-    return otherwise if text and are_json() and not with_texts() else text
+def quotable(text: str) -> str:
+    """Return a text from outside as a message may quote it: `LEFT_OUT` where logs are JSON without texts."""
+    return LEFT_OUT if text and are_json() and not with_texts() else text
 
 
 def message_of(error: UserError) -> str:

@@ -125,6 +125,6 @@ def test_what_messages_quote_is_left_out_without_debug():
     assert (message_of(error), quotable("Who?")) == (str(error), "Who?")
     with json_logs():
         assert message_of(error) == f"The server says: {LEFT_OUT} Try again."
-        assert (quotable("Who?"), quotable(""), quotable("Who?", "a text")) == (LEFT_OUT, "", "a text")
+        assert (quotable("Who?"), quotable("")) == (LEFT_OUT, "")
     with json_logs(debug=True):
         assert message_of(error) == str(error)
