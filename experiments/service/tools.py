@@ -393,8 +393,13 @@ def serve_over_stdio(service: "Service", wire: Wire) -> None:
                 signal.signal(signal.SIGINT, before)
 
         def interrupt() -> None:
-            restore()  # a second Ctrl-C waits for nothing
+            if interrupted:
+                restore()
+                loop.stop()  # a second Ctrl-C waits for nothing; an error raised here could lose what a task waits for
+                return
             interrupted.append(True)
+            # After a second one asyncio would log, at length, what the tasks of the SDK raise that it cancels.
+            loop.set_exception_handler(lambda *_: None)
             task.cancel()
 
         with contextlib.suppress(NotImplementedError):  # Windows, where Ctrl-C ends the loop itself
@@ -405,11 +410,12 @@ def serve_over_stdio(service: "Service", wire: Wire) -> None:
             restore()
 
     try:
-        asyncio.run(answer())
-    except* BrokenPipeError:
-        pass  # the client has ended, and reads no more
-    except* (asyncio.CancelledError, Exception):
-        if not interrupted:  # else the SDK was cancelled, with a message on its way perhaps
+        try:
+            asyncio.run(answer())
+        except* BrokenPipeError:
+            pass  # the client has ended, and reads no more
+    except BaseException:
+        if not interrupted:  # else the SDK was cancelled, with a message on its way perhaps, or by a second Ctrl-C
             raise
     if interrupted:
         signal.raise_signal(signal.SIGINT)  # for whoever counts them

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import os
+import signal
 import sys
 import threading
 
@@ -282,3 +283,35 @@ def test_a_message_on_its_way_when_the_service_stops_still_arrives(monkeypatch, 
         assert asyncio.run(stop()) == ([b"Connection closed\n"] if reads else [])
     finally:
         go_on.set()
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_a_second_interrupt_prints_no_traceback_of_the_sdk(monkeypatch, caplog, within):
+    """Whether a task of the SDK gets it or the loop, which then cancels these tasks."""
+
+    class Sdk:
+        async def run_over(self, lines, output):
+            """End as the SDK does that is cancelled with a message on its way."""
+            signal.raise_signal(signal.SIGINT)
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                if within:
+                    raise BaseExceptionGroup("unhandled errors in a TaskGroup", [KeyboardInterrupt()]) from None
+                asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    raise ExceptionGroup("unhandled errors in a TaskGroup", [anyio.BrokenResourceError()])
+
+    def interrupt(*_):  # not Python's own, which asyncio replaces
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tools, "make_tools", lambda service: Sdk())
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            tools.serve_over_stdio(None, tools.Wire(io.BytesIO(), io.BytesIO()))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not caplog.records
