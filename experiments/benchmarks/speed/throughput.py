@@ -60,7 +60,13 @@ class Variant:
 
 @dataclass(frozen=True)
 class Corpus:
-    """What is asked of what."""
+    """What is asked of what.
+
+    Args:
+        questions: File.
+        indexes: Folder of the index by retriever.
+        count: Questions by program.
+    """
 
     questions: Path
     indexes: dict[str, Path]

@@ -233,7 +233,12 @@ def _interval(found: Mapping[str, Any] | None, value: str) -> str:
 
 
 def draw(programs: Mapping[str, Any], path: Path) -> Path:
-    """Plot what each row gains, and its price beside it: paired differences with 95 % intervals, tokens a question."""
+    """Plot what each row gains, and beside it its price: paired differences with 95 % intervals, tokens per question.
+
+    Args:
+        programs: Program -> its record.
+        path: The PNG file, written atomically.
+    """
 
     columns = min(len(programs), _COLUMNS)
     lines = -(-len(programs) // columns)
@@ -370,6 +375,10 @@ def _numbers(seeds: str) -> list[int]:
 def write_table(records: Records, results: Path) -> dict[str, Any]:
     """Write table and plot of all that is recorded, and return the table.
 
+    Args:
+        records: Of finished rows.
+        results: Folder to write into.
+
     Returns:
         Program, with the LM unless it is the embedded one -> how it was measured, and its rows.
     """
@@ -434,7 +443,17 @@ _MADE, _TEST = "row.json", "test"
 
 @dataclass(frozen=True)
 class ComparedRows:
-    """What all rows of a program share."""
+    """What all rows of a program share.
+
+    Args:
+        program: Name in the catalog.
+        student: The uncompiled program.
+        splits: Train, dev and test questions.
+        connection: The common LM, without limits.
+        budget: LM calls of a row.
+        records: Of finished rows.
+        folder: For artifacts and answers.
+    """
 
     program: str
     student: "dspy.Module"

@@ -68,7 +68,12 @@ class Work:
 
 
 def make(row: str, work: Work) -> "Path | None":
-    """Return the artifact of a row; None if it is the uncompiled program."""
+    """Return the artifact of a row; None if it is the uncompiled program.
+
+    Args:
+        row: A name of `ROWS`.
+        work: What it works with.
+    """
     return ROWS[row](work)
 
 

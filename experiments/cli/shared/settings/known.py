@@ -63,7 +63,12 @@ CURE = 'export it as a variable, e.g. MY_KEY, and name only that: api_key_env = 
 
 @dataclass(frozen=True)
 class Variable:
-    """An environment variable that is no option of a command."""
+    """An environment variable that is no option of a command.
+
+    Args:
+        meaning: What it sets.
+        secret: Its value is never shown.
+    """
 
     name: str
     meaning: str
