@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from experiments.analysis.agreement import Coefficient, kendall, kendall_interval
@@ -91,6 +92,11 @@ class Grid:
         return 1 if self.table.scale == 100 else 2
 
     @property
+    def has_published(self) -> bool:
+        """Whether there is any published number."""
+        return any(value.stated is not None for row in self.rows for value in row.values)
+
+    @property
     def filled(self) -> bool:
         """Whether there is any number of ours."""
         return any(value.ours is not None for row in self.rows for value in row.values)
@@ -98,6 +104,7 @@ class Grid:
 
 def scores(table: Table, lines: Sequence[Line]) -> Grid:
     """Return the scores of the runs beside the published numbers."""
+    lines = sorted(lines, key=partial(_first_scores, table), reverse=True) if table.ranked else lines
     several = len({line.lm for line in lines if line.lm}) > 1 or any(row.lm for row in table.rows)
     rows = [
         GridRow(
@@ -121,6 +128,12 @@ def scores(table: Table, lines: Sequence[Line]) -> Grid:
             if run is not None
         ],
     )
+
+
+def _first_scores(table: Table, line: Line) -> float:
+    """Return the sum of the first scores of the columns, by which rows are ranked; one that is missing is below all."""
+    means = [run and run.mean(table.scored(one)[0]) for one, run in zip(table.all_columns, line.runs, strict=True)]
+    return sum(-1.0 if mean is None or mean.mean is None else mean.mean for mean in means)
 
 
 def _places(table: Table) -> list[tuple[int, Column, str]]:

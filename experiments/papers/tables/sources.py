@@ -8,7 +8,7 @@ from experiments.papers.tables.spec import Column
 from signatures.common.errors import UserError
 
 WORLD = "world"
-_WORLD_QUESTIONS, _SEED = 120, 0
+_WORLD_QUESTIONS, _SEED = 300, 0
 # Files that are taken where the folder has no development set of ours: the data set, the questions, then the passages.
 FILES: dict[str, tuple[str, ...]] = {
     "hotpotqa": ("hotpotqa", "hotpot_dev_distractor_v1.json"),
@@ -57,7 +57,7 @@ def fetching(name: str, data: Path) -> list[str]:
 
 def names(column: Column, data: str) -> list[str]:
     """Return the names that the source of a column can have, the best first."""
-    return [WORLD] if data == WORLD else [name for name in (column.subset, column.data) if name]
+    return [WORLD] if WORLD in (data, column.data) else [name for name in (column.subset, column.data) if name]
 
 
 def open_source(column: Column, data: str, work: Path) -> Source:
@@ -70,7 +70,7 @@ def open_source(column: Column, data: str, work: Path) -> Source:
     Raises:
         UserError: They are not there, or broken; the message says what to run.
     """
-    if data == WORLD:
+    if WORLD in (data, column.data):
         return _world(work / "data" / WORLD)
     given = Path(data) / column.data
     folder = given if (given / "questions.jsonl").is_file() else work / "data" / column.data

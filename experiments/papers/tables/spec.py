@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from programs.listing import listed
 from signatures.common.errors import UserError, first_problem, unknown
 
 FOLDER = Path(__file__).parent
-# Folder -> further names of the paper: a number in the project, and its program. The last three are two public recipes
-# and our own LM.
+# Folder -> further names of the paper: a number in the project, and its program. The last four are two public recipes,
+# our own LM, and all programs beside one another.
 PAPERS = {
     "credibility": ("000", "self_completion"),
     "genground": ("001",),
@@ -24,7 +25,9 @@ PAPERS = {
     "dspy": (),
     "gepa": (),
     "embedded": (),
+    "leaderboard": (),
 }
+CATALOG = "catalog"
 Kind = Literal["scores", "judged", "groups", "ratings", "distillation", "case"]
 OF_ROWS = ("scores", "groups", "case")  # kinds whose numbers are of the rows of runs
 Plot = Literal["dots", "lines", "stack", "tokens"]
@@ -94,7 +97,7 @@ class Column(Setting):
     """Questions, and what is scored on them.
 
     Args:
-        data: Data set (`verihop data list`).
+        data: Data set (`verihop data list`), or "world".
         subset: Named subset of it, as in the paper.
         questions: How many the paper asked.
         train, val: How many others programs are compiled on, and how many their candidates are compared on.
@@ -160,6 +163,8 @@ class Table(BaseModel):
         by: Of the kind "groups": the field of rows that questions are grouped by.
         notes: What a reader has to know.
         outcomes: Whether what became of the questions is told; without answers it says nothing.
+        rows: Methods; in a file "catalog" stands for a row of each program.
+        ranked: Whether the rows are ordered by the first metric of each column, the best first.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -179,10 +184,16 @@ class Table(BaseModel):
     by: str | None = None
     notes: tuple[str, ...] = ()
     outcomes: bool = True
+    ranked: bool = False
     columns: tuple[Column, ...] = ()
     rows: Annotated[tuple[Row, ...], Field(min_length=1)]
     paper: str = ""
     name: str = ""
+
+    @field_validator("rows", mode="before")
+    @classmethod
+    def _of_catalog(cls, rows: Any) -> Any:
+        return [{"label": name, "program": name} for name in listed()] if rows == CATALOG else rows
 
     @model_validator(mode="after")
     def _check(self) -> Self:

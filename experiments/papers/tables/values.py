@@ -2,6 +2,7 @@
 
 The outcomes of questions exclude one another and are tried in the order of `OUTCOMES`: a question has the first that
 holds. Where it names no gold passages, retrieval missed nothing; where it names no gold steps, no hop was wrong.
+`f1[hotpot] of composed` is the number over the questions of a kind (`experiments.analysis.closed_book.KINDS`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from experiments.analysis.closed_book import ALL, answer_line, closed_books
+from experiments.analysis.closed_book import ALL, KINDS, answer_line, closed_books, row_kind
 from experiments.analysis.repeats import by_question, question_values
 from experiments.analysis.statistics import Mean, f1_of_means, mean_of
 from experiments.analysis.summary import percent
@@ -18,7 +19,7 @@ from experiments.runs.fixed_contexts import COMPLETE, abstention_scores
 from optimizers.metrics.answer import exact_match
 from optimizers.metrics.catalog import ORACLE_METRICS, get_metric
 from optimizers.metrics.scoring import COSTS
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, unknown
 from signatures.text import normalize_answer
 
 OF_MEANS, REFLECTION, REFLECTION_F1, GAIN = (
@@ -36,10 +37,12 @@ NEEDED: dict[str, tuple[str, ...]] = {
     REFLECTION_F1: (),
     CONVERSION: (),
 }
+_OF = " of "  # in front of a kind of questions
 
 
 def needed(name: str) -> tuple[str, ...]:
     """Return the metrics that a run must have been scored by for a number."""
+    name = name.partition(_OF)[0]
     return () if name in COSTS or name.startswith("outcome[") else NEEDED.get(name, (name,))
 
 
@@ -147,6 +150,9 @@ class Run:
         return f1
 
     def _of_row(self, name: str) -> Callable[[Row], float | None]:
+        name, _, kind = name.partition(_OF)
+        if kind:
+            return partial(_of_kind, kind=kind, value=self._of_row(name))
         if name in COSTS:
             return COSTS[name].function
         if name == REFLECTION:
@@ -171,6 +177,12 @@ class Run:
         """Return the share of each outcome among the scored questions, then the recall conversion."""
         names = {**{name: f"outcome[{name}]" for name in OUTCOMES}, CONVERSION: CONVERSION}
         return {name: mean_of(self.values(what)) for name, what in names.items()}
+
+
+def _of_kind(row: Row, kind: str, value: Callable[[Row], float | None]) -> float | None:
+    if kind not in KINDS:
+        raise unknown("kind of questions", kind, KINDS)
+    return value(row) if row_kind(row) == kind else None
 
 
 def _is(found: str | None, name: str) -> float | None:

@@ -201,12 +201,13 @@ def latex(made: Grid) -> str:
             name = "" if any(value.ours for value in row.values) else _tex(row.label)
             rows.append([name, *(f"\\textit{{{stated(value, made)}}}" for value in row.values)])
     headings, body = _narrow(rows)
+    published = f"; in italics as published ({LABEL})" if made.has_published else ""
     return (
         "\n".join(
             [
                 "% needs \\usepackage{booktabs}",
                 "\\begin{table}",
-                f"\\caption{{{_tex(made.table.title)}. Ours with 95\\% intervals; in italics as published ({LABEL}).}}",
+                f"\\caption{{{_tex(made.table.title)}. Ours with 95\\% intervals{published}.}}",
                 f"\\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
                 "\\toprule",
                 " & ".join(headings) + r" \\",
@@ -271,9 +272,8 @@ def _dots(made: Grid, path: Path) -> Path:
         _frame(axes)
     panels_first: Any = figure.axes[0]
     panels_first.invert_yaxis()
-    figure.suptitle(
-        _plain(f"{made.table.title}: ours, and as published (hollow; {LABEL})"), x=0.01, ha="left", fontsize=9
-    )
+    told = f": ours, and as published (hollow; {LABEL})" if made.has_published else ""
+    figure.suptitle(_plain(made.table.title + told), x=0.01, ha="left", fontsize=9)
     return write_png(canvas, path)
 
 

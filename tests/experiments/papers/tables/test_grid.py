@@ -10,8 +10,9 @@ from experiments.analysis.statistics import mean_of
 from experiments.papers.tables.found import Line
 from experiments.papers.tables.grid import Grid, GridRow, Value, scores
 from experiments.papers.tables.spec import Table
-from experiments.papers.tables.values import Run
+from experiments.papers.tables.values import Run, needed
 from experiments.papers.tables.write import as_csv, latex, markdown, write_all
+from signatures.common.errors import UserError
 
 
 class MadeUp:
@@ -159,6 +160,32 @@ def test_what_is_written_is_escaped_in_every_form(tmp_path):
 def test_only_a_table_with_published_numbers_speaks_of_them(published_with, said):
     text = markdown(grid(table("x", published_with=published_with), [1.0, 0.0]), "verihop")
     assert (said in text, "published" in text) == (True, bool(published_with))
+
+
+def test_latex_speaks_of_published_numbers_where_there_are_some():
+    for stated, said in (({}, False), ({"x": [10.0]}, True)):
+        assert ("as published" in latex(grid(table("x", published=stated), [1.0, 0.0]))) == said
+
+
+def test_a_ranked_table_has_the_best_row_first_and_one_without_a_run_last():
+    of = table("none", "low", "high", ranked=True)
+    runs = [[None], [MadeUp([0.0] * 40)], [MadeUp([1.0] * 40)]]
+    lines = [Line(row, "lm", own) for row, own in zip(of.rows, runs, strict=True)]
+    assert [row.label for row in scores(of, lines).rows] == ["high", "low", "none"]
+    assert [row.label for row in scores(of.model_copy(update={"ranked": False}), lines).rows] == ["none", "low", "high"]
+
+
+def test_a_number_of_a_kind_is_over_its_questions_alone(monkeypatch):
+    asked = [("q1", "bridge", 1.0), ("q2", "comparison", 0.0), ("q3", "bridge", 0.5), ("q4", None, 0.0)]
+    rows = [{"id": id, "question": id, "type": kind, "scores": {"em": score}} for id, kind, score in asked]
+    monkeypatch.setattr("experiments.papers.tables.values.read_run", lambda folder: {"metrics": {"em": ""}})
+    monkeypatch.setattr("experiments.papers.tables.values.read_rows", lambda folder, complete: rows)
+    run = Run(Path("made up"))
+    assert run.values("em of composed") == [1.0, None, 0.5, None]
+    assert (run.mean("em of comparison").n, run.mean("em").n) == (1, 4)
+    assert needed("em of composed") == ("em",)
+    with pytest.raises(UserError, match="bridges"):
+        run.mean("em of bridges")
 
 
 def test_wide_tables_of_few_rows_are_turned():

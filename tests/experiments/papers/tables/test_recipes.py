@@ -67,7 +67,7 @@ def test_a_limit_makes_all_parts_smaller_and_calls_fewer_in_proportion(tmp_path)
 
 
 def test_too_few_questions_to_compile_on_are_told_and_the_other_row_is_planned(tmp_path):
-    found = plan(table_of(column={**COLUMN, "train": 200}), Request(lm=SIMULATED, data="world", work=tmp_path))
+    found = plan(table_of(column={**COLUMN, "train": 380}), Request(lm=SIMULATED, data="world", work=tmp_path))
     assert [cell.missing is None for cell in found.cells] == [True, False]
     assert "compiled, HotpotQA: needs 95 more questions of world" in found.missing[0]
 
