@@ -28,6 +28,7 @@ class Which:
     PANEL: ClassVar[str] = "Table"
     table: Annotated[int | None, Range(1), Field("Number of a table.")] = None
     figure: Annotated[int | None, Range(1), Field("Number of a figure.")] = None
+    row: Annotated[list[str] | None, typer.Option(help="Only the row with this label; repeatable.")] = None
     list_: Annotated[bool, Field("List all tables and figures.", "--list")] = False
     estimate: Annotated[
         bool, Field("Only say what is missing and what the rest costs; no LM is asked.", "--estimate")
@@ -112,7 +113,8 @@ def reproduce(
     paper: Annotated[
         str | None,
         typer.Argument(
-            help="credibility, genground, cov_rag or retro_rag; dspy or gepa: a recipe; embedded: our own LM.",
+            help="credibility, genground, cov_rag or retro_rag; dspy or gepa: a recipe; embedded: our own LM; "
+            "leaderboard: all programs.",
             show_default=False,
         ),
     ] = None,
@@ -149,7 +151,8 @@ def _tables(paper: str | None, which: Which) -> "list[Table]":
         )
     numbers = {"table": which.table, "figure": which.figure}
     named = [f"{kind}{number}" for kind, number in numbers.items() if number is not None]
-    return [read_table(paper, name) for name in named or names_of(paper_of(paper))]
+    tables = [read_table(paper, name) for name in named or names_of(paper_of(paper))]
+    return tables if which.row is None else [table.of_rows(which.row) for table in tables]
 
 
 def _request(lm: LMSpec, roles: Roles, material: Material, asking: Asking, output: Written, which: Which) -> "Request":

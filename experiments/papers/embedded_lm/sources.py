@@ -253,21 +253,6 @@ def held_back_questions(work: Path, name: str) -> list[Question]:
     return [question for question in questions if question.id in chosen]
 
 
-def open_held_back(data: Path, work: Path, name: str) -> tuple[list[Question], list[PassageRecord], Retriever]:
-    """Return the held-back questions of a source, the passages of its pool and their retriever.
-
-    Args:
-        data: Folder with the official files.
-        work: Folder for converted files and indexes; what is there is kept.
-        name: Of a source with held-back questions.
-    """
-    for source in SOURCES.values():
-        if source.pool == SOURCES[name].pool:
-            convert_source(source, data, work)
-    index, passages = _index(SOURCES[name].pool, work)
-    return held_back_questions(work, name), passages, index
-
-
 def present(data: Path, more: Path | None) -> dict[str, QuestionSource]:
     """Return the sources whose files are at hand; the generated world needs none.
 

@@ -21,19 +21,21 @@ from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.passages import PassageRecord, read_passages
 from corpora.questions import Question, drawn, read_questions
-from experiments.papers.embedded_lm.evaluation_sets import HOTPOTQA, MUSIQUE, TWO_WIKI, open_set
 from experiments.papers.embedded_lm.sources import convert_source, evaluation_of, prepare, present
+from experiments.papers.tables.sources import indexed, open_source
+from experiments.papers.tables.spec import Column
 from optimizers.distill.leakage import NOTHING, Evaluation, without_leaks, without_retrieved
 from signatures.common.files import atomic_write
 from signatures.text import split_sentences
 from signatures.text_words import contains_words
 from signatures.types import Retriever
 
+HOTPOTQA, TWO_WIKI, MUSIQUE = "hotpotqa", "2wikimultihopqa", "musique"
+PASSAGES = "passages.jsonl"
 TRAINING_FILE = "hotpotqa_train.jsonl.gz"
 _HOTPOTQA_DEV = "hotpotqa/hotpot_dev_100.hf.jsonl"
 MOST_QUESTIONS = 600  # of HotpotQA's train questions, drawn by a hash: more take longer and fit the same few weights
 VALIDATION = 0.2  # share of the training questions that settings are chosen on
-_ALL = 10**6
 
 
 @dataclass(frozen=True)
@@ -71,17 +73,18 @@ def evaluation_sets(data: Path, work: Path) -> list[LabelledSet]:
 
     IRCoT's dev questions of HotpotQA have no sentences, so that its set is the 100 of the hub among all their passages.
     """
-    development = {name: open_set(name, data, work, _ALL) for name in (HOTPOTQA, TWO_WIKI, MUSIQUE)}
+    hotpotqa, *others = (
+        open_source(Column(label=name, data=name), str(data), work) for name in (HOTPOTQA, TWO_WIKI, MUSIQUE)
+    )
     folder = work / "hotpotqa-labelled"
     if not (folder / "questions.jsonl").is_file():
         convert(HOTPOTQA, data / _HOTPOTQA_DEV, folder, split="dev", overwrite=True)
-    more = work / "development" / HOTPOTQA / "passages.jsonl"
-    records, retrieve = _indexed([folder / "passages.jsonl", more], folder / "pool")
+    records, retrieve = _indexed([folder / PASSAGES, hotpotqa.questions.with_name(PASSAGES)], folder / "pool")
     found = [_labelled(HOTPOTQA, read_questions(folder / "questions.jsonl"), records, retrieve, {})]
-    for name in (TWO_WIKI, MUSIQUE):
-        of = development[name]
-        corpus = {record.id: record for record in read_passages(work / "development" / name / "passages.jsonl")}
-        found.append(_labelled(name, of.questions, corpus, of.retrieve, {}))
+    for of in others:
+        corpus = {record.id: record for record in read_passages(of.questions.with_name(PASSAGES))}
+        asked, retrieve = read_questions(of.questions), open_index(indexed(of, progress=True))
+        found.append(_labelled(of.name, asked, corpus, retrieve, {}))
     return found
 
 
@@ -161,7 +164,7 @@ def _hotpotqa(file: Path, folder: Path, evaluation: Evaluation) -> LabelledSet:
             kept.writelines(ujson.dumps(row, ensure_ascii=False) + "\n" for row in fit)
         convert(HOTPOTQA, folder / "rows.jsonl", folder, split="train", overwrite=True)
     # 12,000 passages for 1,100 questions: their vectors would take longer than all the rest.
-    corpus, retrieve = _indexed([folder / "passages.jsonl"], folder / "pool", "bm25")
+    corpus, retrieve = _indexed([folder / PASSAGES], folder / "pool", "bm25")
     questions, refused = without_leaks(read_questions(folder / "questions.jsonl"), evaluation, corpus)
     questions, unread = without_retrieved(questions, evaluation, retrieve)
     chosen = drawn(questions, MOST_QUESTIONS, lambda one: one.id)
@@ -178,7 +181,7 @@ def _indexed(
     files: Sequence[Path], folder: Path, retriever: str = "hybrid"
 ) -> tuple[dict[str, PassageRecord], Retriever]:
     """Return the passages of the files together, by id, and their index, built unless it is there."""
-    passages, index = folder / "passages.jsonl", folder / "index"
+    passages, index = folder / PASSAGES, folder / "index"
     if not passages.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         pool(files, passages)

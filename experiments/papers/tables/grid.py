@@ -132,7 +132,8 @@ def scores(table: Table, lines: Sequence[Line]) -> Grid:
 
 def _first_scores(table: Table, line: Line) -> float:
     """Return the sum of the first scores of the columns, by which rows are ranked; one that is missing is below all."""
-    means = [run and run.mean(table.scored(one)[0]) for one, run in zip(table.all_columns, line.runs, strict=True)]
+    firsts = zip(line.runs, table.all_columns, strict=True)
+    means = [None if run is None else run.mean(table.scored(column)[0]) for run, column in firsts]
     return sum(-1.0 if mean is None or mean.mean is None else mean.mean for mean in means)
 
 

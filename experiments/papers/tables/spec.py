@@ -5,7 +5,7 @@ A cell is a row in a column: its setting is that of the table, overridden by the
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -215,6 +215,19 @@ class Table(BaseModel):
             if (row.over(self.setting).program is None) != (row.needs is not None) and self.kind not in _NO_RUNS:
                 raise ValueError(f"row {row.label!r} needs either a program, or 'needs' that says why it has none")
         return self
+
+    def of_rows(self, labels: Collection[str]) -> Self:
+        """Return the table with these rows alone.
+
+        Raises:
+            UserError: A row has another label.
+        """
+        known = [row.label for row in self.rows]
+        for label in labels:
+            if label not in known:
+                raise unknown(f"row of {self.id}", label, known)
+        rows = tuple(row for row in self.rows if row.label in labels)
+        return self.model_copy(update={"rows": rows, "against": self.against if self.against in labels else None})
 
     def scored(self, column: Column) -> tuple[str, ...]:
         """Return what is printed of the runs of a column; nothing if it is not of their rows."""

@@ -78,6 +78,15 @@ def test_each_program_is_a_row_of_the_leaderboard_and_compared_with_rag(name):
     assert (table.against, table.ranked) == ("rag", True)
 
 
+def test_rows_are_chosen_by_their_labels():
+    table = read_table("genground", "table2")
+    chosen = table.of_rows(["GenGround", "CoT"])
+    assert [row.label for row in chosen.rows] == ["CoT", "GenGround"]
+    assert (chosen.against, table.of_rows(["CoT"]).against) == ("GenGround", None)
+    with pytest.raises(UserError, match="row of genground table2"):
+        table.of_rows(["CoT", "genground"])
+
+
 def test_the_tables_of_the_leaderboard_share_their_runs(request_for):
     request = request_for()
     first, by_kind = (set(distinct(plan(read_table("leaderboard", name), request).cells, request.work))

@@ -22,12 +22,18 @@ class SharedEngine(EmbeddedEngine):
     Args:
         sockets: Each with the most tokens of a sequence that is decoded behind it, the short ones first. Of those with
             the fewest that suffice, one is drawn.
+        device: What they compute on, for the name.
     """
 
-    def __init__(self, sockets: Sequence[tuple[Path, int]]):
+    def __init__(self, sockets: Sequence[tuple[Path, int]], device: str):
         super().__init__()
-        self._sockets = sockets
+        self._sockets, self._device = sockets, device
         self._kept: dict[Path, queue.LifoQueue[Connection]] = {path: queue.LifoQueue() for path, _ in sockets}
+
+    @property
+    def name(self) -> str:
+        """The name of the embedded LM and the device: products are rounded otherwise, so that some replies differ."""
+        return f"{super().name}-{self._device}"
 
     def load(self) -> None:
         """Load the tokenizer; the decoders have the model. To be called before threads ask."""

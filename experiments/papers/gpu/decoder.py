@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from experiments.papers.leaderboard.gpu.model import BatchedLlama, mask_words
+from experiments.papers.gpu.model import BatchedLlama, mask_words
 from signatures.common.errors import one_line
 from signatures.common.strict_json import parse_strict_json
 

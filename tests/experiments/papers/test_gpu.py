@@ -8,9 +8,9 @@ import openvino
 import pytest
 import torch
 
-from experiments.papers.leaderboard.gpu.decoder import Asked, Decoder, serve
-from experiments.papers.leaderboard.gpu.engine import SharedEngine
-from experiments.papers.leaderboard.gpu.model import BatchedLlama
+from experiments.papers.gpu.decoder import Asked, Decoder, serve
+from experiments.papers.gpu.engine import SharedEngine
+from experiments.papers.gpu.model import BatchedLlama
 from programs.lms.calls.metered import LMUnavailable
 from programs.lms.embedded import Job, first_token
 from programs.lms.weights import choice
