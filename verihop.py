@@ -346,7 +346,7 @@ def leaderboard(runs: Sequence[Path | str], out: Path | str | None = None, *, ch
     """Return runs as boards, one for each set of questions, and write them as pages that work from a file.
 
     Args:
-        runs: Folders of finished runs, of any programs.
+        runs: Folders of finished runs, of any programs, or folders with such below.
         out: Folder for the pages, new or of an earlier leaderboard; None writes nothing.
         check: Refuse runs that are not comparable.
 

@@ -1,5 +1,6 @@
 """Boards: finished runs of several programs on the same questions, and in what they differ although they must not."""
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -84,6 +85,9 @@ class Board:
 def read_boards(folders: Sequence[Path]) -> list[Board]:
     """Return the runs in these folders, those on the same questions together; boards by their titles.
 
+    Args:
+        folders: Of runs, or with folders of runs at any depth below them.
+
     Raises:
         UserError: A folder has no finished run with answers, is damaged or is named twice; or the runs on the same
             questions share no metric.
@@ -91,13 +95,18 @@ def read_boards(folders: Sequence[Path]) -> list[Board]:
     if not folders:
         raise UserError("A leaderboard needs at least one run. Name the folders of runs (`verihop eval --out`).")
     groups: dict[str, list[tuple[Path, Json]]] = {}
-    for folder in folders:
+    for folder in itertools.chain.from_iterable(map(_runs_in, folders)):
         _refuse_links(folder)
         description = read_run(folder)
         groups.setdefault(description["questions"]["sha256"], []).append((folder, description))
     titles = {digest: _title(*runs[0]) for digest, runs in groups.items()}
     boards = [_board(titles[digest], runs) for digest, runs in groups.items()]
     return sorted(boards, key=lambda board: (board.title, board.questions["sha256"]))
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    """Return the folders of runs below a folder, in order; itself if it is one, or if there are none."""
+    return [folder] if (folder / RUN).exists() else sorted(path.parent for path in folder.rglob(RUN)) or [folder]
 
 
 def _refuse_links(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Compare two or more runs, paired on the questions that all of them answered."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -245,9 +246,14 @@ class Run:
         return [row for rows in self.questions for row in rows]
 
 
+_SETTINGS = re.compile(r"(?<=\w)-[0-9a-f]{8}$")  # at the end of the names of runs that `verihop reproduce` makes
+
+
 def labels_of(folders: Sequence[Path]) -> list[str]:
-    """Return the shortest path suffixes that distinguish the folders."""
+    """Return the shortest path suffixes that distinguish the folders, or their names without a hash of settings."""
     parts = [folder.resolve().parts for folder in folders]
+    if len(names := {_SETTINGS.sub("", part[-1]): None for part in parts}) == len(parts):
+        return list(names)
     for length in range(1, max(map(len, parts)) + 1):
         labels = ["/".join(part[-length:]) for part in parts]
         if len(set(labels)) == len(labels):

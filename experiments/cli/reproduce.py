@@ -9,7 +9,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
-from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.options import with_option_groups
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
@@ -257,6 +257,8 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
     if failed:
         raise failed[0]
     if stopped is None and not output.as_json:
-        next_step("verihop reproduce --list")
+        page = command("verihop", "leaderboard", output.work / "cells", "--out", new_path(Path("site")))
+        ranked = any(table.ranked for table, _ in planned)
+        next_step(page if ranked else "verihop reproduce --list")
     if stopped is not None:
         raise typer.Exit(3)

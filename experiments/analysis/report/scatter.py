@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from experiments.runs.files import Json
 
 # The plot, in the units of its view box
 _WIDTH, _HEIGHT = 480, 270
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 456, 14, 232
+_NAME = (70, 16)  # what the name of a point takes, across and down
 
 
 def scatter(rows: Sequence[Json], unread: Sequence[tuple[str, float]] = ()) -> Json | None:
@@ -33,9 +35,13 @@ def scatter(rows: Sequence[Json], unread: Sequence[tuple[str, float]] = ()) -> J
         return round(_BOTTOM - min(max(score, 0.0), top) / top * (_BOTTOM - _TOP), 1)
 
     points: list[Json] = [
-        {"row": row, "x": x(cost), "y": y(row["value"])} for row, cost in zip(known, costs, strict=True)
+        {"row": row, "x": x(cost), "y": y(row["value"]), "below": False} for row, cost in zip(known, costs, strict=True)
     ]
-    front = sorted((point["x"], point["y"]) for point in points if point["row"]["front"])
+    named = sorted((point for point in points if point["row"]["front"]), key=lambda point: (point["x"], point["y"]))
+    for last, point in pairwise(named):  # their names would lie on one another
+        near = point["x"] - last["x"] < _NAME[0] and abs(point["y"] - last["y"]) < _NAME[1]
+        point["below"] = near and not last["below"]
+    front = [(point["x"], point["y"]) for point in named]
     steps = " ".join(f"H{x_} V{y_}" for x_, y_ in front[1:])
     step = 0.1 if top <= 0.6 else 0.2
     return {

@@ -78,7 +78,7 @@ def _show_question(runs: list[Path], question: str, *, as_json: bool) -> None:
 
 
 def leaderboard(
-    runs: Annotated[list[Path], typer.Argument(help="Finished run folders, of any programs and question sets.")],
+    runs: Annotated[list[Path], typer.Argument(help="Finished run folders, or folders with such below.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the pages.", show_default=False)] = None,
     check: Annotated[
         bool,

@@ -116,13 +116,14 @@ def _ask(cell: Cell, folder: Path, request: Request, lms: LMs, say: Said) -> str
     if request.shard is not None:
         folder = folder.with_name(f"{folder.name}.shard-{request.shard.index}-of-{request.shard.of}")
     index = index_of(cell, progress=request.progress)
-    program = AnswererSpec(replace(cell.program, index=index), cell.lm, connection=lms.of(cell.lm))
+    asked = replace(cell.program, index=index, retriever=searched_by(cell, index))
+    program = AnswererSpec(asked, cell.lm, connection=lms.of(cell.lm))
     if cell.recipe is not None:
         teacher = None if cell.recipe.teacher is None else lms.of(cell.recipe.teacher)
         artifact, stopped = compiled(cell, program, teacher, request, say)
         if stopped is not None:
             return stopped
-        chosen = replace(cell.program, program=None, preset=None, knobs={}, index=index, artifact=artifact)
+        chosen = replace(asked, program=None, preset=None, knobs={}, artifact=artifact)
         program = replace(program, program=chosen)
     spec = RunSpec(
         metrics=[*METRICS, *(OF_SEARCH if index is not None else ())],
@@ -137,6 +138,15 @@ def _ask(cell: Cell, folder: Path, request: Request, lms: LMs, say: Said) -> str
     resume, progress = folder.exists(), request.progress
     done = evaluate(program, cell.source.questions, folder, spec, resume=resume, progress=progress, say=say)
     return done.summary.stopped
+
+
+def searched_by(cell: Cell, index: Path | None) -> str | None:
+    """Return the retriever of a cell; the embedded LM has the one that it has in every command."""
+    from corpora.index.open import chosen_by_default
+    from experiments.pipeline.setup import is_embedded
+
+    named = cell.program.retriever
+    return chosen_by_default(index) if named is None and index is not None and is_embedded(cell.lm) else named
 
 
 def _finished(folder: Path) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from experiments.analysis.boards import check_comparable, read_boards
+from experiments.analysis.compare import labels_of
 from signatures.common.errors import UserError
 
 Change = Callable[[dict[str, Any]], Any]
@@ -65,6 +66,29 @@ def test_runs_on_the_same_questions_are_ranked_and_compared_with_rag(make: Make)
     assert against.difference == -0.5
     check_comparable([other, board])
     assert board.as_dict()["not_comparable"] == {}
+
+
+def test_a_folder_of_runs_stands_for_them(make: Make, tmp_path: Path) -> None:
+    folders = [make("cells/set/rag"), make("cells/set/deeper/cot", "cot"), make("cells/other/rag", n=3)]
+    (tmp_path / "cells/set/empty").mkdir()
+    found = [board.as_dict() for board in read_boards([tmp_path / "cells"])]
+    assert found == [board.as_dict() for board in read_boards(sorted(folders))]
+    assert [board["ranked"] for board in found] == [["cot", "rag"], ["rag"]]
+    with pytest.raises(UserError, match="named twice"):
+        read_boards([tmp_path / "cells", folders[0]])
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["rag-0a1b2c3d", "cot-0a1b2c3d", "plain"], ["rag", "cot", "plain"]),
+        (["rag-0a1b2c3d", "rag-11111111"], ["rag-0a1b2c3d", "rag-11111111"]),
+        (["one/rag-0a1b2c3d", "two/rag-0a1b2c3d"], ["one/rag-0a1b2c3d", "two/rag-0a1b2c3d"]),
+        (["run-of-today", "-0a1b2c3d"], ["run-of-today", "-0a1b2c3d"]),
+    ],
+)
+def test_runs_of_tables_are_named_without_the_hash_of_their_settings(names, shown, tmp_path):
+    assert labels_of([tmp_path / name for name in names]) == shown
 
 
 def test_what_predictions_of_another_system_do_not_say_is_no_difference(make: Make) -> None:

@@ -2,9 +2,13 @@
 
 import math
 import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from experiments.papers.tables.asking import searched_by
+from experiments.papers.tables.found import _is_of
 from experiments.papers.tables.plan import Request, cells_of, distinct, searches
 from experiments.papers.tables.run import plan
 from experiments.papers.tables.spec import FOLDER, PAPERS, Setting, names_of, paper_of, published, read_table
@@ -163,6 +167,35 @@ def test_the_embedded_lm_reads_as_many_passages_as_its_preset_says(request_for):
 
         _, knobs = chosen_knobs("genground", cells[0].program.preset or "paper", cells[0].program.knobs)
         assert knobs.get("k", 10) == k
+
+
+@pytest.mark.parametrize(("lm", "chosen"), [(LMSpec(), "multihop"), (SIMULATED, None), (ON_A_SERVER, None)])
+def test_a_cell_searches_what_its_lm_searches_in_every_command(lm, chosen, request_for, monkeypatch):
+    request = Request(**{**vars(request_for()), "lm": lm})
+    cell = next(each for each in cells_of(read_table("genground", "table4"), request) if each.row.label == "GenGround")
+    monkeypatch.setattr("corpora.index.open.chosen_by_default", lambda folder: "multihop")
+    assert searched_by(cell, Path("index")) == chosen
+    assert searched_by(cell, None) is None
+    named = replace(cell, program=replace(cell.program, retriever="bm25"))
+    assert searched_by(named, Path("index")) == "bm25"
+
+
+def test_runs_made_otherwise_are_of_a_cell_of_the_embedded_lm_if_they_searched_in_hops(request_for):
+    request = Request(**{**vars(request_for()), "lm": LMSpec()})
+    table = read_table("leaderboard", "table1").of_rows(["rag"])
+    cell = cells_of(table, request)[0]
+    for fingerprint, expected in (
+        ("rerank20[links1:9](multihop-d3-1-1)", True),
+        ("rerank20[links1:9](hybrid-d3-1-1)", False),
+        ("multihop-d3-1-1", False),
+    ):
+        described = {
+            "program": {"name": "rag", "knobs": {}},
+            "lm": {"id": "embedded"},
+            "corpus": {"fingerprint": fingerprint},
+            "questions": {"n": 2},
+        }
+        assert _is_of(described, cell, 2) == expected
 
 
 @pytest.mark.parametrize(
