@@ -12,7 +12,7 @@ from experiments.papers.gpu.decoder import Asked, Decoder, serve
 from experiments.papers.gpu.engine import SharedEngine
 from experiments.papers.gpu.model import BatchedLlama
 from programs.lms.calls.metered import LMUnavailable
-from programs.lms.embedded import Job, first_token
+from programs.lms.embedded import EmbeddedEngine, Job, first_token
 from programs.lms.weights import choice
 from programs.lms.weights.gguf_files import write_gguf
 from programs.lms.weights.sources import folder_source
@@ -123,7 +123,7 @@ def test_what_is_too_long_or_empty_is_refused(decoder):
 
 def test_processes_ask_over_a_socket(decoder, tmp_path):
     serve(decoder, tmp_path / "socket")
-    engine = SharedEngine(((tmp_path / "socket", 512),))
+    engine = SharedEngine(((tmp_path / "socket", 512),), "cpu")
     prompt = openvino.Tensor(np.array([[5, 9, 400]], dtype=np.int64))
     [beams] = engine._decode([Job(prompt, first_token(2))])
     assert [each.generated_ids for each in beams] == [[token] for token in greedy_first(decoder, 2)]
@@ -132,3 +132,25 @@ def test_processes_ask_over_a_socket(decoder, tmp_path):
     config.max_new_tokens = 600
     with pytest.raises(LMUnavailable, match="at most 512"):
         engine._decode([Job(prompt, config)])
+
+
+def test_a_worker_asks_a_cell_as_every_command_does_with_the_decoders_lm(tmp_path, monkeypatch):
+    from experiments.papers.gpu import command
+    from experiments.papers.tables.plan import Request, cells_of
+    from experiments.papers.tables.spec import read_table
+    from experiments.pipeline import setup
+    from programs.lms.spec import LMSpec
+
+    monkeypatch.setattr(setup, "open_lm", setup.open_lm)  # put back afterwards
+    simulated = setup.open_lm(LMSpec(id="simulated"))
+    monkeypatch.setattr(command, "_connection", lambda sockets, device: simulated)
+    table = read_table("leaderboard", "table3").of_rows(["standard"])
+    request = Request(lm=LMSpec(id="embedded"), data="none", work=tmp_path, limit=2, progress=False)
+    [cell] = cells_of(table, request)
+    assert command.ask_cell(table, cell, request, (), "cpu") == "standard, world: 2 questions"
+    described = json.loads((cell.folder(tmp_path) / "run.json").read_text())
+    assert (described["lm"]["model"], described["questions"]["n"]) == (simulated.lm.model, 2)
+
+
+def test_the_lm_of_the_decoders_has_a_name_of_its_own():
+    assert SharedEngine((), "cuda").name == f"{EmbeddedEngine().name}-cuda"
