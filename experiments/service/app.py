@@ -470,9 +470,8 @@ async def _last(
     async for event in events:
         if event.kind == "answer":
             return _json(shape(event.data))
-        if event.kind == "error":
-            found = event.data["error"]
-            return _failed(Failure(found["status"], found["type"], found["message"]))
+        if event.failure is not None:
+            return _failed(event.failure)
     raise AssertionError("a question ends with an answer or an error")
 
 

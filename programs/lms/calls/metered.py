@@ -233,11 +233,12 @@ class LMUnavailable(UserError):
     Args:
         message: What the user can do.
         model: The LM's model string; None if unknown.
+        retry_after: Seconds for which its server asks not to be called; None if it does not say.
     """
 
-    def __init__(self, message: str, model: str | None = None):
+    def __init__(self, message: str, model: str | None = None, retry_after: float | None = None):
         super().__init__(message)
-        self.model = model
+        self.model, self.retry_after = model, retry_after
 
 
 class AsyncEngine(Uncopied):
@@ -424,7 +425,7 @@ class MeteredLM(dspy.LM):
         text = f"LM {where} does not answer: {reason}. {cure}."
         ours = isinstance(error, LMTransportError) or (isinstance(error, LMTimeoutError) and status is None)
         quoted = () if ours else (reason.removeprefix(f"HTTP {status}: "),)
-        return LMUnavailable(redact(text), self.model).quoting(*quoted)
+        return LMUnavailable(redact(text), self.model, getattr(error, "retry_after", None)).quoting(*quoted)
 
 
 def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None, **kwargs: Any) -> MeteredLM:
