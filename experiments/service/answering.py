@@ -44,7 +44,7 @@ class Failure:
 
     Args:
         type: For programs: "invalid_request", "unauthorized", "not_found", "too_large", "queue_full",
-            "budget_exceeded", "unavailable", "timeout" or "internal".
+            "budget_exceeded", "content_filter", "unavailable", "timeout" or "internal".
         message: For people.
         retry_seconds: After which the same may be asked again, if it is queue_full or unavailable.
     """
@@ -88,7 +88,7 @@ def failure_of(error: BaseException, *, timed_out: bool = False) -> Failure:
         timed_out: It took longer than a question may take; a TimeoutError may be the program's own.
     """
     from programs.lms.calls.budget import BudgetExceeded
-    from programs.lms.calls.metered import LMUnavailable
+    from programs.lms.calls.metered import LMFiltered, LMUnavailable
 
     if isinstance(error, Refused):
         return error.failure
@@ -101,7 +101,12 @@ def failure_of(error: BaseException, *, timed_out: bool = False) -> Failure:
     number, reason = secrets.token_hex(4), _reason(error)
     told = {"number": number, "error": type(error).__name__, **({"reason": reason} if reason else {})}
     extra = {"verihop_event": "failure", "verihop_fields": told}
-    log.error("error %s%s", number, f": {reason}" if reason else "", exc_info=None if reason else error, extra=extra)
+    level = logging.WARNING if isinstance(error, LMFiltered) else logging.ERROR
+    said = f": {reason}" if reason else ""
+    log.log(level, "error %s%s", number, said, exc_info=None if reason else error, extra=extra)
+    if isinstance(error, LMFiltered):
+        refused = "A content filter of the LM's server refuses the question, or what was read for it"
+        return Failure(422, "content_filter", f"{refused} (error {number} of the log).")
     if isinstance(error, LMUnavailable):
         said = f"The LM does not answer at the moment (error {number} of the log)."
         return Failure(503, "unavailable", said, error.retry_after or RETRY_SECONDS)

@@ -6,7 +6,7 @@ import json
 import dspy
 import httpx
 import pytest
-from dspy.lm15 import RateLimitError
+from dspy.lm15 import InvalidRequestError, RateLimitError
 from dspy.utils.exceptions import ContextWindowExceededError
 
 from experiments.cli.serve import service_watched
@@ -203,6 +203,22 @@ def test_a_client_is_told_when_the_lm_wants_to_be_asked_again(serving, lm, named
     service.answering.answerer.connection.lm.transport = Transport(retry_timeout=0.0)
     ended = service.client.post("/v1/answers", json=QUESTION)
     assert (ended.status_code, ended.headers["Retry-After"]) == (503, told)
+
+
+def test_a_content_filter_is_no_fault_of_the_service_and_asked_once(serving, lm, caplog):
+    def refuse(prompt: str) -> str:
+        raise InvalidRequestError("Who? was filtered", status=400, provider_code="content_filter")
+
+    lm.reply = refuse
+    ended = serving().client.post("/v1/answers", json=QUESTION)
+    assert (ended.status_code, ended.json()["error"]["type"]) == (422, "content_filter")
+    assert (ended.json()["error"]["message"].startswith("A content filter of the LM"), len(lm.engine.requests)) == (
+        True,
+        1,
+    )
+    (line,) = caplog.records
+    assert (line.levelname, line.exc_info) == ("WARNING", None)
+    assert "filtered" in line.message
 
 
 def test_errors_say_nothing_of_the_inside(serving, lm, caplog):
