@@ -418,7 +418,8 @@ class MeteredLM(dspy.LM):
         missing = isinstance(error, LMUnsupportedModelError) or getattr(error, "status", None) == 404
         refused = isinstance(error, LMInvalidRequestError) and not missing
         ours = not self.remote and isinstance(error, LMUnexpectedError)
-        reason = one_line(error).removeprefix(f"[{self.model}] ")  # our name for the server, which nobody gave
+        stated, _, _ = str(error).partition("\n\n  To fix:")  # what lm15 adds is about calls by itself
+        reason = one_line(stated or error).removeprefix(f"[{self.model}] ")  # our name for the server
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
         if refused and getattr(error, "provider_code", None) in FILTERS:
             said = (
