@@ -321,7 +321,7 @@ class App(typer.Typer):
 _DISK = {
     errno.ENOSPC: "Free some space and run the same command again (with --resume if it has one).",
     errno.EDQUOT: "Free some space and run the same command again (with --resume if it has one).",
-    errno.EFBIG: "Free some space or raise the limit on files (ulimit -f), and run the same command again.",
+    errno.EFBIG: "Raise the limit on the size of files (ulimit -f), and run the same command again.",
     errno.EACCES: "Let this user read it, or choose a folder that can be written.",
     errno.EROFS: "Choose a writable folder.",
     errno.ENOENT: "Check the path.",
