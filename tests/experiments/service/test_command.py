@@ -155,8 +155,7 @@ def test_people_wait_less_long_for_the_lm_than_a_run_unless_told_to(command, sta
 
 
 @pytest.mark.parametrize("command", HTTP, ids=" ".join)
-def test_a_missing_token_names_the_option_and_the_variable(command, verihop, no_models, monkeypatch):
-    monkeypatch.delenv("VERIHOP_TOKEN", raising=False)
+def test_a_missing_token_names_the_option_and_the_variable(command, verihop, no_models):
     code, _, err = verihop(*command, "--program", "rag", "--host", "0.0.0.0")
     assert (code, len(err.splitlines())) == (2, 1)
     assert "with --token or the variable VERIHOP_TOKEN, or listen on 127.0.0.1" in err
