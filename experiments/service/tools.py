@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
@@ -26,10 +26,11 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from experiments.service.answering import Refused, Searching, failure_of
+from experiments.service.answering import Event, Refused, Searching, failure_of
 from experiments.service.app import UNREADABLE, is_unicode
 from experiments.service.guards import Guards
 from experiments.service.leaving import Exchanges, ended, in_thread, unless_left
+from experiments.service.metrics import Counted, Metrics
 from signatures.common.errors import one_line
 from signatures.types import QuoteMatch
 
@@ -123,17 +124,31 @@ class Tools(MCPServer):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-def make_tools_app(service: "Service") -> Guards:
-    """Return the ASGI application of the tools of a service, at `/mcp`; it needs its lifespan."""
-    limits = service.answering.limits
+def make_tools_app(service: "Service") -> Counted:
+    """Return the ASGI application of the tools of a service, at `/mcp`, and of `/metrics`; it needs its lifespan."""
+    limits, metrics = service.answering.limits, Metrics(service.answering, lambda: service.about)
+    server = make_tools(service, metrics.of_question)
+
+    @server.custom_route("/metrics", methods=["GET"])
+    async def counted(request: Any) -> Any:
+        return metrics.response()
+
     # `Guards` checks host and origin; the SDK's own list has three names with a port and no other loopback address.
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    app = make_tools(service).streamable_http_app(max_request_body_size=limits.body_bytes, transport_security=security)
-    return Guards(Exchanges(app), token=service.token, hosts=service.hosts, body_bytes=limits.body_bytes)
+    app = server.streamable_http_app(max_request_body_size=limits.body_bytes, transport_security=security)
+    guards = Guards(Exchanges(app), token=service.token, hosts=service.hosts, body_bytes=limits.body_bytes)
+    return Counted(guards, metrics=metrics, paths={"/mcp", "/metrics"})
 
 
-def make_tools(service: "Service") -> Tools:
-    """Return an MCP server with the tools of a service; without an index it has `ask` alone."""
+Counting = Callable[[AsyncGenerator[Event]], AsyncGenerator[Event]]
+
+
+def make_tools(service: "Service", counting: Counting = lambda events: events) -> Tools:
+    """Return an MCP server with the tools of a service; without an index it has `ask` alone.
+
+    Args:
+        counting: Is given the events of each question, and returns them.
+    """
     about = service.about
     server = Tools(
         "verihop",
@@ -142,13 +157,13 @@ def make_tools(service: "Service") -> Tools:
         instructions="Answers multi-hop questions over a corpus and names the passages that each answer rests on. "
         f"Program: {about.get('program')}; LM: {about.get('lm')}.",
     )
-    _add_ask(server, service)
+    _add_ask(server, service, counting)
     if service.retrieve is not None:
         _add_search(server, service)
     return server
 
 
-def _add_ask(server: MCPServer, service: "Service") -> None:
+def _add_ask(server: MCPServer, service: "Service", counting: Counting) -> None:
     most = service.answering.limits.question_characters
 
     @server.tool(title="Ask the corpus", annotations=_READS)
@@ -158,7 +173,7 @@ def _add_ask(server: MCPServer, service: "Service") -> None:
     ) -> Answer:
         """Answer a question from the corpus in several steps, with the passages it rests on; takes a while."""
         try:
-            async for event in service.answering.events(_text("question", question, most)):
+            async for event in counting(service.answering.events(_text("question", question, most))):
                 if event.kind == "hop":
                     hop = event.data["hop"]
                     said = f"{hop['question']} {hop['answer']}".strip()
