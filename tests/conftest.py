@@ -89,6 +89,16 @@ def load_module(path: Path) -> ModuleType:
     return module
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_settings() -> Iterator[None]:
+    """Let no test see a variable of verihop that the developer has set, but where the cache is and what tests need."""
+    kept = {f"VERIHOP_{name}" for name in ("CACHE_DIR", "CHROMIUM", "POSTGRES")}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("VERIHOP_") and name not in kept]:
+            patch.delenv(name)
+        yield
+
+
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 

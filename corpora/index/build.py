@@ -7,6 +7,7 @@ interrupted build can be resumed.
 """
 
 import contextlib
+import errno
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,8 +37,8 @@ from signatures.common.files import FULL, sha256_file
 from signatures.common.versions import RETRIEVAL, installed_versions
 from signatures.common.work import new_folder
 
-# Messages of errors without a number: tantivy and FAISS, tantivy at a file size limit, numpy.
-_FULL_WORDS = ("No space left", "os error 27", "requested and")
+# Messages of errors without a number: tantivy and FAISS; tantivy at a limit of the size of files, numpy at any.
+_FULL_WORDS, _LARGE_WORDS = "No space left", ("os error 27", "requested and")
 
 
 def build_index(
@@ -124,7 +125,11 @@ def explained(folder: Path, then: str) -> Iterator[None]:
     except UserError:
         raise
     except (OSError, RuntimeError, ValueError) as error:
-        if getattr(error, "errno", None) in FULL or any(words in str(error) for words in _FULL_WORDS):
+        number = getattr(error, "errno", None)
+        if number == errno.EFBIG or any(words in str(error) for words in _LARGE_WORDS):
+            cure = f"{FULL[errno.EFBIG]}, or free some space"
+            raise UserError(f"A file cannot become larger: {cure}, {then}.") from error
+        if number in FULL or _FULL_WORDS in str(error):
             raise UserError(f"The disk is full: free some space, {then}.") from error
         if isinstance(error, PermissionError):
             raise UserError(f"{folder} cannot be written to: choose another folder.") from error

@@ -240,7 +240,8 @@ def _show_warning(
         _notices_shown.add(text)
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line).rstrip("\n")
-    typer.echo(printable(text), file=file or sys.stderr)
+    with contextlib.suppress(OSError):  # as Python itself: a log on a full disk ends no work
+        typer.echo(printable(text), file=file or sys.stderr)
 
 
 _loaded(None)

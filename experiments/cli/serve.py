@@ -20,7 +20,7 @@ from experiments.cli.shared.options import with_option_groups
 from experiments.runs.specs import ProgramSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
-from signatures.common.specs import Field, Range
+from signatures.common.specs import Field, Range, fields_of
 
 if TYPE_CHECKING:
     from experiments.pipeline.opened import OpenedProgram
@@ -73,10 +73,17 @@ class Serving:
     ] = 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class WaitedFor(LMSpec):
+    """Which LM answers people, who wait less long than a run does."""
+
+    retry_timeout: Annotated[float, Range(0), fields_of(LMSpec)["retry_timeout"].field] = 20.0
+
+
 @with_option_groups
 def serve(
     program: ProgramSpec,
-    lm: LMSpec,
+    lm: WaitedFor,
     limits: Budgets,
     serving: Serving,
     artifact_folder: ArtifactFolder = None,
@@ -231,7 +238,7 @@ class Transport:
 @with_option_groups
 def mcp(
     program: ProgramSpec,
-    lm: LMSpec,
+    lm: WaitedFor,
     limits: Budgets,
     transport: Transport,
     artifact_folder: ArtifactFolder = None,

@@ -243,7 +243,7 @@ def check_lm(config: LMSpec) -> Iterator[Check]:
 
         connection = open_lm(quick)
     except _errors() as error:
-        yield Check("LM", "failed", one_line(error), _cure(config))
+        yield Check("LM", "failed", one_line(error), _cure(config, error))
         return
     try:
         yield _connected(connection)
@@ -278,6 +278,8 @@ def check_server(config: LMSpec) -> Check:
         variable = config.api_key_env or "none is named"
         cure = f"Name the environment variable with the right key (api_key_env; now {variable})."
         return Check("server", "failed", f"{base} refuses the key (HTTP {reply.status_code})", cure)
+    if reply.status_code in _BUSY:
+        return Check("server", "warning", f"{base} does not list its models (HTTP {reply.status_code})", _LATER)
     names = _model_names(content) if reply.is_success else None
     if names is None:
         found = f"{base}/models is not the list of an OpenAI-compatible server (HTTP {reply.status_code})"
@@ -303,7 +305,18 @@ def _errors() -> tuple[type[Exception], ...]:
     return (UserError, LMError, AdapterParseError, OSError, ValueError)
 
 
-def _cure(config: LMSpec) -> str:
+_BUSY = (429, 503)
+_LATER = "It limits the rate, or is busy: try again in a moment, and see what else calls it."
+
+
+def _cure(config: LMSpec, error: BaseException) -> str:
+    from dspy.utils.exceptions import LMBillingError
+
+    causes = list(with_causes(error))
+    if any(isinstance(cause, LMBillingError) for cause in causes):
+        return "Give its account credit, or raise its limit."
+    if any(getattr(cause, "status", None) in _BUSY for cause in causes):
+        return _LATER
     if config.api_base is not None:
         return "Check model, URL and key (lm, api_base, api_key_env), and the log of the server."
     if "/" in (config.id or "") and not (config.id or "").startswith("gguf:"):
@@ -343,7 +356,7 @@ def _ask(connection: "Connection", config: LMSpec) -> Iterator[Check]:
             yield _demo_question()
             seconds, spent = time.perf_counter() - started, meter.counts() - before
         except _errors() as error:
-            yield Check("calls", "failed", one_line(error), _cure(config))
+            yield Check("calls", "failed", one_line(error), _cure(config, error))
             return
     yield _thinking(connection, meter.counts())
     yield _speed(spent, seconds)

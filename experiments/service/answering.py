@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("verihop.service")
 
-RETRY_SECONDS = 5  # after which a refused request may be sent again
+RETRY_SECONDS = 5  # after which a refused request may be sent again, unless the LM names a time
+_LONGEST_RETRY = 3600  # seconds that a client is told of what the LM names
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,15 @@ class Failure:
 
     Args:
         type: For programs: "invalid_request", "unauthorized", "not_found", "too_large", "queue_full",
-            "budget_exceeded", "unavailable", "timeout" or "internal".
+            "budget_exceeded", "content_filter", "unavailable", "timeout" or "internal".
         message: For people.
+        retry_seconds: After which the same may be asked again, if it is queue_full or unavailable.
     """
 
     status: int
     type: str
     message: str
+    retry_seconds: float = RETRY_SECONDS
 
     def as_dict(self) -> dict[str, dict[str, object]]:
         """Return the body of the response."""
@@ -60,7 +63,9 @@ class Failure:
         """Headers of the response."""
         if self.status == 401:
             return {"WWW-Authenticate": "Bearer"}
-        return {"Retry-After": str(RETRY_SECONDS)} if self.type in ("queue_full", "unavailable") else {}
+        if self.type not in ("queue_full", "unavailable"):
+            return {}
+        return {"Retry-After": str(math.ceil(min(self.retry_seconds, _LONGEST_RETRY)))}
 
 
 _WAITED = Failure(503, "unavailable", "The LM did not answer within the time that a question may take.")
@@ -83,7 +88,7 @@ def failure_of(error: BaseException, *, timed_out: bool = False) -> Failure:
         timed_out: It took longer than a question may take; a TimeoutError may be the program's own.
     """
     from programs.lms.calls.budget import BudgetExceeded
-    from programs.lms.calls.metered import LMUnavailable
+    from programs.lms.calls.metered import LMFiltered, LMUnavailable
 
     if isinstance(error, Refused):
         return error.failure
@@ -96,9 +101,15 @@ def failure_of(error: BaseException, *, timed_out: bool = False) -> Failure:
     number, reason = secrets.token_hex(4), _reason(error)
     told = {"number": number, "error": type(error).__name__, **({"reason": reason} if reason else {})}
     extra = {"verihop_event": "failure", "verihop_fields": told}
-    log.error("error %s%s", number, f": {reason}" if reason else "", exc_info=None if reason else error, extra=extra)
+    level = logging.WARNING if isinstance(error, LMFiltered) else logging.ERROR
+    said = f": {reason}" if reason else ""
+    log.log(level, "error %s%s", number, said, exc_info=None if reason else error, extra=extra)
+    if isinstance(error, LMFiltered):
+        refused = "A content filter of the LM's server refuses the question, or what was read for it"
+        return Failure(422, "content_filter", f"{refused} (error {number} of the log).")
     if isinstance(error, LMUnavailable):
-        return Failure(503, "unavailable", f"The LM does not answer at the moment (error {number} of the log).")
+        said = f"The LM does not answer at the moment (error {number} of the log)."
+        return Failure(503, "unavailable", said, error.retry_after or RETRY_SECONDS)
     if (known := user_error_within(error)) is not None and type(known) is UserError:
         return Failure(500, "internal", f"A setting of the service is wrong (error {number} of the log).")
     return Failure(500, "internal", f"The question could not be answered (error {number} of the log).")
@@ -164,11 +175,12 @@ _COSTS = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "usd")
 class Event:
     """Something that happened to a question, and what clients are told.
 
-    Its kind is "started", "understood" (of a follow-up), "hop", "answer" or "error".
+    Its kind is "started", "understood" (of a follow-up), "hop", "answer" or "error"; this has the `failure`, too.
     """
 
     kind: str
     data: dict[str, Any]
+    failure: Failure | None = None
 
 
 @dataclass
@@ -244,7 +256,7 @@ class Answering:
                     self.counts.answered += 1
                     _log_answer(answer)
                 except _Ended as error:
-                    told.put_nowait(Event("error", error.failure.as_dict()))
+                    told.put_nowait(Event("error", error.failure.as_dict(), error.failure))
                     self._spent |= error.failure == _SPENT
                     self.counts.failed += 1
                     event("failed", level=logging.WARNING, id=id, status=error.failure.status, type=error.failure.type)

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
@@ -406,7 +405,7 @@ def _add_about(app: FastAPI, service: Service, metrics: Metrics) -> None:
 
     @app.get("/metrics", summary="Counts, times and costs of all requests, in the text format of Prometheus")
     async def counted() -> Response:
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        return metrics.response()
 
     @app.get("/v1/models", summary="The program as a model, for clients of OpenAI's API")
     async def models() -> dict[str, Any]:
@@ -470,9 +469,8 @@ async def _last(
     async for event in events:
         if event.kind == "answer":
             return _json(shape(event.data))
-        if event.kind == "error":
-            found = event.data["error"]
-            return _failed(Failure(found["status"], found["type"], found["message"]))
+        if event.failure is not None:
+            return _failed(event.failure)
     raise AssertionError("a question ends with an answer or an error")
 
 

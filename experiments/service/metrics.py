@@ -10,10 +10,19 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, MutableMapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
+from starlette.responses import Response
 
 from experiments.service.answering import Answering, Event, Refused
 from experiments.service.guards import Application, Receive, Scope, Send
@@ -24,7 +33,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 
 
 class Metrics(Collector):
-    """The metrics of a service; `text` of them is what `/metrics` says.
+    """The metrics of a service; `response` is what `/metrics` says.
 
     Args:
         answering: Answers its questions.
@@ -45,9 +54,9 @@ class Metrics(Collector):
         said = "Questions that are answered at a time; further ones wait."
         Gauge("width", said, multiprocess_mode="sum", **kept).set(answering.limits.width)
 
-    def text(self) -> bytes:
+    def response(self) -> Response:
         """Return all metrics in the text format of Prometheus."""
-        return generate_latest(self)
+        return Response(generate_latest(self), media_type=CONTENT_TYPE_LATEST)
 
     def collect(self) -> Iterable[Metric]:
         """Yield what was counted, and what is so now."""

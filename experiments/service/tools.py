@@ -8,9 +8,10 @@ import contextlib
 import ctypes
 import json
 import os
+import select
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
@@ -25,10 +26,11 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from experiments.service.answering import Refused, Searching, failure_of
+from experiments.service.answering import Event, Refused, Searching, failure_of
 from experiments.service.app import UNREADABLE, is_unicode
 from experiments.service.guards import Guards
 from experiments.service.leaving import Exchanges, ended, in_thread, unless_left
+from experiments.service.metrics import Counted, Metrics
 from signatures.common.errors import one_line
 from signatures.types import QuoteMatch
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_PASSAGES = 50
+UNREAD_SECONDS = 10.0  # that a client which sends nothing more may leave a message unread
 LAST_WRITE_SECONDS = 1.0  # as long as the SDK waits for the answers that say that it ends
 _SHOWN = 80  # characters of a value that a message names
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -121,17 +124,31 @@ class Tools(MCPServer):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-def make_tools_app(service: "Service") -> Guards:
-    """Return the ASGI application of the tools of a service, at `/mcp`; it needs its lifespan."""
-    limits = service.answering.limits
+def make_tools_app(service: "Service") -> Counted:
+    """Return the ASGI application of the tools of a service, at `/mcp`, and of `/metrics`; it needs its lifespan."""
+    limits, metrics = service.answering.limits, Metrics(service.answering, lambda: service.about)
+    server = make_tools(service, metrics.of_question)
+
+    @server.custom_route("/metrics", methods=["GET"])
+    async def counted(request: Any) -> Any:
+        return metrics.response()
+
     # `Guards` checks host and origin; the SDK's own list has three names with a port and no other loopback address.
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    app = make_tools(service).streamable_http_app(max_request_body_size=limits.body_bytes, transport_security=security)
-    return Guards(Exchanges(app), token=service.token, hosts=service.hosts, body_bytes=limits.body_bytes)
+    app = server.streamable_http_app(max_request_body_size=limits.body_bytes, transport_security=security)
+    guards = Guards(Exchanges(app), token=service.token, hosts=service.hosts, body_bytes=limits.body_bytes)
+    return Counted(guards, metrics=metrics, paths={"/mcp", "/metrics"})
 
 
-def make_tools(service: "Service") -> Tools:
-    """Return an MCP server with the tools of a service; without an index it has `ask` alone."""
+Counting = Callable[[AsyncGenerator[Event]], AsyncGenerator[Event]]
+
+
+def make_tools(service: "Service", counting: Counting = lambda events: events) -> Tools:
+    """Return an MCP server with the tools of a service; without an index it has `ask` alone.
+
+    Args:
+        counting: Is given the events of each question, and returns them.
+    """
     about = service.about
     server = Tools(
         "verihop",
@@ -140,13 +157,13 @@ def make_tools(service: "Service") -> Tools:
         instructions="Answers multi-hop questions over a corpus and names the passages that each answer rests on. "
         f"Program: {about.get('program')}; LM: {about.get('lm')}.",
     )
-    _add_ask(server, service)
+    _add_ask(server, service, counting)
     if service.retrieve is not None:
         _add_search(server, service)
     return server
 
 
-def _add_ask(server: MCPServer, service: "Service") -> None:
+def _add_ask(server: MCPServer, service: "Service", counting: Counting) -> None:
     most = service.answering.limits.question_characters
 
     @server.tool(title="Ask the corpus", annotations=_READS)
@@ -156,7 +173,7 @@ def _add_ask(server: MCPServer, service: "Service") -> None:
     ) -> Answer:
         """Answer a question from the corpus in several steps, with the passages it rests on; takes a while."""
         try:
-            async for event in service.answering.events(_text("question", question, most)):
+            async for event in counting(service.answering.events(_text("question", question, most))):
                 if event.kind == "hop":
                     hop = event.data["hop"]
                     said = f"{hop['question']} {hop['answer']}".strip()
@@ -283,6 +300,7 @@ class Wire:
     incoming: BinaryIO
     outgoing: BinaryIO
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _ended: bool = False
 
     async def lines(self) -> AsyncIterator[str]:
         """Yield the lines that are messages, and answer the others: the SDK would drop them in silence."""
@@ -292,17 +310,22 @@ class Wire:
                 await self.write(f"{refusal}\n")
             elif text:
                 yield text
+        self._ended = True
 
     async def write(self, text: str) -> None:
         """Write a text, and wait until it is on its way.
 
         After Ctrl-C the process may end as soon as this returns: what is being written is then waited for, too, but not
         long, since a client that reads nothing more would never let it go.
+
+        Raises:
+            BrokenPipeError: The client sends nothing more, and reads nothing.
         """
         async with self._writing:
             written = in_thread(partial(self._write, text.encode()))
             try:
-                await asyncio.shield(written)
+                if await unless_left(asyncio.shield(written), self._unread()) is None:
+                    raise BrokenPipeError
             except asyncio.CancelledError:
                 with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True):
                     await written
@@ -311,9 +334,26 @@ class Wire:
     async def flush(self) -> None:
         """Return at once, since nothing is held back."""
 
-    def _write(self, data: bytes) -> None:
+    async def _unread(self) -> None:
+        while not self._closed():
+            await asyncio.sleep(1)
+        await asyncio.sleep(UNREAD_SECONDS)
+
+    def _closed(self) -> bool:
+        """Return whether the client sends nothing more, also where what it has sent is not read yet.
+
+        The SDK reads no further while it waits for an answer to be written.
+        """
+        if self._ended or not hasattr(select, "poll"):  # Windows
+            return self._ended
+        looking, hung_up = select.poll(), select.POLLHUP | getattr(select, "POLLRDHUP", 0)
+        looking.register(self.incoming, hung_up)
+        return any(seen & hung_up for _, seen in looking.poll(0))
+
+    def _write(self, data: bytes) -> bool:
         self.outgoing.write(data)
         self.outgoing.flush()
+        return True
 
 
 def _refusal(line: str) -> str | None:

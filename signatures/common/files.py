@@ -17,7 +17,11 @@ from signatures.common.errors import UserError
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # error numbers: the disk, a quota, or the size that a file may have
+FULL = {  # what helps, by the number of an error: the disk, a quota, or the size that a file may have
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+}
 _RANDOM = "[a-z0-9_]{8}"  # as `tempfile` names files
 
 
@@ -105,8 +109,8 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UserError(
-            f"{path} cannot be written ({error.strerror or error}). Existing content is kept; free some space or "
-            "choose another folder."
+            f"{path} cannot be written ({error.strerror or error}). Existing content is kept; "
+            f"{FULL.get(error.errno or 0, 'free some space')} or choose another folder."
         ) from error
 
 

@@ -5,7 +5,6 @@ and folders, which it removes.
 """
 
 import contextlib
-import errno
 import json
 import os
 import threading
@@ -170,8 +169,9 @@ class AppendedFile:
             raise RuntimeError(f"{type(self).__name__} is used outside its `with` block.")
         with self._lock, writing(self.path):
             try:
-                if self._file.write(record) != len(record):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                written = 0
+                while written < len(record):  # where there is room for a part, the next write says why
+                    written += self._file.write(record[written:])
             except OSError:
                 with contextlib.suppress(OSError):  # what follows must not stand behind part of a record
                     os.ftruncate(self._file.fileno(), self._end)

@@ -13,7 +13,6 @@ from types import ModuleType
 import pytest
 
 from experiments.cli.main import main
-from experiments.cli.shared.settings.known import known_options
 from signatures.common.files import cache_dir
 from tests.conftest import load_module
 from tests.forked import COMMANDS, Forked
@@ -79,12 +78,7 @@ def no_model_opened(monkeypatch) -> None:
 
 @pytest.fixture
 def verihop(monkeypatch, capsys, tmp_path):
-    """Return a function that runs a command and returns (exit code, standard output, standard error).
-
-    No settings hold, whatever file and variables the developer has.
-    """
-    for name in known_options():
-        monkeypatch.delenv(f"VERIHOP_{name.upper()}", raising=False)
+    """Return a function that runs a command and returns (exit code, standard output, standard error); no file holds."""
     monkeypatch.setenv("VERIHOP_CONFIG", "none")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "account"))  # what the developer approved counts in no test
 

@@ -321,7 +321,7 @@ class App(typer.Typer):
 _DISK = {
     errno.ENOSPC: "Free some space and run the same command again (with --resume if it has one).",
     errno.EDQUOT: "Free some space and run the same command again (with --resume if it has one).",
-    errno.EFBIG: "Free some space or raise the limit on files (ulimit -f), and run the same command again.",
+    errno.EFBIG: "Raise the limit on the size of files (ulimit -f), and run the same command again.",
     errno.EACCES: "Let this user read it, or choose a folder that can be written.",
     errno.EROFS: "Choose a writable folder.",
     errno.ENOENT: "Check the path.",
@@ -336,7 +336,10 @@ def user_error_message(error: Exception) -> str | None:
     """Return the message of an error that the user can fix; None for any other error."""
     if user_error := user_error_within(error):
         return message_of(user_error)
-    if any(kind.__name__ == "LMError" for kind in type(error).__mro__):  # by name, as above
+    kinds = {kind.__name__ for kind in type(error).__mro__}  # by name, as above
+    if "LMFiltered" in kinds:
+        return f"{quotable(one_line(error, 1000))}. Ask in other words, or another LM."
+    if "LMError" in kinds:
         return f"The LM refused the request: {quotable(one_line(error, 1000))}. Check its id, URL and settings."
     if isinstance(error, OSError) and error.errno in _DISK:
         return f"{error.strerror}: {error.filename or 'the output'}. {_DISK[error.errno]}"

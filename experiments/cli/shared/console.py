@@ -71,11 +71,12 @@ def fits(table: Any) -> bool:
 
 
 def note(text: str) -> None:
-    """Print a message on standard error; where logs are JSON, as an event."""
+    """Print a message on standard error; where logs are JSON, as an event. What cannot be written ends no work."""
     if are_json():
         event("note", message=text)
     else:
-        typer.echo(printable(text), err=True)
+        with contextlib.suppress(OSError):  # the disk of a log is full
+            typer.echo(printable(text), err=True)
 
 
 def next_step(*commands: str) -> None:

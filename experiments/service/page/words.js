@@ -118,6 +118,7 @@ const PROBLEMS = {
   budget_exceeded: (_, wait, status) => (status === 422
     ? "The question needs more than the server grants each question: ask for less at once."
     : "The server's budget is used up: the person who runs it can raise it."),
+  content_filter: () => "A content filter of the language model refuses this question: ask in other words.",
   unavailable: (_, wait) => `The language model or the search does not answer: ask again ${later(wait)}.`,
   timeout: () => "The answer took longer than the server allows: ask again, or ask for less at once.",
   internal: () => "The server failed: ask again, and if it fails again, tell the person who runs it.",

@@ -34,7 +34,7 @@ class Control:
     """
 
     def __init__(self, say: Callable[[str], None] | None = None, outer: "Control | None" = None):
-        self._say = say or (outer.notice if outer else lambda text: None)
+        self._say = say
         self._outer = outer
         self._stopped_at: float | None = None
         self._answers: Counter[str] = Counter()
@@ -70,14 +70,24 @@ class Control:
         """Whether any LM has answered a call."""
         return self._answers.total() > 0
 
-    def notice(self, text: str) -> None:
-        """Tell the user, unless another notice was shown a moment ago."""
+    def notice(self, text: str, *, at_once: bool = False) -> bool:
+        """Tell the user, unless another notice was shown a moment ago; return whether it was told.
+
+        Args:
+            at_once: Tell it all the same.
+        """
+        if self._stopped_at is not None:
+            return False
+        if self._say is None:
+            return self._outer is not None and self._outer.notice(text, at_once=at_once)
         with self._lock:
             now = time.monotonic()
-            if now < self._next_notice or self._stopped_at is not None:
-                return
-            self._next_notice = now + NOTICE_SECONDS
+            if not at_once:
+                if now < self._next_notice:
+                    return False
+                self._next_notice = now + NOTICE_SECONDS
         self._say(text)
+        return True
 
 
 _current: contextvars.ContextVar[Control | None] = contextvars.ContextVar("verihop_control", default=None)

@@ -49,7 +49,7 @@ from programs.lms.calls.budget import (
     tokens_at_most,
 )
 from programs.lms.calls.control import CLOCK, call_within, checked_calls, current_control
-from programs.lms.calls.reply_cache import key_of
+from programs.lms.calls.reply_cache import FILTERED, FILTERS, key_of
 from programs.lms.calls.retry import Attempts, ConcurrencyLimit, check_readable, shared_limit
 from programs.lms.calls.transport import Transport
 from programs.lms.tracing.calls import heard
@@ -233,11 +233,16 @@ class LMUnavailable(UserError):
     Args:
         message: What the user can do.
         model: The LM's model string; None if unknown.
+        retry_after: Seconds for which its server asks not to be called; None if it does not say.
     """
 
-    def __init__(self, message: str, model: str | None = None):
+    def __init__(self, message: str, model: str | None = None, retry_after: float | None = None):
         super().__init__(message)
-        self.model = model
+        self.model, self.retry_after = model, retry_after
+
+
+class LMFiltered(LMInvalidRequestError):
+    """A content filter of the LM's server refuses a prompt, or a whole reply; that of others may well pass."""
 
 
 class AsyncEngine(Uncopied):
@@ -369,6 +374,8 @@ class MeteredLM(dspy.LM):
                     cost = self._cost(call, result, result.usage)
                     booking.tokens, booking.usd = cost.tokens, cost.usd
                 current_control().answered(self.model)
+                if all(reply.finish_reason == FILTERED and not reply.message.text for reply in result.responses):
+                    raise LMFiltered("it ended the reply before its first word", provider_code=FILTERED)
                 return result
             except LMError as error:
                 hide_keys_in(error)
@@ -411,10 +418,16 @@ class MeteredLM(dspy.LM):
         missing = isinstance(error, LMUnsupportedModelError) or getattr(error, "status", None) == 404
         refused = isinstance(error, LMInvalidRequestError) and not missing
         ours = not self.remote and isinstance(error, LMUnexpectedError)
+        stated, _, _ = str(error).partition("\n\n  To fix:")  # what lm15 adds is about calls by itself
+        reason = one_line(stated or error).removeprefix(f"[{self.model}] ")  # our name for the server
+        where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
+        if refused and getattr(error, "provider_code", None) in FILTERS:
+            said = (
+                f"A content filter of LM {where} refuses this question, or what was read for it: {reason.rstrip('.')}"
+            )
+            return LMFiltered(redact(said), status=error.status, provider_code=FILTERED)
         if isinstance(error, ContextWindowExceededError) or refused or ours:
             return error
-        reason = one_line(error).removeprefix(f"[{self.model}] ")  # our name for the server, which nobody gave
-        where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
         busy = isinstance(error, LMRateLimitError) or getattr(error, "status", None) == 503
         cure = "Use fewer threads, or raise retry_timeout" if busy else "Check its id, URL and key, then try again"
         if isinstance(error, LMBillingError):
@@ -424,7 +437,7 @@ class MeteredLM(dspy.LM):
         text = f"LM {where} does not answer: {reason}. {cure}."
         ours = isinstance(error, LMTransportError) or (isinstance(error, LMTimeoutError) and status is None)
         quoted = () if ours else (reason.removeprefix(f"HTTP {status}: "),)
-        return LMUnavailable(redact(text), self.model).quoting(*quoted)
+        return LMUnavailable(redact(text), self.model, getattr(error, "retry_after", None)).quoting(*quoted)
 
 
 def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None, **kwargs: Any) -> MeteredLM:

@@ -186,6 +186,7 @@ _ADDRESS = re.compile(r"(?:BASE|URL|ENDPOINT|HOST)(?:$|_BEDROCK)")  # names of v
 _OF_ANY = "_API_BASE"  # the end of what LiteLLM calls them, after many a name that is not quite the provider's
 _OTHER_WORDS = {"BEDROCK": "AWS", "SAGEMAKER": "AWS", "WATSONX": "WX"}  # in names of variables, by a word of a provider
 FILTERED = "content_filter"  # finish reason of a reply that a filter of the provider ended
+FILTERS = {FILTERED, "content_policy_violation"}  # codes of errors of Azure and OpenAI
 
 
 class ReplyCache(Cache):

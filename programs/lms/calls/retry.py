@@ -59,6 +59,7 @@ class ConcurrencyLimit(Uncopied):
         self._queue: deque[threading.Event] = deque()
         self._lock = threading.Lock()
         self.answered = False
+        self.away_since: float | None = None  # as the user was told, who is also told when it is over
 
     @property
     def limit(self) -> int:
@@ -116,19 +117,21 @@ class ConcurrencyLimit(Uncopied):
         if self._queue:
             self._queue[0].set()
 
-    def release(self, started: float, outcome: Outcome, *, hint: float = 0.0) -> None:
-        """End a call.
+    def release(self, started: float, outcome: Outcome, *, hint: float = 0.0) -> float | None:
+        """End a call; return since when the server was away, if it has just come back.
 
         Args:
             started: What `acquire` returned.
             outcome: Whether the server answered, refused the call because of its load, or failed otherwise.
             hint: Seconds for which the server asks not to be called.
         """
+        back = None
         with self._lock:
             in_flight = self._in_flight
             self._in_flight -= 1
             if outcome == "answered":
                 self.answered = True
+                back, self.away_since = self.away_since, None
                 self._grow()
             elif outcome == "refused":
                 now = self._clock.now()
@@ -138,6 +141,7 @@ class ConcurrencyLimit(Uncopied):
                     self._cut(in_flight)
                 self._opens = max(self._opens, now + hint)
             self._wake()
+        return back
 
     def _cut(self, in_flight: int) -> None:
         if self._limit > 1:
@@ -292,7 +296,10 @@ class Attempts:
             raise
         finally:
             # A hint of hours ends the call; it must not keep all others waiting.
-            self._concurrency.release(started, outcome, hint=hint if hint <= self._transport.retry_timeout else 0.0)
+            hint = hint if hint <= self._transport.retry_timeout else 0.0
+            if (away := self._concurrency.release(started, outcome, hint=hint)) is not None:
+                seconds = max(self._clock.now() - away, 1)
+                current_control().notice(f"The LM server answers again, after {seconds:.0f} s.", at_once=True)
 
     def wait_after(self, error: LMError) -> bool:
         """Wait after a failed attempt, and return True; return False if there shall be no other attempt."""
@@ -312,7 +319,7 @@ class Attempts:
             self._waiting_since = now if self._waiting_since is None else self._waiting_since
             if now + seconds - self._waiting_since > self._transport.retry_timeout:
                 return False
-            self._tell(kind, seconds)
+            self._tell(kind, seconds, self._waiting_since)
         record(retries=1)
         self._wait(threading.Event(), seconds)
         return True
@@ -320,12 +327,14 @@ class Attempts:
     def _kind(self, error: LMError) -> Failure:
         return failure_of(error, remote=self._remote, answered=self._concurrency.answered)
 
-    def _tell(self, kind: Failure, seconds: float) -> None:
+    def _tell(self, kind: Failure, seconds: float, since: float) -> None:
         what = "The LM server limits the rate" if kind == "refused" else "The LM server cannot be reached"
         calls = self._concurrency.limit
-        current_control().notice(
+        told = current_control().notice(
             f"{what}: waiting {max(seconds, 1):.0f} s, then {calls} {'call' if calls == 1 else 'calls'} at a time."
         )
+        if told and kind == "outage" and self._concurrency.away_since is None:
+            self._concurrency.away_since = since
 
     def _wait(self, event: threading.Event, seconds: float) -> None:
         before = self._clock.now()

@@ -29,6 +29,7 @@ from dspy.lm15 import (
     UnsupportedFeatureError,
 )
 
+from programs.lms.calls.reply_cache import FILTERS
 from programs.lms.calls.transport import Transport
 from programs.lms.continuing import is_begun
 from programs.lms.requests import system_text, turns
@@ -150,9 +151,12 @@ class ServerClient:
         kind = _ERRORS.get(status, lm15.ServerError if status >= 500 else lm15.InvalidRequestError)
         if status in (400, 413, 422, 500) and _TOO_LONG.search(reason):
             kind = lm15.ContextLengthError
-        if status == 429 and _NO_CREDIT & error_codes(content):
+        codes = error_codes(content)
+        if status == 429 and _NO_CREDIT & codes:
             kind = lm15.BillingError
-        return kind(f"HTTP {status}: {reason}", status=status, retry_after=hint)
+        code = next(iter(FILTERS & codes), None)
+        kind = lm15.InvalidRequestError if code else kind
+        return kind(f"HTTP {status}: {reason}", status=status, retry_after=hint, provider_code=code)
 
 
 def _json(reply: Reply, content: bytes) -> Any:

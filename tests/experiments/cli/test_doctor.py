@@ -117,6 +117,19 @@ def test_a_wrong_key_and_a_wrong_path_are_told_apart(status, state, words, docto
 
 
 @pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [(429, "slow", "limits the rate"), (503, "loading", "is busy"), (429, "insufficient_quota", "credit")],
+)
+def test_a_limit_of_the_rate_and_no_credit_are_no_wrong_key(status, code, words, doctored):
+    with hostile_server(lambda headers: code, status=status, models=status) as host:
+        ended, checks = doctored("--lm", "m", "--api-base", f"http://{host}/v1")
+    assert (ended, checks["server"]["state"]) == (1, "warning")
+    assert f"(HTTP {status})" in checks["server"]["found"]
+    assert words in checks["LM"]["cure"]
+    assert "To fix" not in checks["LM"]["found"]
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("--lm", "nosuch"), "Unknown LM"),

@@ -1,12 +1,17 @@
 """Results that are none come with a note: gold that the index lacks, passages not read, no demonstrations."""
 
+import errno
+import io
 import json
 
 import pytest
 
+from experiments.cli.main import _show_warning
+from experiments.cli.shared.console import note
 from experiments.pipeline.corpus_notes import gold_note
 from programs.artifact import load
 from programs.catalog import build
+from signatures.common.errors import UserNotice
 
 SIMULATED = ("--lm", "simulated", "--quiet")
 
@@ -210,3 +215,13 @@ def test_the_simulated_lm_on_questions_of_another_world_is_a_note(verihop, world
     assert notes(verihop("eval", *asked, "simulated:0", "--out", tmp_path / "own")[2]) == []
     compiled = ("compile", *asked[:5], "--quiet", "--lm", "simulated:7", "--out", tmp_path / "made")
     assert any("knows only the generated world of seed 7" in note for note in notes(verihop(*compiled)[2]))
+
+
+def test_a_log_on_a_full_disk_ends_no_work(monkeypatch):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("sys.stderr", Full())
+    note("The LM server cannot be reached.")
+    _show_warning(UserNotice("P(yes) is computed from samples."), UserNotice, "lms.py", 1)

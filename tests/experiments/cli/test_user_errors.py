@@ -5,8 +5,10 @@ import os
 
 import pytest
 
+from experiments.cli.shared.app import user_error_message
 from programs.artifact import freeze
 from programs.catalog import build
+from programs.lms.calls.metered import LMFiltered
 
 SIMULATED = ("--lm", "simulated", "--quiet", "--index")
 
@@ -95,16 +97,21 @@ def test_a_corpus_with_duplicate_ids_is_refused_and_leaves_no_index(verihop, tmp
     assert not (tmp_path / "index" / "index.json").exists()
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EFBIG])  # a full disk, or `ulimit -f`
-def test_a_full_disk_is_one_line(code, verihop, world, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("code", "cure"), [(errno.ENOSPC, "Free some space"), (errno.EFBIG, "ulimit -f")])
+def test_a_full_disk_is_one_line(code, cure, verihop, world, tmp_path, monkeypatch):
     def full(*arguments, **keywords):
         raise OSError(code, os.strerror(code), str(tmp_path / "artifact"))
 
     monkeypatch.setattr("programs.artifacts.freezing.dump", full)
     ended, _, err = verihop("compile", world / "questions.jsonl", "--program", "rag", "--limit", 2, "--out",
                             tmp_path / "artifact", *SIMULATED, world / "index")  # fmt: skip
-    assert (ended, f"{os.strerror(code)}: {tmp_path}" in err, "Free some space" in err) == (2, True, True)
+    assert (ended, f"{os.strerror(code)}: {tmp_path}" in err, cure in err) == (2, True, True)
     assert not (tmp_path / "artifact").exists()
+
+
+def test_a_content_filter_is_not_for_settings_to_mend():
+    message = user_error_message(LMFiltered("A content filter of LM m refuses this question: filtered"))
+    assert message == "A content filter of LM m refuses this question: filtered. Ask in other words, or another LM."
 
 
 def test_a_run_never_stands_among_other_files(verihop, world, tmp_path):

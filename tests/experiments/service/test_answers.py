@@ -6,7 +6,7 @@ import json
 import dspy
 import httpx
 import pytest
-from dspy.lm15 import RateLimitError
+from dspy.lm15 import InvalidRequestError, RateLimitError
 from dspy.utils.exceptions import ContextWindowExceededError
 
 from experiments.cli.serve import service_watched
@@ -14,6 +14,7 @@ from experiments.service.answering import Limits, Refused, failure_of
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.control import current_control
 from programs.lms.calls.metered import LMUnavailable
+from programs.lms.calls.transport import Transport
 from signatures.common.errors import UserError
 from signatures.common.logs import json_logs
 from signatures.types import Passage
@@ -190,6 +191,34 @@ def test_a_question_that_waited_for_the_lm_names_it(serving, lm, make_service, c
     with service_watched(make_service(), otel=False):
         current_control().notice("The LM server limits the rate.")
     assert "limits the rate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("named", "told"), [(89.5, "90"), (1e6, "3600"), (None, "5")])
+def test_a_client_is_told_when_the_lm_wants_to_be_asked_again(serving, lm, named, told):
+    def refuse(prompt: str) -> str:
+        raise RateLimitError("slow down", status=429, retry_after=named)
+
+    lm.reply = refuse
+    service = serving()
+    service.answering.answerer.connection.lm.transport = Transport(retry_timeout=0.0)
+    ended = service.client.post("/v1/answers", json=QUESTION)
+    assert (ended.status_code, ended.headers["Retry-After"]) == (503, told)
+
+
+def test_a_content_filter_is_no_fault_of_the_service_and_asked_once(serving, lm, caplog):
+    def refuse(prompt: str) -> str:
+        raise InvalidRequestError("Who? was filtered", status=400, provider_code="content_filter")
+
+    lm.reply = refuse
+    ended = serving().client.post("/v1/answers", json=QUESTION)
+    assert (ended.status_code, ended.json()["error"]["type"]) == (422, "content_filter")
+    assert (ended.json()["error"]["message"].startswith("A content filter of the LM"), len(lm.engine.requests)) == (
+        True,
+        1,
+    )
+    (line,) = caplog.records
+    assert (line.levelname, line.exc_info) == ("WARNING", None)
+    assert "filtered" in line.message
 
 
 def test_errors_say_nothing_of_the_inside(serving, lm, caplog):

@@ -142,9 +142,20 @@ def test_a_bound_address_listens_when_it_is_served(monkeypatch, make_service):
     assert said == [f"http://127.0.0.1:{port}/", "connected"]
 
 
+@pytest.mark.parametrize(("stated", "seconds"), [((), 20.0), (("--retry-timeout", 600), 600.0)])
+@pytest.mark.parametrize("command", [*HTTP, ["mcp"]], ids=" ".join)
+def test_people_wait_less_long_for_the_lm_than_a_run_unless_told_to(command, stated, seconds, verihop, monkeypatch):
+    def look(named):
+        raise UserError(f"waits for {named.lm.retry_timeout} s")
+
+    monkeypatch.setattr("experiments.pipeline.opened.AnswererSpec.open", look)
+    port = () if command == ["mcp"] else ("--port", 0)
+    code, _, err = verihop(*command, "--program", "rag", "--lm", "simulated", *port, *stated)
+    assert (code, err) == (2, f"verihop: waits for {seconds} s\n")
+
+
 @pytest.mark.parametrize("command", HTTP, ids=" ".join)
-def test_a_missing_token_names_the_option_and_the_variable(command, verihop, no_models, monkeypatch):
-    monkeypatch.delenv("VERIHOP_TOKEN", raising=False)
+def test_a_missing_token_names_the_option_and_the_variable(command, verihop, no_models):
     code, _, err = verihop(*command, "--program", "rag", "--host", "0.0.0.0")
     assert (code, len(err.splitlines())) == (2, 1)
     assert "with --token or the variable VERIHOP_TOKEN, or listen on 127.0.0.1" in err

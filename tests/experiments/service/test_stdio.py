@@ -144,6 +144,16 @@ def test_a_client_that_leaves_ends_it_though_a_search_hangs(started):
     assert "Traceback" not in server.said
 
 
+def test_a_client_that_sends_nothing_more_and_reads_nothing_does_not_keep_it(started):
+    server = started()
+    for number in range(1, 61):
+        server.send("tools/list", {}, id=number)  # more than a pipe holds
+    server.process.stdin.close()
+    server.process.stdin = None  # else `communicate` would close it, too
+    assert server.process.wait(PATIENCE) == 0
+    assert "Traceback" not in server.process.stderr.read()
+
+
 def test_a_line_that_is_no_message_is_answered(started):
     server = started()
     server.call(7, "ask", question="a\ud800b")  # sent escaped

@@ -272,8 +272,12 @@ def test_a_message_on_its_way_when_the_service_stops_still_arrives(monkeypatch, 
             arrived.append(data)
 
     async def stop() -> list[bytes]:
+        with open(os.devnull, "rb") as incoming:
+            return await stop_with(tools.Wire(incoming, Pipe()))
+
+    async def stop_with(wire: tools.Wire) -> list[bytes]:
         async with anyio.create_task_group() as group:
-            group.start_soon(tools.Wire(io.BytesIO(), Pipe()).write, "Connection closed\n")
+            group.start_soon(wire.write, "Connection closed\n")
             await asyncio.to_thread(begun.wait, 30)
             group.cancel_scope.cancel()
             asyncio.get_running_loop().call_later(0.01 if reads else 30, go_on.set)

@@ -60,6 +60,15 @@ def test_a_question_is_answered(offering, version):
     assert found["result"]["structuredContent"]["answer"] == "Veld"
 
 
+def test_it_counts_as_serve_does(offering, version):
+    service = offering()
+    Client(service.url, version).call("ask", {"question": "Where?"})
+    said = service.client.get("/metrics").text.splitlines()
+    assert 'verihop_questions_total{outcome="answered",status="200"} 1.0' in said
+    assert any(line.startswith('verihop_http_requests_total{path="/mcp",status="200"}') for line in said)
+    assert offering(token="lantern").client.get("/metrics").status_code == 401
+
+
 @pytest.mark.slow
 def test_a_client_that_closes_its_connection_stops_its_question(offering, lm, version):
     service = offering(Limits(width=1))

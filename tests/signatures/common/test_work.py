@@ -1,7 +1,9 @@
 """A folder of work: what a kill leaves, and when a request is the same."""
 
+import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,3 +60,26 @@ def test_a_record_cut_by_a_kill_is_removed_and_a_failed_one_leaves_nothing(
                 log.append({"d": 1})
         log.append({"e": 1})
     assert [line for _, line in complete_lines(path)] == [b'{"a": 1}', b'{"c": "?"}', b'{"e": 1}']
+
+
+@pytest.mark.parametrize(("code", "cure"), [(errno.EFBIG, "raise the limit"), (errno.ENOSPC, "free some space")])
+def test_where_only_part_of_a_record_has_room_the_system_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, cure: str
+) -> None:
+    class Short:
+        def __init__(self, file: Any) -> None:
+            self.fileno, self._write = file.fileno, file.write
+
+        def write(self, data: bytes) -> Any:
+            if len(data) < 4:
+                raise OSError(code, os.strerror(code))
+            return self._write(data[: len(data) // 2])
+
+    with AppendedFile(tmp_path / "log.jsonl") as log:
+        log.append({"a": 1})
+        with monkeypatch.context() as patch:
+            patch.setattr(log, "_file", Short(log._file))
+            with pytest.raises(UserError, match=rf"\({os.strerror(code)}\).*; {cure}"):
+                log.append({"b": 2})
+        log.append({"c": 3})
+    assert [line for _, line in complete_lines(tmp_path / "log.jsonl")] == [b'{"a": 1}', b'{"c": 3}']

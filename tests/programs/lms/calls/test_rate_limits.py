@@ -7,6 +7,7 @@ from collections import deque
 import pytest
 from dspy.lm15 import RateLimitError, ServerError, TransportError
 
+from programs.lms.calls.control import controlled
 from programs.lms.calls.metered import LMUnavailable, metered_lm
 from programs.lms.calls.retry import LONGEST_BACK_OFF, ConcurrencyLimit, back_off
 from programs.lms.calls.transport import Transport
@@ -121,6 +122,24 @@ def test_an_outage_of_a_server_that_answered_is_waited_for(echo, clock) -> None:
 
     lm = limited_lm(echo, reply, clock, retries=0)
     assert ask(lm, clock, 100, threads=4) == ["yes"] * 100
+
+
+def test_the_end_of_an_outage_that_was_said_is_said_too_with_how_long_it_took(echo, monkeypatch) -> None:
+    monkeypatch.setattr("programs.lms.calls.retry.jitter", lambda: 1.0)
+    up = iter([True, False, False, True, True, False, True])
+
+    def reply(request) -> str:
+        if not next(up):
+            raise TransportError("connection refused")
+        return "yes"
+
+    lm, said = metered_lm("limited/m", engine=echo(reply), cache=False, transport=Transport(retries=0)), []
+    with controlled(said.append), controlled():
+        assert [lm(f"question {number}") for number in range(4)] == [["yes"]] * 4
+    assert said == [  # of the second outage, a moment later, neither is
+        "The LM server cannot be reached: waiting 2 s, then 100 calls at a time.",
+        "The LM server answers again, after 6 s.",
+    ]
 
 
 def test_a_server_that_was_never_there_is_not_waited_for(echo, clock) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import dspy.lm15
 import pytest
 
-from programs.lms.calls.metered import LMUnavailable, MeteredLM
+from programs.lms.calls.metered import LMFiltered, LMUnavailable, MeteredLM
 from programs.lms.calls.transport import Transport
+from programs.parts.meter import metered
 from tests import loopback
 
 GOOD = {
@@ -84,7 +85,7 @@ def test_unreadable_replies_only_are_an_error_and_not_cached(body: bytes, bodies
     [
         {"finish_reason": "stop", "message": {"role": "assistant", "content": ""}},
         {"finish_reason": "length", "message": {"role": "assistant", "content": None}},
-        {"finish_reason": "content_filter", "message": {"role": "assistant", "content": None}},
+        {"finish_reason": "content_filter", "message": {"role": "assistant", "content": "Par"}},
         {"finish_reason": "stop", "message": {"role": "assistant", "content": None, "reasoning_content": "hm"}},
     ],
 )
@@ -92,3 +93,11 @@ def test_an_empty_reply_is_a_reply(choice: dict, bodies: Bodies, lm: MeteredLM) 
     bodies.bodies = [json.dumps({"model": "m", "choices": [{"index": 0, **choice}]}).encode()]
     lm("hello")
     assert bodies.asked == 1
+
+
+def test_a_filter_that_leaves_nothing_of_the_reply_refuses_the_question_at_once(bodies: Bodies, lm: MeteredLM) -> None:
+    choice = {"index": 0, "finish_reason": "content_filter", "message": {"role": "assistant", "content": None}}
+    bodies.bodies = [json.dumps({"model": "m", "choices": [choice]}).encode()]
+    with metered() as meter, pytest.raises(LMFiltered, match=r"^A content filter of LM .* ended the reply"):
+        lm("hello")
+    assert (bodies.asked, meter.calls) == (1, 1)

@@ -104,6 +104,15 @@ def test_an_account_without_credit_is_not_waited_for(engine, error) -> None:
     assert failure_of(wrap_error(caught.value, model="m"), remote=True, answered=True) == "permanent"
 
 
+@pytest.mark.parametrize("status", [400, 403, 500])
+@pytest.mark.parametrize("code", ["content_filter", "content_policy_violation"])
+def test_a_content_filter_refuses_the_prompt_whatever_the_status(engine, code, status) -> None:
+    _, lm = engine(sent({"error": {"message": "filtered", "code": code, "type": None}}, status))
+    with pytest.raises(lm15.InvalidRequestError, match="filtered") as caught:
+        ask(lm)
+    assert (caught.value.status, caught.value.provider_code) == (status, code)
+
+
 @pytest.mark.parametrize("content", [b"<html>", b"[]", b'{"error": "slow down"}', b'{"error": {"code": "rate"}}'])
 def test_any_other_429_limits_the_rate(engine, content) -> None:
     _, lm = engine((429, {}, content))
