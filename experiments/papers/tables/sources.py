@@ -14,6 +14,8 @@ FILES: dict[str, tuple[str, ...]] = {
     "hotpotqa": ("hotpotqa", "hotpot_dev_distractor_v1.json"),
     "strategyqa": ("strategyqa", "strategyqa_dev_100.json", "paragraphs_998.jsonl"),
     "nq_open": ("nq_open", "nq_open_400.jsonl"),
+    "nq_qed": ("nq_open", "qed_dev_1355.jsonl"),
+    "bamboogle": ("bamboogle", "bamboogle.csv"),
     "nq_oracle": ("nq_open", "nq_open_oracle_2655.jsonl.gz"),
     "web_questions": ("web_questions", "web_questions_400.jsonl"),
     "triviaqa": ("triviaqa", "triviaqa_1000.jsonl"),
