@@ -204,21 +204,30 @@ def fewer_notices(metrics: Mapping[str, Sequence["Line"]]) -> list[str]:
 
 
 def power_notices(name: str, lines: Sequence["Line"]) -> list[str]:
-    """Return, of each run whose difference shows nothing, how large one these questions can show."""
-    return [
-        f"{name}, {line.run}: with {result.n} questions a difference of {100 * result.detectable:.1f} points is found "
-        f"four times in five{_needed(result)}."
+    """Return how large a difference these questions can show, of the runs whose difference shows nothing."""
+    unshown = {
+        line.run: (result.detectable, result)
         for line in lines
         if (result := line.against_first) and result.detectable and line.p_holm is not None and line.p_holm >= 0.05
+    }
+    if not unshown:
+        return []
+    sizes = dict.fromkeys(f"{100 * detectable:.1f}" for detectable, _ in sorted(unshown.values(), key=lambda of: of[0]))
+    run = max(unshown, key=lambda run: abs(unshown[run][1].difference or 0))
+    result = unshown[run][1]
+    who, whose = (f"{len(unshown)} runs", f"{run}'s") if len(unshown) > 1 else (run, "one")
+    return [
+        f"{name}, {who}: with {result.n} questions a difference of {' to '.join([*sizes][:: max(1, len(sizes) - 1)])} "
+        f"points is found four times in five{_needed(result, whose)}."
     ]
 
 
-def _needed(result: Paired) -> str:
+def _needed(result: Paired, whose: str) -> str:
     """Return how many questions a difference needs; "" if it is none to one decimal."""
     shown, needed = f"{100 * (result.difference or 0):+.1f}", result.questions_needed
     if needed is None or needed <= result.n or float(shown) == 0:
         return ""
-    return f"; one of {shown} needs about {float(f'{needed:.2g}'):,.0f}"
+    return f"; {whose} of {shown} needs about {float(f'{needed:.2g}'):,.0f}"
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,11 @@ def test_a_difference_that_shows_nothing_says_what_would(toy: ModuleType, tmp_pa
     assert [text.split(" points")[0] for text in told(first, close, worse)] == [
         "f1[hotpot], close: with 40 questions a difference of 29.1"
     ]
+    # Of several, one note says it for all.
+    assert told(first, close, equal) == [
+        "f1[hotpot], 2 runs: with 40 questions a difference of 24.6 to 29.1 points is found four times in five; "
+        "close's of -10.0 needs about 290."
+    ]
     assert not told(run(toy, tmp_path / "good"), first)
 
 
