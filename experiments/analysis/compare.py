@@ -34,7 +34,7 @@ from experiments.analysis.summary import (
     stop_reasons,
     with_counts,
 )
-from experiments.runs.files import Json, Row, read_rows, read_run
+from experiments.runs.files import UNKNOWN_LM, Json, Row, read_rows, read_run
 from optimizers.metrics.groundedness import oracles_of
 from optimizers.metrics.scoring import COSTS
 from optimizers.tuning.front import front_places
@@ -111,7 +111,7 @@ def differences(descriptions: Mapping[str, Json]) -> list[Difference]:
 
 def is_foreign(description: Json) -> bool:
     """Return whether a run holds predictions of another system, or a vote among such: most settings are unknown."""
-    return bool(description["lm"]["id"] == "unknown")  # as `experiments/pipeline/scoring/foreign.py` writes it
+    return bool(description["lm"]["id"] == UNKNOWN_LM)
 
 
 def differing(setting: str, values: Mapping[str, Any]) -> list[Difference]:

@@ -113,6 +113,7 @@ SCHEMA = 1
 RUN, ROWS, COSTS, SUMMARY = "run.json", "rows.jsonl", "costs.jsonl", "summary.json"
 CALLS = "calls.jsonl.zst"
 _LOCK = "run.lock"
+UNKNOWN_LM = "unknown"  # id of the LM of predictions that were not made here
 
 Row = dict[str, Any]
 RowKey = tuple[str, int]  # id and repeat
