@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_PASSAGES = 50
+UNREAD_SECONDS = 10.0  # that a client which sends nothing more may leave a message unread
 LAST_WRITE_SECONDS = 1.0  # as long as the SDK waits for the answers that say that it ends
 _SHOWN = 80  # characters of a value that a message names
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -283,6 +284,7 @@ class Wire:
     incoming: BinaryIO
     outgoing: BinaryIO
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def lines(self) -> AsyncIterator[str]:
         """Yield the lines that are messages, and answer the others: the SDK would drop them in silence."""
@@ -292,17 +294,22 @@ class Wire:
                 await self.write(f"{refusal}\n")
             elif text:
                 yield text
+        self._ended.set()
 
     async def write(self, text: str) -> None:
         """Write a text, and wait until it is on its way.
 
         After Ctrl-C the process may end as soon as this returns: what is being written is then waited for, too, but not
         long, since a client that reads nothing more would never let it go.
+
+        Raises:
+            BrokenPipeError: The client sends nothing more, and reads nothing.
         """
         async with self._writing:
             written = in_thread(partial(self._write, text.encode()))
             try:
-                await asyncio.shield(written)
+                if await unless_left(asyncio.shield(written), self._unread()) is None:
+                    raise BrokenPipeError
             except asyncio.CancelledError:
                 with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True):
                     await written
@@ -311,9 +318,14 @@ class Wire:
     async def flush(self) -> None:
         """Return at once, since nothing is held back."""
 
-    def _write(self, data: bytes) -> None:
+    async def _unread(self) -> None:
+        await self._ended.wait()
+        await asyncio.sleep(UNREAD_SECONDS)
+
+    def _write(self, data: bytes) -> bool:
         self.outgoing.write(data)
         self.outgoing.flush()
+        return True
 
 
 def _refusal(line: str) -> str | None:
