@@ -10,7 +10,7 @@ from programs.cascade import Cascade
 from programs.catalog import build
 from programs.ensemble import Ensemble
 from programs.parts.logistic import score
-from programs.parts.prediction import WITHHELD, make_prediction
+from programs.parts.prediction import WITHHELD, hops_heard_by, make_prediction
 from programs.selective import DEFAULT_WEIGHTS, Selective
 from signatures.common.errors import UserError, UserNotice
 from signatures.confidence import stated_confidence
@@ -37,7 +37,9 @@ class Says(dspy.Module):
 
 @pytest.mark.parametrize(("confidence", "given"), [(0.9, True), (0.5, True), (0.49, False), (0.0, False)])
 def test_by_default_an_answer_is_given_if_the_lm_gave_it_half_the_probability(confidence, given):
-    prediction = Selective(Says(confidence=confidence))(question="Who?")
+    heard = []
+    with hops_heard_by(heard.append):
+        prediction = Selective(Says(confidence=confidence))(question="Who?")
     assert prediction.abstained is not given
     assert prediction.answer == prediction.response == ("Ansa Merrow" if given else "")
     assert prediction.citations == (["a"] if given else [])
@@ -45,7 +47,9 @@ def test_by_default_an_answer_is_given_if_the_lm_gave_it_half_the_probability(co
     assert prediction.details["confidence"] == pytest.approx(1 / (1 + math.exp(2 - 4 * confidence)))
     assert prediction.details.get("withheld") == (None if given else "Ansa Merrow")
     assert prediction.details["member_details"] == {"confidence": confidence}
-    assert [hop.answer for hop in prediction.hops] == ["Ansa Merrow"]
+    # Hops that state what is withheld are for traces.
+    assert [hop.answer for hop in prediction.hops] == [hop.answer for hop in heard] == ["Ansa Merrow"] * given
+    assert [hop["answer"] for hop in prediction.details.get("withheld_hops", [])] == ["Ansa Merrow"] * (not given)
     assert [passage.id for passage in prediction.passages] == ["a"]
 
 
