@@ -489,7 +489,15 @@ def _difference(line: Line) -> tuple[str, str]:
 def about_runs(runs: Sequence[Run], differing: Sequence[Difference]) -> list[str]:
     """Return how runs differ, and the notes of each."""
     notes = [(run.label, text) for run in runs for text in [*run.description.get("notes", []), *cache_note(run.rows)]]
-    return [*map(str, differing), *(f"{label}: {text}" for label, text in notes)]
+    return [*map(str, differing), *told_once(notes)]
+
+
+def told_once(notes: Iterable[tuple[str, str]]) -> list[str]:
+    """Return each of these texts once, after the labels of all that it is about."""
+    labels: dict[str, list[str]] = {}
+    for label, text in notes:
+        labels.setdefault(text, []).append(label)
+    return [f"{', '.join(of)}: {text}" for text, of in labels.items()]
 
 
 def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]]) -> list[str]:
@@ -514,12 +522,10 @@ def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]]) -> list[str]:
     notices += sentence_notices({run.label: run.description for run in runs}, list(metrics))
     if len({run.description["questions"]["sha256"] for run in runs}) > 1:
         notices.append("The question files differ; questions of the same id and wording are paired.")
-    caveats = [
-        f"{name}, {line.run}: {line.against_first.notice}"
-        for name, lines in metrics.items()
-        for line in lines
-        if line.against_first and line.against_first.notice
-    ]
+    caveats: list[str] = []
+    for name, lines in metrics.items():
+        found = [(line.run, line.against_first.notice) for line in lines if line.against_first]
+        caveats += [f"{name}, {text}" for text in told_once((run, text) for run, text in found if text)]
     small = [text.split(": ", 1)[1] for text in caveats if "is too small" in text]
     return [*notices, *dict.fromkeys(small), *(text for text in caveats if "is too small" not in text)]
 
