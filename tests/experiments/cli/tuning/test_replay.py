@@ -165,3 +165,16 @@ def test_a_study_that_would_be_refused_is_not_proposed(verihop, world, tmp_path,
     assert code == 0, err
     proposed = "Next: verihop tune" in verihop("replay", "run")[2]
     assert proposed is (following == "verihop tune ")
+
+
+@pytest.mark.slow
+def test_a_study_by_a_judged_metric_leads_to_an_evaluation_that_runs(verihop, world, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("--program", "cov_rag", "--limit", 4, "--index", world / "index", "--lm", "simulated", "--split", "train")
+    judged = ("--metrics", "acc[judge]", "--judge-lm", "simulated", "--record-branches", "-q", "--out", "run")
+    _, _, err = verihop("eval", world / "questions.jsonl", *words, *judged)
+    code, _, err = verihop(*shlex.split(err.split("Next: ")[1].split("\n")[0])[1:], "-q", "--trials", 2)
+    assert code == 0, err
+    following = next(line for line in err.splitlines() if "verihop eval" in line)
+    code, _, err = verihop(*shlex.split(following)[1:], "-q", "--limit", 2)
+    assert code == 0, err
