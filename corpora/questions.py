@@ -17,7 +17,10 @@ from signatures.common.files import sha256_text
 
 Item = TypeVar("Item")
 
-_RULE = 'Every line needs "id" (a unique string) and "question" (a string that is not empty).'
+_RULE = (
+    'Every line needs "id" (a unique string) and "question" (a string that is not empty); "answers" is a list of '
+    'strings, e.g. ["42"].'
+)
 
 
 class SubQuestion(BaseModel):

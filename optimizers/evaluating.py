@@ -47,18 +47,20 @@ class Outcome:
         return float(self.seconds if name == "seconds" else asked(self.costs, name))
 
 
-def left_out_note(kept: int, undefined: int, failed: int, error: str | None) -> str | None:
+def left_out_note(kept: int, repeated: int, undefined: int, failed: int, error: str | None) -> str | None:
     """Return how many questions are left out of what is fitted, and why; None if none are.
 
     Args:
         kept: Questions that are not left out.
+        repeated: Those that ask what another one asks, by its words.
         undefined: Those whose answers the metric does not score.
         failed: Those that ended in an error.
         error: The first of these errors.
     """
-    reasons = [f"{undefined} that the metric does not score"] if undefined else []
+    reasons = [f"{repeated} that ask the same as another"] if repeated else []
+    reasons += [f"{undefined} that the metric does not score"] if undefined else []
     reasons += [f"{failed} that ended in an error ({error})"] if failed else []
-    left_out = undefined + failed
+    left_out = repeated + undefined + failed
     return f"{left_out} of {kept + left_out} questions are left out: {', '.join(reasons)}." if left_out else None
 
 

@@ -62,6 +62,14 @@ def example_id(asked: Any) -> str:
     return str(getattr(asked, "id", None) or asked_text(asked))
 
 
+def different(asked: Sequence[Asked]) -> list[Asked]:
+    """Return the questions, and of those of the same words the first: parts of them have none in common."""
+    found: dict[str, Asked] = {}
+    for each in asked:
+        found.setdefault(asked_words(each), each)
+    return [*found.values()]
+
+
 def hold_out(asked: Sequence[Asked], *, seed: int = 0) -> tuple[list[Asked], list[Asked]]:
     """Divide questions into training and validation questions, each in the given order.
 

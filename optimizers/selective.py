@@ -23,7 +23,7 @@ import dspy
 import numpy as np
 
 from optimizers.evaluating import Outcome, evaluate_examples, left_out_note
-from optimizers.examples import Score, example_id
+from optimizers.examples import Score, different, example_id
 from optimizers.logistic import FOLDS, Array, Fitter, feature_matrix, folds, logistic
 from optimizers.teleprompters.task import Task, check_splits
 from programs.parts.knobs import with_knobs
@@ -61,6 +61,7 @@ class Asked:
         undefined: Questions left out because the metric is undefined for an answer.
         failed: Questions left out because the program ended in an error.
         error: The first of these errors.
+        repeated: Questions left out because another asks the same, by its words.
     """
 
     answers: list[Graded]
@@ -68,11 +69,12 @@ class Asked:
     undefined: int = 0
     failed: int = 0
     error: str | None = None
+    repeated: int = 0
 
     @property
     def note(self) -> str | None:
         """How many questions were left out, and why; None if none were."""
-        return left_out_note(len(self.answers) + self.abstained, self.undefined, self.failed, self.error)
+        return left_out_note(len(self.answers) + self.abstained, self.repeated, self.undefined, self.failed, self.error)
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,7 @@ def ask(
     _check_number(len(examples), None)
     if len({example_id(example) for example in examples}) < len(examples):
         raise UserError("Two training questions have one id: give every question a different id.")
+    once = different(examples)
     features: dict[str, dict[str, float]] = {}
 
     def noted(example: Any, prediction: Any) -> float | None:
@@ -178,7 +181,7 @@ def ask(
             raise UserError(f"A score is {value:g}: fit by a metric that is 0 or 1, such as em or acc[substring].")
         return value
 
-    outcomes = evaluate_examples(selective.program, examples, noted, threads=threads, report=report)
+    outcomes = evaluate_examples(selective.program, once, noted, threads=threads, report=report)
     answered = [outcome for outcome in outcomes if outcome.error is None and outcome.id in features]
     scored = [(outcome.id, outcome.score) for outcome in answered if outcome.score is not None]
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
@@ -188,6 +191,7 @@ def ask(
         len(answered) - len(scored),
         len(errors),
         errors[0] if errors else None,
+        len(examples) - len(once),
     )
 
 

@@ -11,6 +11,7 @@ answer among them.
 Weights and threshold are fitted on questions with answers by `optimizers.selective`.
 """
 
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import dspy
@@ -18,7 +19,7 @@ import dspy
 from programs.parts.gates import Gate, decide
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.logistic import parse_weights, score
-from programs.parts.prediction import WITHHELD, completed, make_prediction
+from programs.parts.prediction import WITHHELD, completed, hops_heard_by, make_prediction, settled
 from programs.parts.run_features import described, run_features
 from programs.parts.threads import sequential_calls
 from signatures.types import Passage, Retriever
@@ -29,10 +30,10 @@ DEFAULT_WEIGHTS = "bias=-2 confidence=4 unscored=2"  # for `rag` before anything
 class Selective(dspy.Module):
     """Answer only where the answer is likely enough to be right.
 
-    The prediction is that of the program, without answer and citations where it is withheld. `details`: `confidence`,
-    the probability in [0, 1] that the program's answer is right, as fitted; `withheld`, the answer that is not given;
-    `features`; and `member_details`, the details of the program. Where the program abstains itself there is no
-    confidence.
+    The prediction is that of the program, without answer, hops and citations where it is withheld. `details`:
+    `confidence`, the probability in [0, 1] that the program's answer is right, as fitted; `withheld`, the answer that
+    is not given, and `withheld_hops`, for traces alone; `features`; and `member_details`, the details of the program.
+    Where the program abstains itself there is no confidence. Unless `least` is 0, hops settle at the end.
 
     Args:
         program: Answers every question.
@@ -63,7 +64,8 @@ class Selective(dspy.Module):
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the program's prediction, or none of its answer; fixed `passages` are given to the program."""
-        run = completed(self.program(question=question, passages=passages))
+        with hops_heard_by(None) if self.least > 0 else nullcontext():  # they may state an answer that is withheld
+            run = completed(self.program(question=question, passages=passages))
         details: dict[str, Any] = {"member_details": run.details}
         withheld = False
         if not run.abstained:
@@ -71,11 +73,14 @@ class Selective(dspy.Module):
             withheld = decide(self, "withhold", features=features)
             details = {"confidence": score(features, self.weights), "features": features, **details}
         if withheld:
-            details["withheld"] = run.answer
+            details |= {"withheld": run.answer, "withheld_hops": [hop.model_dump(mode="json") for hop in run.hops]}
+        elif self.least > 0:
+            for hop in run.hops:
+                settled(hop)
         return make_prediction(
             "" if withheld else run.answer,
             stop_reason=WITHHELD if withheld else run.stop_reason,
-            hops=run.hops,
+            hops=[] if withheld else run.hops,
             passages=run.passages,
             citations=[] if withheld else run.citations,
             response="" if withheld else run.response,

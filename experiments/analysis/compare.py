@@ -35,7 +35,7 @@ from experiments.analysis.summary import (
     stop_reasons,
     with_counts,
 )
-from experiments.runs.files import Json, Row, read_rows, read_run
+from experiments.runs.files import UNKNOWN_LM, Json, Row, read_rows, read_run
 from optimizers.metrics.groundedness import oracles_of
 from optimizers.metrics.scoring import COSTS
 from optimizers.tuning.front import front_places
@@ -112,7 +112,7 @@ def differences(descriptions: Mapping[str, Json]) -> list[Difference]:
 
 def is_foreign(description: Json) -> bool:
     """Return whether a run holds predictions of another system, or a vote among such: most settings are unknown."""
-    return bool(description["lm"]["id"] == "unknown")  # as `experiments/pipeline/scoring/foreign.py` writes it
+    return bool(description["lm"]["id"] == UNKNOWN_LM)
 
 
 def differing(setting: str, values: Mapping[str, Any]) -> list[Difference]:
@@ -205,21 +205,30 @@ def fewer_notices(metrics: Mapping[str, Sequence["Line"]]) -> list[str]:
 
 
 def power_notices(name: str, lines: Sequence["Line"]) -> list[str]:
-    """Return, of each run whose difference shows nothing, how large one these questions can show."""
-    return [
-        f"{name}, {line.run}: with {result.n} questions a difference of {100 * result.detectable:.1f} points is found "
-        f"four times in five{_needed(result)}."
+    """Return how large a difference these questions can show, of the runs whose difference shows nothing."""
+    unshown = {
+        line.run: (result.detectable, result)
         for line in lines
         if (result := line.against_first) and result.detectable and line.p_holm is not None and line.p_holm >= 0.05
+    }
+    if not unshown:
+        return []
+    sizes = dict.fromkeys(f"{100 * detectable:.1f}" for detectable, _ in sorted(unshown.values(), key=lambda of: of[0]))
+    run = max(unshown, key=lambda run: abs(unshown[run][1].difference or 0))
+    result = unshown[run][1]
+    who, whose = (f"{len(unshown)} runs", f"{run}'s") if len(unshown) > 1 else (run, "one")
+    return [
+        f"{name}, {who}: with {result.n} questions a difference of {' to '.join([*sizes][:: max(1, len(sizes) - 1)])} "
+        f"points is found four times in five{_needed(result, whose)}."
     ]
 
 
-def _needed(result: Paired) -> str:
+def _needed(result: Paired, whose: str) -> str:
     """Return how many questions a difference needs; "" if it is none to one decimal."""
     shown, needed = f"{100 * (result.difference or 0):+.1f}", result.questions_needed
     if needed is None or needed <= result.n or float(shown) == 0:
         return ""
-    return f"; one of {shown} needs about {float(f'{needed:.2g}'):,.0f}"
+    return f"; {whose} of {shown} needs about {float(f'{needed:.2g}'):,.0f}"
 
 
 @dataclass(frozen=True)
@@ -486,7 +495,15 @@ def _difference(line: Line) -> tuple[str, str]:
 def about_runs(runs: Sequence[Run], differing: Sequence[Difference]) -> list[str]:
     """Return how runs differ, and the notes of each."""
     notes = [(run.label, text) for run in runs for text in [*run.description.get("notes", []), *cache_note(run.rows)]]
-    return [*map(str, differing), *(f"{label}: {text}" for label, text in notes)]
+    return [*map(str, differing), *told_once(notes)]
+
+
+def told_once(notes: Iterable[tuple[str, str]]) -> list[str]:
+    """Return each of these texts once, after the labels of all that it is about."""
+    labels: dict[str, list[str]] = {}
+    for label, text in notes:
+        labels.setdefault(text, []).append(label)
+    return [f"{', '.join(of)}: {text}" for text, of in labels.items()]
 
 
 def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]]) -> list[str]:
@@ -511,12 +528,10 @@ def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]]) -> list[str]:
     notices += sentence_notices({run.label: run.description for run in runs}, list(metrics))
     if len({run.description["questions"]["sha256"] for run in runs}) > 1:
         notices.append("The question files differ; questions of the same id and wording are paired.")
-    caveats = [
-        f"{name}, {line.run}: {line.against_first.notice}"
-        for name, lines in metrics.items()
-        for line in lines
-        if line.against_first and line.against_first.notice
-    ]
+    caveats: list[str] = []
+    for name, lines in metrics.items():
+        found = [(line.run, line.against_first.notice) for line in lines if line.against_first]
+        caveats += [f"{name}, {text}" for text in told_once((run, text) for run, text in found if text)]
     small = [text.split(": ", 1)[1] for text in caveats if "is too small" in text]
     return [*notices, *dict.fromkeys(small), *(text for text in caveats if "is too small" not in text)]
 

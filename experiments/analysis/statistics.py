@@ -103,6 +103,8 @@ class Paired:
             are corrected for, on as many questions finds with a probability of `POWER`, as their differences spread
             (Card et al., "With Little Power Comes Great Responsibility", EMNLP 2020,
             https://arxiv.org/abs/2010.06595); None if fewer than `FEWEST` questions differ.
+        questions_needed: Questions on which a difference as large as this one would be found with a probability of
+            `POWER`; None for no difference, and as for `detectable`.
     """
 
     difference: float | None
@@ -114,15 +116,7 @@ class Paired:
     n: int
     notice: str | None
     detectable: float | None = None
-
-    @property
-    def questions_needed(self) -> int | None:
-        """Questions on which a difference as large as this one would be found with a probability of `POWER`."""
-        size = abs(self.difference or 0.0)
-        if self.detectable is None or size < 1e-9:  # none, but for rounding
-            return None
-        step = 0.0 if self.p_mcnemar is None else 1.0  # as in `_detectable`
-        return math.ceil(self.n * ((self.detectable - step / self.n) / size) ** 2 + step / size)
+    questions_needed: int | None = None
 
     @property
     def p(self) -> float | None:
@@ -138,7 +132,7 @@ class Paired:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return {**asdict(self), "p": self.p, "test": self.test, "questions_needed": self.questions_needed}
+        return {**asdict(self), "p": self.p, "test": self.test}
 
 
 def mean_of(values: _Values, *, resamples: int = RESAMPLES, seed: int = 0) -> Mean:
@@ -214,11 +208,14 @@ def paired_t_test(first: Sequence[float], second: Sequence[float]) -> float | No
         raise ValueError(f"A paired test needs equally many values on both sides, got {len(first)} and {len(second)}.")
     if len(first) < 2:
         return None
-    if list(first) == list(second):
-        return 1.0  # no difference and no variance
     differences = [new - old for old, new in zip(first, second, strict=True)]
-    error = _standard_error(differences)
-    return both_tails(math.fsum(differences) / len(differences) / error, len(first) - 1) if error else 0.0
+    return _t_test(differences, _standard_error(differences))
+
+
+def _t_test(differences: Sequence[float], error: float) -> float:
+    if not any(differences):
+        return 1.0  # no difference and no variance
+    return both_tails(math.fsum(differences) / len(differences) / error, len(differences) - 1) if error else 0.0
 
 
 def _standard_error(values: Sequence[float]) -> float:
@@ -368,22 +365,28 @@ def _paired(
     old: Sequence[float], new: Sequence[float], differences: Sequence[float], spread: _Interval, tests: int
 ) -> Paired:
     p_mcnemar = mcnemar(old, new)
+    error = _standard_error(differences) if len(old) > 1 else 0.0
+    detectable, needed = _power(differences, error, p_mcnemar is not None, tests)
     return Paired(
         difference=math.fsum(differences) / len(old) if old else None,
         low=spread[0],
         high=spread[1],
-        p_t_test=paired_t_test(old, new),
+        p_t_test=_t_test(differences, error) if len(old) > 1 else None,
         p_mcnemar=p_mcnemar,
         identical=bool(old) and old == new,
         n=len(old),
         notice=_notice(old, new, p_mcnemar is not None),
-        detectable=_detectable(differences, p_mcnemar is not None, tests),
+        detectable=detectable,
+        questions_needed=needed,
     )
 
 
-def _detectable(differences: Sequence[float], binary: bool, tests: int) -> float | None:
+def _power(differences: Sequence[float], error: float, binary: bool, tests: int) -> tuple[float | None, int | None]:
+    """Return the difference that is found with a probability of `POWER`, and the questions that find this one so."""
     if sum(map(bool, differences)) < FEWEST:
-        return None
+        return None, None
     quantiles = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / tests) + NormalDist().inv_cdf(POWER)
     # The exact test of 0/1 scores finds less than the normal distribution says, by about one question.
-    return quantiles * _standard_error(differences) + (1 / len(differences) if binary else 0.0)
+    n, size, step = len(differences), abs(math.fsum(differences)) / len(differences), 1.0 if binary else 0.0
+    needed = None if size < 1e-9 else math.ceil(n * (quantiles * error / size) ** 2 + step / size)  # none, but rounding
+    return quantiles * error + step / n, needed

@@ -32,7 +32,7 @@ from experiments.runs.files import SUMMARY, Json, Row, read_rows, read_run, writ
 from optimizers.metrics.groundedness import oracles_of
 from optimizers.metrics.scoring import COSTS, costs_known
 from signatures.common.costs import paid
-from signatures.confidence import as_probability, stated_confidence
+from signatures.confidence import as_probability, details_of_answer, stated_confidence
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,7 +44,7 @@ COVERAGES = (50, 80, 100)  # percent
 
 def confidence_of(row: Row) -> float | None:
     """Return the confidence in [0, 1] of a row's answer; None if the program states none."""
-    details = row.get("details") or {}
+    details = details_of_answer(row.get("details"))
     if (stated := stated_confidence(details)) is not None:
         return stated
     rounds, hops = details.get("agreement"), row.get("hops") or []

@@ -73,7 +73,8 @@ def ask(
     lost = unread(prediction.answer, {**meter.counts(), "unreadable": meter.unreadable})
     if as_json or json_lines:
         cost = {**meter.counts(), "seconds": round(seconds, 4)}
-        found = {"question": question, **_as_dict(prediction), "cost": cost, "unreadable": meter.unreadable}
+        answer = _as_dict(prediction, whole=trace)
+        found = {"question": question, **answer, "cost": cost, "unreadable": meter.unreadable}
         emit({**found, **({"calls": said} if trace else {})})
     else:
         show_answer(prediction, lost, shown=shown.hops)
@@ -116,12 +117,14 @@ def _check_question(question: str) -> None:
         raise UserError('The question is empty. Ask something, e.g. verihop ask --artifact DIR "Who ...?"')
 
 
-def _as_dict(prediction: "dspy.Prediction") -> dict[str, Any]:
+def _as_dict(prediction: "dspy.Prediction", *, whole: bool) -> dict[str, Any]:
+    """Return the fields of a prediction; what led to an answer that is withheld only if it is to be `whole`."""
+    shown = whole or not _withheld(prediction)
     return {
         **{name: prediction[name] for name in ("answer", "response", "citations", "abstained", "stop_reason")},
         "hops": [hop.model_dump() for hop in prediction.hops],
         "passages": [passage.model_dump() for passage in prediction.passages],
-        "details": prediction.details,
+        "details": prediction.details if shown else {"confidence": stated_confidence(prediction.details)},
     }
 
 
@@ -153,7 +156,13 @@ def show_answer(prediction: "dspy.Prediction", lost: "Unreadable | None" = None,
 
 
 def _no_answer(prediction: "dspy.Prediction") -> str:
-    return "(withheld: it may be wrong)" if "withheld" in prediction.details else "(none)"
+    return "(withheld: it may be wrong)" if _withheld(prediction) else "(none)"
+
+
+def _withheld(prediction: "dspy.Prediction") -> bool:
+    from programs.parts.prediction import WITHHELD
+
+    return bool(prediction.stop_reason == WITHHELD)
 
 
 def show_hop(number: int, hop: "Hop") -> None:

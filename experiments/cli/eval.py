@@ -9,7 +9,7 @@ import typer
 from experiments.cli.shared import options
 from experiments.cli.shared.app import Watched, run_watched
 from experiments.cli.shared.console import emit, next_step, note, say, show
-from experiments.cli.shared.next_commands import after_record, after_run, after_shard
+from experiments.cli.shared.next_commands import after_record, after_run, after_shard, studied
 from experiments.cli.shared.options import Recording, with_option_groups
 from experiments.runs.specs import ProgramSpec, RunSpec
 from programs.lms.spec import LMSpec
@@ -43,6 +43,7 @@ def eval_(
     output: EvalOutput,
 ) -> None:
     """Ask a program every question of a file and score its answers."""
+    from experiments.pipeline.setup import open_questions
     from experiments.pipeline.verbs import evaluate
 
     answerer = options.answerer(program, lm, limits, threads=run.threads)
@@ -65,12 +66,13 @@ def eval_(
         next_step(after_shard(done.config.shard, questions, run, [program, lm], after, output.out))
         return
     lm = replace(lm, id=answerer.lm.id)
-    if recording.record_branches:
-        metrics = [metric.name for metric in done.config.scored]
-        next_step(after_record(questions, [lm, program], run, metrics, output.out))
+    fixed = done.config.contexts is not None
+    recorded = [metric.name for metric in done.config.scored] if recording.record_branches else []
+    asked = open_questions(questions, split=run.split, limit=run.limit) if recorded else []
+    if (metric := studied(recorded, asked, fixed=fixed)) is not None:
+        next_step(after_record(questions, [lm, program], run, metric, output.out))
     else:
         index = done.program.config.index
-        fixed = done.config.contexts is not None
         next_step(after_run(done.summary, questions, [lm, run, limits], program, index, fixed=fixed))
 
 

@@ -149,7 +149,8 @@ def evaluate(
     description = describe_run(program, questions, config, connection=connection)
     questions = config.asked(questions)
     with run_lock(folder), judged_by(config.judge):
-        done = [row for row in open_run(folder, description, resume=resume) if row["error"] is None]
+        rows = open_run(folder, description, resume=resume, questions=questions)
+        done = [row for row in rows if row["error"] is None]
         waiting, total = _unanswered(questions, config.repeats, done)
         bar = _progress_of(program, config, done, total=total, shown=progress)
         event("run_started", run=str(folder), questions=total, answered=total - len(waiting))

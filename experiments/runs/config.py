@@ -7,7 +7,7 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -189,12 +189,15 @@ def describe_lm(connection: "Connection") -> Json:
 
 def describe_questions(questions: Sequence[Any]) -> Json:
     """Return number and hashes of the questions of a run."""
-    fields = [question.model_dump(mode="json") for question in questions]
     return {
         "n": len(questions),
-        "sha256": sha256_text(json.dumps(fields, sort_keys=True, ensure_ascii=False)),
+        "sha256": _hash_of(question.model_dump(mode="json") for question in questions),
         "split_sha256": sha256_text("\n".join(question.id for question in questions)),
     }
+
+
+def _hash_of(values: Iterable[Any]) -> str:
+    return sha256_text(json.dumps([*values], sort_keys=True, ensure_ascii=False))
 
 
 def describe_shard(questions: Sequence[Any], shard: Shard) -> Json:
@@ -276,6 +279,7 @@ def describe_run(
             "artifact": str(artifact) if artifact else None,
             "questions": str(path) if path else None,
             "questions_file_sha256": sha256_file(path) if path else None,
+            "questions_set_sha256": _hash_of(sorted(_hash_of([each.model_dump(mode="json")]) for each in questions)),
         },
         "machine": machine(),
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),

@@ -41,7 +41,7 @@ from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, Spent, check_des
 from experiments.runs.specs import RunSpec
 from optimizers.replay.names import BRANCHES, REPLIES
 from signatures.common import work
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 from signatures.common.files import atomic_write, writing
 from signatures.common.secrets import redacted
 from signatures.common.specs import fields_of
@@ -113,6 +113,7 @@ SCHEMA = 1
 RUN, ROWS, COSTS, SUMMARY = "run.json", "rows.jsonl", "costs.jsonl", "summary.json"
 CALLS = "calls.jsonl.zst"
 _LOCK = "run.lock"
+UNKNOWN_LM = "unknown"  # id of the LM of predictions that were not made here
 
 Row = dict[str, Any]
 RowKey = tuple[str, int]  # id and repeat
@@ -240,13 +241,14 @@ def run_lock(folder: Path) -> contextlib.AbstractContextManager[None]:
     return locked_folder(folder, _LOCK, busy)
 
 
-def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
+def open_run(folder: Path, description: Json, *, resume: bool, questions: Iterable[Any] = ()) -> list[Row]:
     """Start a run in `folder`, or resume the one it contains.
 
     Args:
         folder: Created if missing.
         description: Content of `run.json`.
-        resume: Resume the run in `folder`, or start one if it is empty.
+        resume: Resume the run in `folder`, or start one if it is empty; the order of its questions may have changed.
+        questions: Those asked; an error names the first answered one that has changed.
 
     Returns:
         The existing rows, [] for a new run.
@@ -269,7 +271,15 @@ def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
         return []
     old = read_json(folder / RUN)
     asked = as_asked(old)
-    if differs := difference(asked, description):
+    if _set_of(asked) == _set_of(description) is not None and "shard" not in asked:
+        description = {**description, "questions": asked["questions"]}  # in another order
+    differs = difference(asked, description)
+    if differs and differs.field == "questions.sha256":
+        raise UserError(
+            f"{folder} was asked other questions: {_changed(rows, questions)}. Restore the file of the questions to "
+            "resume, or choose another folder."
+        )
+    if differs:
         raise UserError(
             f"{folder} contains another run: {differs.field} was {differs.stored} and is now {differs.asked}. "
             f"{cure_of(differs.field)}"
@@ -280,6 +290,25 @@ def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
     old.pop("finished", None)  # of the session before
     write_json(folder / RUN, {**old, "resumed": [*old.get("resumed", []), session]})
     return rows
+
+
+def _set_of(description: Json) -> Any:
+    paths = description.get("paths")
+    return paths.get("questions_set_sha256") if isinstance(paths, Mapping) else None
+
+
+def _changed(rows: Iterable[Row], questions: Iterable[Any]) -> str:
+    """Return how the first answered question that has changed did; the run has only a hash of the others."""
+    now = {str(each.id): each for each in questions}
+    for row in rows:
+        name = one_line(repr(row["id"]), 80)
+        if (each := now.get(str(row["id"]))) is None:
+            return f"question {name} has an answer and is not asked any more"
+        for field in ("question", "answers", "type", "gold_ids"):
+            old, new = row.get(field) or None, getattr(each, field, None) or None
+            if old != new:
+                return f"{field} of {name} was {one_line(repr(old), 80)} and is now {one_line(repr(new), 80)}"
+    return "what differs is a question without an answer so far, a field that no row has, or their order"
 
 
 def end_session(folder: Path) -> None:

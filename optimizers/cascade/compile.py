@@ -9,7 +9,7 @@ import dspy
 
 from optimizers.cascade.fitting import CascadeSample, Fitted, check_number, fit, threshold_for
 from optimizers.evaluating import Outcome, evaluate_examples, left_out_note
-from optimizers.examples import Score, example_id
+from optimizers.examples import Score, different, example_id
 from optimizers.teleprompters.task import Task, check_splits
 from programs.cascade import Cascade
 from programs.parts.knobs import with_knobs
@@ -26,17 +26,19 @@ class AskedSamples:
         undefined: Questions left out because the metric is undefined for an answer.
         failed: Questions left out because a program ended in an error.
         error: The first of these errors.
+        repeated: Questions left out because another asks the same, by its words.
     """
 
     samples: list[CascadeSample]
     undefined: int = 0
     failed: int = 0
     error: str | None = None
+    repeated: int = 0
 
     @property
     def note(self) -> str | None:
         """How many questions were left out, and why; None if none were."""
-        return left_out_note(len(self.samples), self.undefined, self.failed, self.error)
+        return left_out_note(len(self.samples), self.repeated, self.undefined, self.failed, self.error)
 
 
 def fit_cascade(
@@ -99,6 +101,7 @@ def ask_both(
     check_number(len(examples))
     if len({example_id(example) for example in examples}) < len(examples):
         raise UserError("Two training questions of the cascade have one id: give every question a different id.")
+    once = different(examples)
     features: dict[str, dict[str, float]] = {}
     abstained: dict[str, set[str]] = {"cheap": set(), "dear": set()}
 
@@ -114,7 +117,7 @@ def ask_both(
         return score
 
     runs = [
-        evaluate_examples(program, examples, noted(name), threads=threads, report=report)
+        evaluate_examples(program, once, noted(name), threads=threads, report=report)
         for name, program in (("cheap", cascade.cheap), ("dear", cascade.dear))
     ]
     # The expensive program abstains there, so that the cheap answer is returned.
@@ -130,7 +133,7 @@ def ask_both(
         else:
             tokens, added = one.cost("tokens"), other.cost("tokens") - (one.cost("tokens") if cascade.before else 0)
             samples.append(CascadeSample(one.id, features[one.id], one.score, returned, tokens, added))
-    return AskedSamples(samples, undefined, len(errors), errors[0] if errors else None)
+    return AskedSamples(samples, undefined, len(errors), errors[0] if errors else None, len(examples) - len(once))
 
 
 def fitted_cascade(

@@ -8,7 +8,7 @@ What is validated is the choice among the trials. Samplers that learn (tpe, nsga
 propose trials, which still flatters a little; random and grid have not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ class HeldOut:
         return {"folds": self.folds, "chosen": self.chosen, "scores": self.scores}
 
 
-def held_out(trials: Sequence[Trial], goal: Goal, *, folds: int, questions: int) -> HeldOut | None:
+def held_out(trials: Sequence[Trial], goal: Goal, *, folds: int, questions: Sequence[Hashable]) -> HeldOut | None:
     """Return the held-out scores of the choice; None if a fold has no trial to choose, or there are too few questions.
 
     The study's order of questions is random already, so that dealing them out in turn makes random folds.
@@ -44,15 +44,17 @@ def held_out(trials: Sequence[Trial], goal: Goal, *, folds: int, questions: int)
         trials: All trials; the complete ones compete.
         goal: Limits, which hold on the questions that choose.
         folds: At least 2.
-        questions: Number of questions.
+        questions: What each one asks; equal ones are in one fold.
     """
-    if folds < 2 or questions < 2 * folds:
+    if folds < 2 or len(questions) < 2 * folds:
         return None
-    scores: list[float | None] = [None] * questions
+    first = {asked: place for place, asked in reversed([*enumerate(questions)])}
+    fold_of = [first[asked] % folds for asked in questions]
+    scores: list[float | None] = [None] * len(questions)
     chosen = []
     for fold in range(folds):
-        inside = range(fold, questions, folds)
-        best = best_of(trials, goal, [place for place in range(questions) if place % folds != fold])
+        inside = [place for place, own in enumerate(fold_of) if own == fold]
+        best = best_of(trials, goal, [place for place, own in enumerate(fold_of) if own != fold])
         if best is None:
             return None
         chosen.append(best.number)

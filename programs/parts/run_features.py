@@ -9,6 +9,7 @@ import dspy
 
 from programs.parts.passages import passages_stating
 from signatures.common.words import FUNCTION_WORDS, strip_suffix
+from signatures.confidence import details_of_answer
 from signatures.text_words import contains_words, same_words, text_words
 from signatures.types import Passage, Retriever
 from signatures.voting import is_answer
@@ -92,7 +93,7 @@ def run_features(question: str, prediction: dspy.Prediction, passages: Sequence[
         prediction: Of the program.
         passages: Those it read, or those that a search for the question found; with the retriever's scores.
     """
-    answer = prediction.answer
+    answer, details = prediction.answer, details_of_answer(prediction.details)
     stating = len(passages_stating(answer, passages))
     return {
         **question_features(question, passages),
@@ -103,8 +104,8 @@ def run_features(question: str, prediction: dspy.Prediction, passages: Sequence[
         **_fit_of_form(question, answer),
         "titled": float(any(same_words(answer) == same_words(passage.title) for passage in passages if passage.title)),
         "answer_length": _length(answer, 20),
-        **_verification(prediction.details),
-        **_judgements(prediction.details),
+        **_verification(details),
+        **_judgements(details),
     }
 
 

@@ -53,6 +53,7 @@ def test_gold_sentences_are_written_as_pairs(tmp_path: Path):
         ('{"id": "a", "question": "Who?"}', "'a' is already on line 1"),
         ('{"id": "b", "question": "Who?", "answers": "one"}', "'answers'"),
         ('{"id": "b", "question": "Who?", "gold_sentences": [["p", -1]]}', "'gold_sentences.0.1'"),
+        ('{"id": "b", "question": "Who?", "answers": [42]}', '"answers" is a list of strings, e.g. ["42"]'),
         ("{", "not JSON"),
     ],
 )

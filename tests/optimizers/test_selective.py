@@ -184,3 +184,11 @@ def test_a_metric_between_0_and_1_ends_it_with_the_first_such_score(scripted):
     with pytest.raises(UserError, match=r"A score is 0.5"):
         selective.ask(selective.Selective(Knows()), examples(40), f1, threads=1)
     assert len(scored) == 3
+
+
+def test_a_question_with_two_ids_is_in_one_part_and_asked_once(scripted):
+    scripted(lambda system, user: "")
+    twice = to_examples([Question(id=f"r{each}", question=f"number {each}", answers=["right"]) for each in range(10)])
+    asked = selective.ask(selective.Selective(Bare()), [*examples(30), *twice], graded)
+    assert [each.id for each in asked.answers] == [f"q{each}" for each in range(30)]
+    assert asked.note == "10 of 40 questions are left out: 10 that ask the same as another."

@@ -8,10 +8,12 @@ import pytest
 from programs.artifact import freeze, load
 from programs.cascade import Cascade
 from programs.catalog import build
+from programs.ensemble import Ensemble
 from programs.parts.logistic import score
-from programs.parts.prediction import WITHHELD, make_prediction
+from programs.parts.prediction import WITHHELD, hops_heard_by, make_prediction
 from programs.selective import DEFAULT_WEIGHTS, Selective
 from signatures.common.errors import UserError, UserNotice
+from signatures.confidence import stated_confidence
 from signatures.types import Hop, Passage
 
 READ = [Passage(id="a", title="Quillon", text="The harbour master of Quillon is Ansa Merrow.", score=0.8)]
@@ -35,7 +37,9 @@ class Says(dspy.Module):
 
 @pytest.mark.parametrize(("confidence", "given"), [(0.9, True), (0.5, True), (0.49, False), (0.0, False)])
 def test_by_default_an_answer_is_given_if_the_lm_gave_it_half_the_probability(confidence, given):
-    prediction = Selective(Says(confidence=confidence))(question="Who?")
+    heard = []
+    with hops_heard_by(heard.append):
+        prediction = Selective(Says(confidence=confidence))(question="Who?")
     assert prediction.abstained is not given
     assert prediction.answer == prediction.response == ("Ansa Merrow" if given else "")
     assert prediction.citations == (["a"] if given else [])
@@ -43,7 +47,9 @@ def test_by_default_an_answer_is_given_if_the_lm_gave_it_half_the_probability(co
     assert prediction.details["confidence"] == pytest.approx(1 / (1 + math.exp(2 - 4 * confidence)))
     assert prediction.details.get("withheld") == (None if given else "Ansa Merrow")
     assert prediction.details["member_details"] == {"confidence": confidence}
-    assert [hop.answer for hop in prediction.hops] == ["Ansa Merrow"]
+    # Hops that state what is withheld are for traces.
+    assert [hop.answer for hop in prediction.hops] == [hop.answer for hop in heard] == ["Ansa Merrow"] * given
+    assert [hop["answer"] for hop in prediction.details.get("withheld_hops", [])] == ["Ansa Merrow"] * (not given)
     assert [passage.id for passage in prediction.passages] == ["a"]
 
 
@@ -113,3 +119,21 @@ def test_weights_of_a_confidence_hold_for_one_way_of_computing_it(weights, refus
     else:
         load(tmp_path / "a", connection=Connected("verbalised"))
     load(tmp_path / "a", connection=Connected("logprobs"))
+
+
+@pytest.mark.parametrize(
+    "combine",
+    [
+        lambda rag: Cascade(rag, Says("Cora"), weights="bias=-9"),
+        lambda rag: Cascade(Says("", confidence=0.9), rag, weights="bias=9"),
+        lambda rag: Ensemble([rag, Says("Cora", confidence=0.9)]),
+        lambda rag: Cascade(Ensemble([rag, Says("Cora")]), Says("Dara"), weights="bias=-9"),
+    ],
+)
+def test_the_confidence_of_the_member_that_answered_is_stated_and_weighed(combine):
+    program = combine(Says(confidence=0.1))
+    assert stated_confidence(program(question="Who?").details) == 0.1
+    found = Selective(program)(question="Who?")
+    assert (found.details["features"]["confidence"], found.details["features"]["unscored"]) == (0.1, 0.0)
+    assert found.abstained
+    assert stated_confidence(found.details) == pytest.approx(1 / (1 + math.exp(2 - 0.4)))

@@ -1,7 +1,7 @@
 """What the trials of a study say: the best setting, what it gains, and whether that is more than chance."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -108,14 +108,14 @@ class Findings:
         }
 
 
-def findings(trials: Sequence[Trial], goal: Goal, *, folds: int, questions: int) -> Findings:
+def findings(trials: Sequence[Trial], goal: Goal, *, folds: int, questions: Sequence[Hashable]) -> Findings:
     """Return what trials say.
 
     Args:
         trials: All trials of the study.
         goal: What was optimized.
         folds: Of the held-out estimate; below 2 for none.
-        questions: Number of questions.
+        questions: What each one asks; equal ones are in one fold.
     """
     best, baseline = best_of(trials, goal), baseline_of(trials)
     held = held_out(trials, goal, folds=folds, questions=questions)

@@ -207,12 +207,29 @@ def after_run(
     return command("verihop", "eval", questions, *words, "--out", new_path(run.parent / baseline))
 
 
-def after_record(questions: Path, groups: list[Any], spec: "RunSpec", metrics: list[str], run: Path) -> str:
-    """Return the study that searches what a run has recorded."""
-    from experiments.runs.specs import StudySpec
+def studied(metrics: Iterable[str], asked: "Iterable[Question]", *, fixed: bool) -> list[str] | None:
+    """Return the words that name what a study of a recorded run can search by; None if there can be no study.
 
-    words = [word for group in groups for word in used(group)] + used(spec, "split", "limit")
-    words += [] if StudySpec.metric in metrics else ["--metric", metrics[0]]
+    Args:
+        metrics: Those recorded.
+        asked: The questions recorded: no optimizer may see one of a test split.
+        fixed: Whether they had fixed contexts, which a study does not.
+    """
+    from experiments.runs.specs import StudySpec
+    from optimizers.metrics.catalog import find_metric
+    from optimizers.metrics.groundedness import ORACLE_METRICS
+    from optimizers.teleprompters.task import is_test_split
+
+    if fixed or any(is_test_split(each.split or "") for each in asked):
+        return None
+    known = {name: find_metric(name) for name in metrics if name not in ORACLE_METRICS}
+    found = [name for name, metric in known.items() if metric is None or metric.higher_is_better]
+    return None if not found else [] if StudySpec.metric in found else ["--metric", found[0]]
+
+
+def after_record(questions: Path, groups: list[Any], spec: "RunSpec", metric: list[str], run: Path) -> str:
+    """Return the study that searches what a run has recorded, by the metric that these words name."""
+    words = [word for group in groups for word in used(group)] + used(spec, "split", "limit") + metric
     return command("verihop", "tune", questions, *words, "--replay", run, "--out", new_path(run.parent / "tuned"))
 
 

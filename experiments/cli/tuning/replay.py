@@ -1,6 +1,7 @@
 """`verihop replay`: what a recorded run comes to with other thresholds."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,11 +9,11 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say, show
-from experiments.cli.shared.next_commands import command, new_path
-from experiments.runs.specs import Objective
+from experiments.cli.shared.next_commands import command, new_path, studied
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
+    from corpora.questions import Question
     from optimizers.replay.record import Record
 
 _ON_A_SERVER = "server-"  # begins the model of an LM whose URL no run holds
@@ -51,14 +52,18 @@ def replay(
 
 def _study(run: Path, record: "Record") -> str | None:
     """Return the study that searches the recorded branches; None if the run does not say what it needs."""
+    from corpora.questions import read_questions
     from experiments.runs.files import RUN, read_json
     from programs.parts.knobs import knobs_of
 
     try:
         told = read_json(run / RUN)
         questions, artifact = told["paths"]["questions"], told["paths"]["artifact"]
-        selected = None if questions is None else _selecting(Path(questions), set(record.questions))
-        if selected is None or told["lm"]["model"].startswith(_ON_A_SERVER):
+        every = read_questions(Path(questions))
+        asked = [each for each in every if each.id in record.questions]
+        selected = _selecting(every, set(record.questions))
+        metric = studied(record.metrics, asked, fixed="given" in told)
+        if selected is None or metric is None or told["lm"]["model"].startswith(_ON_A_SERVER):
             return None
         program = ["--program", record.name] if artifact is None else ["--artifact", artifact]
         lm = ["--lm", told["lm"]["id"]]
@@ -67,16 +72,14 @@ def _study(run: Path, record: "Record") -> str | None:
     known = knobs_of(record.cls)
     changed = {name: value for name, value in record.knobs.items() if name in known and value != known[name].default}
     knobs = [word for name, value in changed.items() for word in ("--set", f"{name}={_typed(value)}")]
-    metric = [] if Objective.metric in record.metrics else ["--metric", record.metrics[0]]
     words = [*program, *(knobs if artifact is None else ()), *lm, *selected, *metric]
     return command("verihop", "tune", questions, *words, "--replay", run, "--out", new_path(run.parent / "tuned"))
 
 
-def _selecting(path: Path, ids: set[str]) -> list[Any] | None:
+def _selecting(every: "Sequence[Question]", ids: set[str]) -> list[Any] | None:
     """Return the words that select the recorded questions of a file or of a split; None if no words do."""
-    from corpora.questions import drawn, read_questions
+    from corpora.questions import drawn
 
-    every = read_questions(path)
     for split in (None, *dict.fromkeys(each.split for each in every if each.split is not None)):
         chosen = [each.id for each in every if split in (None, each.split)]
         if ids and set(drawn(chosen, len(ids), str)) == ids:

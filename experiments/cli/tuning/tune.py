@@ -68,7 +68,8 @@ def tune(
     if not output.as_json and found.artifact is not None:
         words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank", "sentences", "precision")]
         held_out = other_split(questions, spec.split)
-        next_step(*after_freezing(found.artifact, output.folder, words, held_out, ["--metrics", spec.metric]))
+        scored = [] if work.config.metric.judged else ["--metrics", spec.metric]  # a study of a record names no judge
+        next_step(*after_freezing(found.artifact, output.folder, words, held_out, scored))
     if found.stopped:
         note(f"Stopped: {found.stopped} Resume with the same command, --resume and a larger budget.")
         raise typer.Exit(3)

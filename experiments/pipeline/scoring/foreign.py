@@ -23,7 +23,7 @@ from experiments.pipeline.scoring.rebuild import IDS, UNKNOWN
 from experiments.pipeline.scoring.score import ScoreReport, hints, judge_notes, score_rows, why_nothing
 from experiments.pipeline.scoring.score_config import ScoreConfig
 from experiments.runs.config import describe_lm, describe_questions, describe_session
-from experiments.runs.files import SCHEMA, Json, Row, open_run, run_lock, write_rows
+from experiments.runs.files import SCHEMA, UNKNOWN_LM, Json, Row, open_run, run_lock, write_rows
 from optimizers.metrics.retrieval import article, converted_article
 from optimizers.metrics.scoring import UNKNOWN_COSTS
 from programs.parts.prediction import with_matches
@@ -433,7 +433,7 @@ def _described(path: Path, config: ScoreConfig, matched: Matched) -> Json:
     return {
         "schema": SCHEMA,
         "program": {"name": path.name.partition(".")[0], "knobs": {}, "state_sha256": None, "artifact_sha256": None},
-        "lm": {"id": "unknown", "model": None, "adapter": "unknown", "settings": {}},
+        "lm": {"id": UNKNOWN_LM, "model": None, "adapter": "unknown", "settings": {}},
         **({} if config.judge is None else {"judge": describe_lm(config.judge)}),
         "corpus": {"fingerprint": None},
         "predictions": {"file": str(path), "sha256": sha256_file(path)},

@@ -72,9 +72,11 @@ def write_results(
     """
     import filelock
 
+    from optimizers.examples import asked_words
+
     with filelock.FileLock(out / ".results.lock"):  # other processes of the study write into the same folder
         trials = [read_trial(trial) for trial in study.get_trials(deepcopy=False)]
-        found = findings(trials, config.goal, folds=config.folds, questions=len(questions))
+        found = findings(trials, config.goal, folds=config.folds, questions=[*map(asked_words, questions)])
         chosen = _chosen(found, config.chosen)
         weights = importances(study, seed=config.seed)
         record = {

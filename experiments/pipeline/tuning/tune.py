@@ -105,7 +105,7 @@ def split_questions(
         UserError: A question is of a test split, two have one id, or one is in both sets.
     """
     from corpora.questions import select
-    from optimizers.examples import to_examples
+    from optimizers.examples import asked_words, to_examples
     from optimizers.teleprompters.task import Task, check_splits
 
     seen: set[str] = set()
@@ -119,7 +119,9 @@ def split_questions(
         if len(ordered) < _TRAIN_SHARE:
             raise UserError(f"{len(ordered)} questions are too few to make demonstrations from a part of them.")
         size = len(ordered) // _TRAIN_SHARE
-        train, ordered = ordered[:size], ordered[size:]
+        words = {asked_words(each) for each in ordered[:size]}  # a question with two ids is on one side
+        train = [each for each in ordered if asked_words(each) in words]
+        ordered = [each for each in ordered if asked_words(each) not in words]
     check_splits(Task(trainset=to_examples(train), valset=to_examples(ordered), score=config.metric))
     return train, ordered
 

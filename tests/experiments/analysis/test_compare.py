@@ -67,6 +67,11 @@ def test_a_difference_that_shows_nothing_says_what_would(toy: ModuleType, tmp_pa
     assert [text.split(" points")[0] for text in told(first, close, worse)] == [
         "f1[hotpot], close: with 40 questions a difference of 29.1"
     ]
+    # Of several, one note says it for all.
+    assert told(first, close, equal) == [
+        "f1[hotpot], 2 runs: with 40 questions a difference of 24.6 to 29.1 points is found four times in five; "
+        "close's of -10.0 needs about 290."
+    ]
     assert not told(run(toy, tmp_path / "good"), first)
 
 
@@ -146,3 +151,10 @@ def test_several_comparisons_with_the_first_are_corrected(toy: ModuleType, tmp_p
     assert "Holm" not in shown(two.as_table())
     said = three.as_dict()["metrics"]["em"]["bad9"]["against_first"]
     assert (said["p"], said["p_holm"]) == (pytest.approx(2 * 0.5**9), pytest.approx(4 * 0.5**9))
+
+
+def test_a_note_on_several_runs_is_told_once(toy: ModuleType, tmp_path: Path) -> None:
+    runs = [run(toy, tmp_path / name, n=4, notes=["A note."]) for name in ("a", "b", "c")]
+    notices = compare_runs(runs).notices
+    assert [text for text in notices if "A note." in text] == ["a, b, c: A note."]
+    assert len([text for text in notices if "too small" in text]) == 1

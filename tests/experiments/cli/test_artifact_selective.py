@@ -59,6 +59,9 @@ def test_a_threshold_is_fitted_and_the_artifact_answers_where_it_is_right(fit, s
     assert [answer["abstained"] for answer in answers] == [False, True]
     assert answers[0]["answer"] == "right 303"
     assert (answers[1]["answer"], answers[1]["stop_reason"]) == ("", "withheld")
+    assert (set(answers[1]["details"]), "304 or" in json.dumps(answers[1])) == ({"confidence"}, False)
+    traced = verihop("ask", "Number 304? Where was she born?", "--artifact", tmp_path / "out", "--json", "--trace")[1]
+    assert "304 or another" in json.loads(traced)["details"]["withheld"]
     shown = verihop("ask", "Number 304? Where was she born?", "--artifact", tmp_path / "out")[1]
     assert "Answer: (withheld: it may be wrong)" in shown
     assert "Confidence: 0.2" in shown

@@ -51,6 +51,10 @@ def test_the_estimate_trains_nothing(verihop, tiny, examples, tmp_path):
     assert json.loads(shown)["steps"] == 2
     assert not (tmp_path / "out").exists()
     assert "18 examples, 2 steps, " in verihop(*arguments)[1]
+    without = [word for word in arguments if word not in ("-o", tmp_path / "out")]
+    assert "18 examples, 2 steps, " in verihop(*without)[1]
+    code, _, err = verihop(*without[:-1])
+    assert (code, "--out FOLDER. Only --estimate needs none." in err) == (2, True)
 
 
 @pytest.mark.slow

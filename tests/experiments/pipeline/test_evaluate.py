@@ -17,9 +17,8 @@ METRICS = ["f1[hotpot]", "em", "passage_recall@2"]
 
 def run(toy: ModuleType, folder: Path, engine: Any, n: int = 6, **options: Any) -> Any:
     options = {"threads": 2, "progress": False, "metrics": METRICS, **options}
-    return toy.run(
-        options.pop("program", toy.Toy()), toy.questions(n), connection=toy.link(engine), folder=folder, **options
-    )
+    asked = options.pop("asked", toy.questions(n))
+    return toy.run(options.pop("program", toy.Toy()), asked, connection=toy.link(engine), folder=folder, **options)
 
 
 def failing_on(*words: str, error: type[BaseException] = RuntimeError) -> Any:
@@ -123,6 +122,24 @@ def test_resuming_something_else_is_refused_with_the_field(toy, tmp_path, change
         change = {"program": toy.Toy(k=change["program"])}
     with pytest.raises(UserError, match=field):
         run(toy, tmp_path / "run", toy.Engine(), resume=True, **change)
+
+
+@pytest.mark.parametrize(
+    ("place", "change", "said"),
+    [
+        (0, {"question": "q-0"}, "question of 'id0' was 'q0' and is now 'q-0'. Restore the file of the questions"),
+        (0, {"answers": ["odd", "1"]}, r"answers of 'id0' was \['even'\] and is now \['odd', '1'\]"),
+        (0, {"id": "other"}, "question 'id0' has an answer and is not asked any more"),
+        (5, {"question": "q-5"}, "what differs is a question without an answer so far"),
+    ],
+)
+def test_questions_that_changed_since_are_named_and_another_order_is_none(toy, tmp_path, place, change, said):
+    run(toy, tmp_path / "run", toy.Engine(failing_on("q3", error=Spent)), threads=1)
+    asked = toy.questions(6)
+    asked[place] = asked[place].model_copy(update=change)
+    with pytest.raises(UserError, match=said):
+        run(toy, tmp_path / "run", toy.Engine(), resume=True, asked=asked)
+    assert run(toy, tmp_path / "run", toy.Engine(), resume=True, asked=toy.questions(6)[::-1]).complete
 
 
 class Spent(BaseException):

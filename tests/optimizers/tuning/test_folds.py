@@ -29,17 +29,24 @@ def test_the_front_has_no_trial_that_another_surpasses():
 
 def test_only_scores_on_questions_that_did_not_choose_count():
     trials = [trial(0, [1, 0, 1, 0]), trial(1, [0, 1, 0, 1])]
-    found = held_out(trials, Goal(), folds=2, questions=4)
+    found = held_out(trials, Goal(), folds=2, questions=range(4))
     # Questions 1 and 3 choose trial 1 for the fold of 0 and 2, and the reverse: each is then wrong.
     assert found.chosen == [1, 0]
     assert found.scores == [0, 0, 0, 0]
+
+
+def test_equal_questions_are_in_one_fold():
+    trials = [trial(0, [1, 0, 0, 1]), trial(1, [0, 1, 1, 0])]
+    found = held_out(trials, Goal(), folds=2, questions=["a", "b", "b", "a"])
+    # Each question alone chooses the trial for the other: both are wrong.
+    assert (found.chosen, found.scores) == ([1, 0], [0, 0, 0, 0])
 
 
 def test_the_choice_among_equal_settings_is_worth_their_mean_and_not_the_luckiest():
     rng = random.Random(0)
     trials = [trial(number, [float(rng.random() < 0.5) for _ in range(60)]) for number in range(200)]
     lucky = best_of(trials, Goal()).score()
-    honest = held_out(trials, Goal(), folds=5, questions=60)
+    honest = held_out(trials, Goal(), folds=5, questions=range(60))
     assert lucky > 0.62
     assert sum(honest.scores) / 60 < 0.62
     assert abs(sum(honest.scores) / 60 - 0.5) < 0.15
@@ -47,14 +54,14 @@ def test_the_choice_among_equal_settings_is_worth_their_mean_and_not_the_luckies
 
 def test_limits_hold_on_the_questions_that_choose():
     expensive = Trial(1, "complete", {}, [1.0] * 4, {"calls": [9, 1, 9, 1]})
-    found = held_out([trial(0, [0.0] * 4), expensive], Goal(at_most={"calls": 2}), folds=2, questions=4)
+    found = held_out([trial(0, [0.0] * 4), expensive], Goal(at_most={"calls": 2}), folds=2, questions=range(4))
     assert found.chosen == [1, 0]
 
 
 def test_too_few_questions_have_no_folds():
-    assert held_out([trial(0, [1.0] * 9)], Goal(), folds=5, questions=9) is None
-    assert held_out([trial(0, [1.0] * 9)], Goal(), folds=0, questions=9) is None
-    assert held_out([], Goal(), folds=2, questions=9) is None
+    assert held_out([trial(0, [1.0] * 9)], Goal(), folds=5, questions=range(9)) is None
+    assert held_out([trial(0, [1.0] * 9)], Goal(), folds=0, questions=range(9)) is None
+    assert held_out([], Goal(), folds=2, questions=range(9)) is None
 
 
 @given(
@@ -63,7 +70,7 @@ def test_too_few_questions_have_no_folds():
 )
 def test_every_question_is_scored_by_the_trial_that_the_others_chose(scores, folds):
     trials = [trial(number, values) for number, values in enumerate(scores)]
-    found = held_out(trials, Goal(), folds=folds, questions=10)
+    found = held_out(trials, Goal(), folds=folds, questions=range(10))
     if found is None:
         return
     for place, score in enumerate(found.scores):

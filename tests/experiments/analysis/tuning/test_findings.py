@@ -22,7 +22,7 @@ WORSE = trial(2, [0.0] * 40, tokens=50.0)
 
 
 def found(*trials: Trial, goal: Goal | None = None, folds: int = 5):
-    return findings(list(trials), goal or Goal(), folds=folds, questions=40)
+    return findings(list(trials), goal or Goal(), folds=folds, questions=range(40))
 
 
 def test_a_gain_is_judged_on_questions_that_did_not_choose():

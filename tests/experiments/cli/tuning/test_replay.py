@@ -141,3 +141,40 @@ def test_what_cannot_be_recorded_is_refused(world, tmp_path, verihop, program, m
         *["--limit", 2, "--record-branches", "--out", tmp_path / "run", *more],
     )
     assert (code, reason in err) == (2, True), err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("more", "following"),
+    [
+        ((), "verihop eval "),  # no optimizer may see a question of the split test
+        (("--split", "train", "--references", "complete", "--passages", "passages.jsonl"), "verihop eval "),
+        (("--split", "train", "--metrics", "abstention"), "verihop eval "),
+        (("--split", "train", "--metrics", "abstention,faithfulness[all],em"), "verihop tune "),
+    ],
+)
+def test_a_study_that_would_be_refused_is_not_proposed(verihop, world, tmp_path, monkeypatch, more, following):
+    lines = (world / "questions.jsonl").read_text().replace('"split": "dev"', '"split": "test"')
+    (tmp_path / "questions.jsonl").write_text(lines)
+    shutil.copy(world / "passages.jsonl", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words = ("--program", "cov_rag", "--limit", 6, "--index", world / "index", "--lm", "simulated")
+    _, _, err = verihop("eval", "questions.jsonl", *words, *more, "--record-branches", "-q", "--out", "run")
+    assert f"Next: {following}" in err
+    code, _, err = verihop(*shlex.split(err.split("Next: ")[1].split("\n")[0])[1:], "-q")
+    assert code == 0, err
+    proposed = "Next: verihop tune" in verihop("replay", "run")[2]
+    assert proposed is (following == "verihop tune ")
+
+
+@pytest.mark.slow
+def test_a_study_by_a_judged_metric_leads_to_an_evaluation_that_runs(verihop, world, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("--program", "cov_rag", "--limit", 4, "--index", world / "index", "--lm", "simulated", "--split", "train")
+    judged = ("--metrics", "acc[judge]", "--judge-lm", "simulated", "--record-branches", "-q", "--out", "run")
+    _, _, err = verihop("eval", world / "questions.jsonl", *words, *judged)
+    code, _, err = verihop(*shlex.split(err.split("Next: ")[1].split("\n")[0])[1:], "-q", "--trials", 2)
+    assert code == 0, err
+    following = next(line for line in err.splitlines() if "verihop eval" in line)
+    code, _, err = verihop(*shlex.split(following)[1:], "-q", "--limit", 2)
+    assert code == 0, err

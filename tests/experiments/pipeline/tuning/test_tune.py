@@ -6,7 +6,10 @@ import sqlite3
 
 import pytest
 
-from corpora.questions import Question
+from corpora.questions import Question, select
+from experiments.pipeline.tuning.candidates import Candidates
+from experiments.pipeline.tuning.config import TuneConfig
+from experiments.pipeline.tuning.tune import split_questions
 from optimizers.metrics.catalog import get_metric
 from optimizers.tuning.objective import Goal
 from optimizers.tuning.storages import DatabaseWithHeartbeat
@@ -14,6 +17,7 @@ from programs.artifact import load, read_artifact
 from programs.lms.calls.budget import Budget
 from signatures.common.errors import UserError
 from tests.conftest import ListRetriever, ScriptedEngine
+from tests.experiments.pipeline.tuning.conftest import QUESTIONS
 
 
 def numbers(found):
@@ -130,6 +134,16 @@ def test_a_front_is_drawn_and_any_of_its_trials_can_be_frozen(tune, plots, tmp_p
     assert read_artifact(tmp_path / "s" / "artifact").optimizer["trial"] == front[0] == cheapest.chosen.number
     with pytest.raises(UserError, match="The study of 8 trials has no trial 99"):
         tune(trials=8, goal=Goal("tokens"), sampler="random", resume=True, chosen=99)
+
+
+def test_a_question_with_two_ids_makes_candidates_or_is_asked():
+    again = [Question(id=f"r{n}", question=f"question {n}", answers=["right"]) for n in range(24)]
+    demos = TuneConfig(metric=get_metric("em"), candidates=Candidates(optimizers=("labeled",)))
+    train, asked = split_questions([], [*QUESTIONS, *again], demos)
+    assert len(train) + len(asked) == 48
+    assert not {each.id[1:] for each in train} & {each.id[1:] for each in asked}
+    once = [each.id for each in select(QUESTIONS, seed=0)]  # without such questions the parts are as ever
+    assert [[each.id for each in part] for part in split_questions([], QUESTIONS, demos)] == [once[:8], once[8:]]
 
 
 def test_test_questions_are_refused(tune, engine):
