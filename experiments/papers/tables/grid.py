@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import compress
 from typing import Any
 
 from experiments.analysis.agreement import Coefficient, kendall, kendall_interval
@@ -32,6 +33,11 @@ class Value:
     complete: bool = True
     p: float | None = None
     cost: bool = False
+
+    @property
+    def known(self) -> bool:
+        """Whether there is either."""
+        return self.ours is not None or self.stated is not None
 
     def scale(self, table: Table) -> float:
         """Return what ours is multiplied by in a table."""
@@ -113,10 +119,11 @@ def scores(table: Table, lines: Sequence[Line]) -> Grid:
         for line in lines
     ]
     rows = _tested(table, lines, rows)
+    known = [any(row.values[place].known for row in rows) for place in range(table.width)]
     return Grid(
         table,
-        [(label, table.headings.get(name, name)) for label, name in table.printed],
-        rows,
+        list(compress(((label, table.headings.get(name, name)) for label, name in table.printed), known)),
+        [replace(row, values=list(compress(row.values, known))) for row in rows],
         orders=_orders(table, lines),
         outcomes=_outcomes(table, lines, rows),
         notes=[*_asked(table, lines), *_knobs(lines), *_notes(rows)],

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,16 @@ def test_a_ranked_table_has_the_best_row_first_and_one_without_a_run_last():
     lines = [Line(row, "lm", own) for row, own in zip(of.rows, runs, strict=True)]
     assert [row.label for row in scores(of, lines).rows] == ["high", "low", "none"]
     assert [row.label for row in scores(of.model_copy(update={"ranked": False}), lines).rows] == ["none", "low", "high"]
+
+
+def test_a_column_that_has_neither_our_numbers_nor_published_ones_is_left_out():
+    columns = [{"label": label, "data": "hotpotqa"} for label in ("asked", "published", "neither")]
+    of = table("x", "y", columns=columns, published={"x": [math.nan, 10.0, math.nan]})
+    lines = [Line(row, "lm", [MadeUp([1.0, 0.0]), None, None]) for row in of.rows]
+    found = scores(of, lines)
+    assert [label for label, _ in found.headings] == ["asked", "published"]
+    assert [len(row.values) for row in found.rows] == [2, 2]
+    assert found.rows[0].values[1].stated == 10.0
 
 
 def test_a_number_of_a_kind_is_over_its_questions_alone(monkeypatch):
