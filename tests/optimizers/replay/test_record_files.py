@@ -1,8 +1,10 @@
 """The files of a record: what is written is read again, what is damaged or of something else is refused."""
 
 import contextlib
+import errno
 import gzip
 import json
+import os
 
 import dspy
 import pytest
@@ -219,8 +221,14 @@ def test_a_full_disk_is_said_and_keeps_what_was_written(written):
     with open(folder / "full", "wb", buffering=0) as file, MemberLog(folder / BRANCHES) as log:
 
         class Full:
+            left = 3
+
             def write(self, content):
-                return file.write(content[:3])
+                if not self.left:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                part = file.write(content[: self.left])
+                self.left -= part
+                return part
 
             def close(self):
                 return None
