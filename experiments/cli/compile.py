@@ -24,7 +24,7 @@ ACCEPT_MORE = "Try --metric 'f1[hotpot]' --accept 0.5, more questions, --optimiz
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompileOutput(options.Made):
+class CompileOutput(options.Made, options.Replacing):
     """Where the artifact is written, and what is printed."""
 
     out: Annotated[Path | None, Field("Folder for the artifact; --estimate needs none.", "--out -o")] = None

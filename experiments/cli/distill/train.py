@@ -91,9 +91,11 @@ class TrainingFolder(options.Output):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOutput(TrainingFolder):
+class TrainOutput(options.Made):
     """The same, and an estimate instead."""
 
+    out: Annotated[Path | None, Field("Folder for the adapter or weights; --estimate needs none.", "--out -o")] = None
+    resume: options.Resume = False
     estimate: Annotated[bool, Field("Print how long it takes, and stop.", "--estimate")] = False
 
 
@@ -115,7 +117,7 @@ def train(
     opened = open_training(
         examples,
         make_settings(**vars(method), **vars(schedule), **vars(machine), **vars(measuring)),
-        output.out,
+        output.out or Path("FOLDER"),  # an estimate writes nothing
         metric_examples=answering.metric_examples,
         asked=[asked] if (asked := by_program.scores(measuring.keep_best)) else [],
         note=note,
@@ -132,9 +134,9 @@ def train(
     if output.as_json:
         emit(description)
         return
-    _print(description, output.out)
+    _print(description, output.folder)
     if not opened.unserved:
-        trained = output.out / description["best"]["folder"] if measuring.keep_best else output.out
+        trained = output.folder / description["best"]["folder"] if measuring.keep_best else output.folder
         next_step(asking(by_program.program or "rag", lm=f"embedded:{trained}", index=by_program.index))
 
 

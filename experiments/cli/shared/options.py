@@ -306,8 +306,8 @@ class Replacing(Output):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made(Replacing):
-    """The same, and the folder of what is made, unless only its cost is asked for; subclasses declare both options."""
+class Made(Output):
+    """What is printed, and the folder of what is made, unless only its cost is asked for; subclasses declare both options."""
 
     out: Path | None = None
     estimate: bool = False

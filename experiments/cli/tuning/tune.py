@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneOutput(options.Made):
+class TuneOutput(options.Made, options.Replacing):
     """What is written and printed."""
 
     out: Annotated[
