@@ -93,7 +93,7 @@ def test_shards_below_a_folder_are_left_out(make: Make, tmp_path: Path) -> None:
     [
         (["rag-0a1b2c3d", "cot-0a1b2c3d", "plain"], ["rag", "cot", "plain"]),
         (["rag-0a1b2c3d", "rag-11111111"], ["rag-0a1b2c3d", "rag-11111111"]),
-        (["one/rag-0a1b2c3d", "two/rag-0a1b2c3d"], ["one/rag-0a1b2c3d", "two/rag-0a1b2c3d"]),
+        (["one/rag-0a1b2c3d", "two/rag-0a1b2c3d"], ["one/rag", "two/rag"]),
         (["run-of-today", "-0a1b2c3d"], ["run-of-today", "-0a1b2c3d"]),
     ],
 )
