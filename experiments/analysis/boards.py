@@ -1,6 +1,5 @@
 """Boards: finished runs of several programs on the same questions, and in what they differ although they must not."""
 
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -86,7 +85,7 @@ def read_boards(folders: Sequence[Path]) -> list[Board]:
     """Return the runs in these folders, those on the same questions together; boards by their titles.
 
     Args:
-        folders: Of runs, or with folders of runs at any depth below them.
+        folders: Of runs, or with folders of runs at any depth below them, where shards of a run are left out.
 
     Raises:
         UserError: A folder has no finished run with answers, is damaged or is named twice; or the runs on the same
@@ -95,10 +94,14 @@ def read_boards(folders: Sequence[Path]) -> list[Board]:
     if not folders:
         raise UserError("A leaderboard needs at least one run. Name the folders of runs (`verihop eval --out`).")
     groups: dict[str, list[tuple[Path, Json]]] = {}
-    for folder in itertools.chain.from_iterable(map(_runs_in, folders)):
-        _refuse_links(folder)
-        description = read_run(folder)
-        groups.setdefault(description["questions"]["sha256"], []).append((folder, description))
+    for named in folders:
+        for folder in _runs_in(named):
+            _refuse_links(folder)
+            description = read_run(folder)
+            if folder == named or description.get("shard") is None:
+                groups.setdefault(description["questions"]["sha256"], []).append((folder, description))
+    if not groups:
+        raise UserError("There are only shards of runs here: merge them first (`verihop merge`).")
     titles = {digest: _title(*runs[0]) for digest, runs in groups.items()}
     boards = [_board(titles[digest], runs) for digest, runs in groups.items()]
     return sorted(boards, key=lambda board: (board.title, board.questions["sha256"]))

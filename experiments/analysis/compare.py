@@ -259,14 +259,13 @@ _SETTINGS = re.compile(r"(?<=\w)-[0-9a-f]{8}$")  # at the end of the names of ru
 
 
 def labels_of(folders: Sequence[Path]) -> list[str]:
-    """Return the shortest path suffixes that distinguish the folders, or their names without a hash of settings."""
+    """Return the shortest path suffixes that distinguish the folders, without a hash of settings where it need not."""
     parts = [folder.resolve().parts for folder in folders]
-    if len(names := {_SETTINGS.sub("", part[-1]): None for part in parts}) == len(parts):
-        return list(names)
-    for length in range(1, max(map(len, parts)) + 1):
-        labels = ["/".join(part[-length:]) for part in parts]
-        if len(set(labels)) == len(labels):
-            return labels
+    for named in ([(*part[:-1], _SETTINGS.sub("", part[-1])) for part in parts], parts):
+        for length in range(1, max(map(len, parts)) + 1):
+            labels = ["/".join(part[-length:]) for part in named]
+            if len(set(labels)) == len(labels):
+                return labels
     raise UserError("A run is named twice. Name each run once.")
 
 

@@ -218,7 +218,7 @@ def _tell(table: "Table", planned: "Plan") -> None:
 
 
 def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: options.Limits, output: Written) -> None:
-    from experiments.papers.tables.plan import grouped
+    from experiments.papers.tables.plan import folder_of_lm, grouped
     from experiments.papers.tables.run import reproduce as reproduce_table
     from experiments.runs.config import portable
     from signatures.common.files import writing
@@ -257,8 +257,9 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
     if failed:
         raise failed[0]
     if stopped is None and not output.as_json:
-        page = command("verihop", "leaderboard", output.work / "cells", "--out", new_path(Path("site")))
-        ranked = any(table.ranked for table, _ in planned)
+        cells = output.work / "cells" / folder_of_lm(request.lm)  # another LM's are not comparable
+        ranked = request.shard is None and cells.is_dir() and any(table.ranked for table, _ in planned)
+        page = command("verihop", "leaderboard", cells, "--out", new_path(Path("site")))
         next_step(page if ranked else "verihop reproduce --list")
     if stopped is not None:
         raise typer.Exit(3)

@@ -109,21 +109,20 @@ def leaderboard(
             with counter("Pages", shown=not (quiet or as_json)) as count:
                 done = itertools.count(1)
                 write_leaderboard(boards, out, on_page=lambda: count(next(done)))
-    _print(boards, out, as_json=as_json)
+    _print(boards, runs, out, as_json=as_json)
 
 
-def _print(boards: "list[Board]", out: Path | None, *, as_json: bool) -> None:
+def _print(boards: "list[Board]", runs: list[Path], out: Path | None, *, as_json: bool) -> None:
     if as_json:
         emit({"out": None if out is None else str(out), "boards": [board.as_dict() for board in boards]})
         return
     for board in boards:
         best, n = board.runs[board.ranked[0]].label, board.questions["n"]
-        runs = f"{len(board.runs)} run{'s' if len(board.runs) > 1 else ''}"
-        say(f"{board.title}: {runs} on {n} questions; highest {board.metric}: {best}")
+        count = f"{len(board.runs)} run{'s' if len(board.runs) > 1 else ''}"
+        say(f"{board.title}: {count} on {n} questions; highest {board.metric}: {best}")
         for each in board.differences:
             note(f"Note: {board.title}: {each} These rows are not comparable.")
     if out is None:
-        folders = [run.folder for board in boards for run in board.runs]
-        next_step(command("verihop", "leaderboard", *folders, "--out", new_path(Path("site"))))
+        next_step(command("verihop", "leaderboard", *runs, "--out", new_path(Path("site"))))
     else:
         say(f"Written: {out / 'index.html'}")

@@ -2,7 +2,7 @@
 
     python -m experiments.papers.gpu leaderboard --table 1 --data ../shared/data --work ../leaderboard --limit 100
 
-28 programs on three sets of 100 questions make 70,000 LM calls: hours on a laptop, 7 minutes on one H200 with 16 cores.
+27 programs on three sets of 100 questions made 58,000 LM calls: hours on a laptop, 7 minutes on one H200 with 16 cores.
 Runs and tables are those of `verihop reproduce`, which goes on with what is not finished. Weights are those that the
 embedded LM computes with, products are of 16 bits and rounded otherwise: 96 of 100 answers of `rag` are the same. So
 these runs name another model, and their seconds are those of 240 questions at a time. Needs `verihop[gpu]`.

@@ -141,7 +141,7 @@ def _ask(cell: Cell, folder: Path, request: Request, lms: LMs, say: Said) -> str
 
 
 def searched_by(cell: Cell, index: Path | None) -> str | None:
-    """Return the retriever of a cell; the embedded LM has the one that it has in every command."""
+    """Return the retriever of a cell; all programs of the embedded LM have that of the preset `small`."""
     from corpora.index.open import chosen_by_default
     from experiments.pipeline.setup import is_embedded
 

@@ -10,8 +10,7 @@ from experiments.analysis.agreement import Coefficient, kendall, kendall_interva
 from experiments.analysis.statistics import Mean, holm, paired, too_small
 from experiments.papers.tables.found import Line
 from experiments.papers.tables.spec import Column, Table, published
-from experiments.papers.tables.values import Run
-from optimizers.metrics.scoring import COSTS
+from experiments.papers.tables.values import Run, is_cost
 
 SIGNIFICANT = 0.05
 
@@ -154,9 +153,11 @@ def _values(table: Table, line: Line) -> list[Value]:
     for number, (place, _, name) in enumerate(_places(table)):
         run = line.runs[place]
         mean = None if run is None else run.mean(name)
+        if mean is not None and not mean.n:  # of a kind that no question is of
+            mean = None
         if mean is not None and name in table.complement:
             mean = complemented(mean)
-        found.append(Value(mean, published(line.row, number), run is None or run.complete, cost=name in COSTS))
+        found.append(Value(mean, published(line.row, number), run is None or run.complete, cost=is_cost(name)))
     return found
 
 

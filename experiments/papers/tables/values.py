@@ -46,6 +46,11 @@ def needed(name: str) -> tuple[str, ...]:
     return () if name in COSTS or name.startswith("outcome[") else NEEDED.get(name, (name,))
 
 
+def is_cost(name: str) -> bool:
+    """Return whether a number is a cost, of all questions or of a kind."""
+    return name.partition(_OF)[0] in COSTS
+
+
 def is_judged(name: str) -> bool:
     """Return whether an LM decides a number."""
     return any(each not in ORACLE_METRICS and get_metric(each).judged for each in needed(name))

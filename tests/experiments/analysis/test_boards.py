@@ -78,12 +78,22 @@ def test_a_folder_of_runs_stands_for_them(make: Make, tmp_path: Path) -> None:
         read_boards([tmp_path / "cells", folders[0]])
 
 
+def test_shards_below_a_folder_are_left_out(make: Make, tmp_path: Path) -> None:
+    of = {"index": 1, "of": 2, "ids": ["q0", "q1", "q2"], "questions": {"n": 8, "sha256": "a"}}
+    shard = make("cells/rag.shard-1-of-2", n=3, run=lambda run: run.update(shard=of))
+    with pytest.raises(UserError, match="only shards"):
+        read_boards([tmp_path / "cells"])
+    make("cells/rag")
+    assert [board.questions["n"] for board in read_boards([tmp_path / "cells"])] == [8]
+    assert [board.questions["n"] for board in read_boards([shard])] == [3]
+
+
 @pytest.mark.parametrize(
     ("names", "shown"),
     [
         (["rag-0a1b2c3d", "cot-0a1b2c3d", "plain"], ["rag", "cot", "plain"]),
         (["rag-0a1b2c3d", "rag-11111111"], ["rag-0a1b2c3d", "rag-11111111"]),
-        (["one/rag-0a1b2c3d", "two/rag-0a1b2c3d"], ["one/rag-0a1b2c3d", "two/rag-0a1b2c3d"]),
+        (["one/rag-0a1b2c3d", "two/rag-0a1b2c3d"], ["one/rag", "two/rag"]),
         (["run-of-today", "-0a1b2c3d"], ["run-of-today", "-0a1b2c3d"]),
     ],
 )

@@ -68,8 +68,10 @@ def test_rows_that_are_not_comparable_are_refused_or_named_on_the_page(runs, ver
 def test_a_page_needs_a_folder_and_runs(runs, verihop, tmp_path, following, monkeypatch):
     code, _, err = verihop("leaderboard", runs[0])
     assert (code, "--out" in err) == (2, True)
-    code, _, err = verihop("leaderboard", tmp_path, "--check")
+    code, _, err = verihop("leaderboard", tmp_path / "none", "--check")
     assert code == 2
     assert "is not the folder of a run" in err
     monkeypatch.chdir(tmp_path)
-    assert following("leaderboard", *runs, "--check")[0][-2:] == ["--out", "site"]
+    for named, page in ((runs, "site"), ([runs[0].parent], "site-2")):
+        words = ["verihop", "leaderboard", *map(str, named), "--out", page]
+        assert following("leaderboard", *named, "--check") == [words]

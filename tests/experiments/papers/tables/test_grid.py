@@ -199,6 +199,22 @@ def test_a_number_of_a_kind_is_over_its_questions_alone(monkeypatch):
         run.mean("em of bridges")
 
 
+def test_a_kind_that_no_question_is_of_has_no_number():
+    of = table("x", metrics=["em", "em of composed"])
+    run = MadeUp([1.0, 0.0])
+    run.mean = lambda name: mean_of([None, None] if "of" in name else [1.0, 0.0])
+    found = scores(of, [Line(of.rows[0], "lm", [run])])
+    assert [name for _, name in found.headings] == ["em"]
+    assert [note for note in found.notes if "too small" in note] == [
+        "n = 2 is too small: read intervals and p-values as rough."
+    ]
+
+
+def test_a_cost_of_a_kind_is_no_share():
+    found = grid(table("x", metrics=["lm_calls of composed"]), [3.0, 5.0])
+    assert "| 4.0 [3.0, 5.0] (2) |" in markdown(found, "command")
+
+
 def test_wide_tables_of_few_rows_are_turned():
     made = table("x")
     headings = [(f"Set {number}", "em") for number in range(20)]

@@ -220,6 +220,18 @@ def test_cells_that_other_runs_are_of_are_not_asked_again(verihop, few, work, tm
     assert sorted(folder.name.partition("-")[0] for folder in folders(work)) == ["cot", "rag", "standard"]
 
 
+def test_the_page_that_is_proposed_is_of_finished_runs_of_one_lm(verihop, work, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = ("reproduce", "leaderboard", "--table", 3, "--row", "standard", "--limit", 2, "--work", work, "-q")
+    for lm, words in (("simulated", ["--only-table"]), ("simulated:1", []), ("simulated:2", ["--shard", "1/2"])):
+        code, _, err = verihop(*asked, "--lm", lm, *words)
+        assert code == 0, err
+        cells = work / "cells" / lm.replace(":", "_")
+        proposed = "verihop reproduce --list" if words else f"verihop leaderboard {cells} --out site"
+        assert f"Next: {proposed}\n" in err
+    assert verihop("leaderboard", work / "cells" / "simulated_1", "--check")[0] == 0
+
+
 def test_a_second_lm_adds_rows_of_its_own(verihop, few, work):
     assert verihop(*ONE, *TOY, "--work", work)[0] == 0
     other = ("--lm", "simulated:1", *TOY[2:])
