@@ -255,7 +255,7 @@ class Run:
         return [row for rows in self.questions for row in rows]
 
 
-_SETTINGS = re.compile(r"(?<=\w)-[0-9a-f]{8}$")  # at the end of the names of runs that `verihop reproduce` makes
+_SETTINGS = re.compile(r"(?<=\w)-(?=\d*[a-f])[0-9a-f]{8}$")  # at the end of names that `verihop reproduce` gives
 
 
 def labels_of(folders: Sequence[Path]) -> list[str]:

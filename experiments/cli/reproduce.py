@@ -28,7 +28,7 @@ class Which:
     PANEL: ClassVar[str] = "Table"
     table: Annotated[int | None, Range(1), Field("Number of a table.")] = None
     figure: Annotated[int | None, Range(1), Field("Number of a figure.")] = None
-    row: Annotated[list[str] | None, typer.Option(help="Only the row with this label; repeatable.")] = None
+    row: Annotated[list[str] | None, typer.Option(help="Ask and write only the row of this label; repeatable.")] = None
     list_: Annotated[bool, Field("List all tables and figures.", "--list")] = False
     estimate: Annotated[
         bool, Field("Only say what is missing and what the rest costs; no LM is asked.", "--estimate")
@@ -152,7 +152,11 @@ def _tables(paper: str | None, which: Which) -> "list[Table]":
     numbers = {"table": which.table, "figure": which.figure}
     named = [f"{kind}{number}" for kind, number in numbers.items() if number is not None]
     tables = [read_table(paper, name) for name in named or names_of(paper_of(paper))]
-    return tables if which.row is None else [table.of_rows(which.row) for table in tables]
+    if which.row is None:
+        return tables
+    wanted = {*which.row}
+    having = [table for table in tables if wanted <= {row.label for row in table.rows}]
+    return [table.of_rows(which.row) for table in (having if having and not named else tables)]
 
 
 def _request(lm: LMSpec, roles: Roles, material: Material, asking: Asking, output: Written, which: Which) -> "Request":

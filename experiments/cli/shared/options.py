@@ -307,7 +307,7 @@ class Replacing(Output):
 
 @dataclass(frozen=True, kw_only=True)
 class Made(Output):
-    """What is printed, and the folder of what is made, unless only its cost is asked for; subclasses declare both options."""
+    """What is printed, and the folder of what is made, unless only its cost is asked for: subclasses declare both."""
 
     out: Path | None = None
     estimate: bool = False

@@ -135,7 +135,7 @@ def _made_before(runs: Path | None) -> list[tuple[Path, Json]]:
 def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:
     """Return whether a run is of a cell; knobs that are newer than the run have the value that it had without them."""
     from corpora.retrievers.rerank import NONE, without_reranking
-    from experiments.pipeline.setup import SMALL_RETRIEVER, is_embedded
+    from experiments.pipeline.setup import SMALL_RETRIEVER
     from programs.catalog import build
     from programs.parts.knobs import knob_values
 
@@ -143,14 +143,13 @@ def _is_of(described: Json, cell: Cell, limit: int | None) -> bool:
     if program.get("name") != cell.program.program or lm.get("id") != id_of(cell.lm):
         return False
     searched = (described.get("corpus") or {}).get("fingerprint") or ""
-    usual = SMALL_RETRIEVER if is_embedded(cell.lm) else None
     multihop = without_reranking(searched).startswith(f"{SMALL_RETRIEVER}-")
     reranked = searched.startswith("rerank")  # by which model, the fingerprint does not name
     if cell.recipe is not None or program.get("artifact_sha256") is not None:
         return False
     if searches(cell.setting) and (
         (cell.setting.retriever or "") not in searched
-        or multihop != ((cell.program.retriever or usual) == SMALL_RETRIEVER)
+        or multihop != (cell.retriever == SMALL_RETRIEVER)
         or (searched and reranked != (cell.program.rerank not in (None, NONE)))
     ):
         return False

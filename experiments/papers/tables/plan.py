@@ -142,9 +142,17 @@ class Cell:
         """Return what tells its runs from others of the same program, LM and questions; tables share equal ones."""
         said = self.setting
         rest = (said.references, said.n_references if said.references else None, said.repeats or 1)
-        searched = (self.program.retriever, self.program.rerank, self.program.index and str(self.program.index))
+        searched = (self.retriever, self.program.rerank, self.program.index and str(self.program.index))
         made = [] if self.recipe is None else self.recipe.decided
         return _hash([self.program.preset, dict(self.program.knobs), *rest, *searched, *made])
+
+    @property
+    def retriever(self) -> str | None:
+        """The retriever that is named, or that of the embedded LM; None is that of the index."""
+        from experiments.pipeline.setup import SMALL_RETRIEVER, is_embedded
+
+        unnamed = self.program.retriever is None and searches(self.setting) and is_embedded(self.lm)
+        return SMALL_RETRIEVER if unnamed else self.program.retriever
 
     def artifact(self, work: Path) -> Path:
         """Return the folder of its compiled program."""
@@ -194,9 +202,10 @@ def _opened(request: Request, data: str, subset: str | None) -> tuple[Source | N
 
 def _cell(setting: Setting, row: Row, column: Column, request: Request, opened: Opened) -> Cell:
     source, there, missing = opened(column.data, column.subset)
+    setting = _known(setting, row)
     wanted = request.limit or column.questions or there
     lm = request.lm_of(setting)
-    program, without = _program(_known(setting, row), lm or request.lm, request, source)
+    program, without = _program(setting, lm or request.lm, request, source)
     asked = min(wanted, there) if source else wanted
     recipe = _recipe(setting, column, request)
     if source is not None and recipe is not None and (lacking := asked + recipe.train + recipe.val - there) > 0:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from corpora.kinds import KINDS
 from programs.listing import listed
 from signatures.common.errors import UserError, first_problem, unknown
 
@@ -27,7 +28,7 @@ PAPERS = {
     "embedded": (),
     "leaderboard": (),
 }
-CATALOG = "catalog"
+CATALOG, OF_KIND = "catalog", " of "  # all rows, and what is in front of a kind of questions
 Kind = Literal["scores", "judged", "groups", "ratings", "distillation", "case"]
 OF_ROWS = ("scores", "groups", "case")  # kinds whose numbers are of the rows of runs
 Plot = Literal["dots", "lines", "stack", "tokens"]
@@ -204,6 +205,9 @@ class Table(BaseModel):
                 raise ValueError(f"column {column.label!r} varies {len(column.vary)} things: tie them by '+'")
             if self.kind in OF_ROWS and not self.scored(column):
                 raise ValueError(f"column {column.label!r} has no metrics, and the table neither")
+            for kind in filter(None, (name.partition(OF_KIND)[2] for name in self.scored(column))):
+                if kind not in KINDS:
+                    raise ValueError(f"column {column.label!r} has a number of {kind!r}: kinds are {', '.join(KINDS)}")
             if not column.train and any(self.setting_of(row, column).compile for row in self.rows):
                 raise ValueError(f"column {column.label!r} needs 'train' questions for the rows that are compiled")
         labels = [row.label for row in self.rows]

@@ -2,7 +2,7 @@
 
 The outcomes of questions exclude one another and are tried in the order of `OUTCOMES`: a question has the first that
 holds. Where it names no gold passages, retrieval missed nothing; where it names no gold steps, no hop was wrong.
-`f1[hotpot] of composed` is the number over the questions of a kind (`experiments.analysis.closed_book.KINDS`).
+`f1[hotpot] of composed` is the number over the questions of a kind (`corpora.kinds.KINDS`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,16 +10,17 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from experiments.analysis.closed_book import ALL, KINDS, answer_line, closed_books, row_kind
+from experiments.analysis.closed_book import ALL, answer_line, closed_books, row_kind
 from experiments.analysis.repeats import by_question, question_values
 from experiments.analysis.statistics import Mean, f1_of_means, mean_of
 from experiments.analysis.summary import percent
+from experiments.papers.tables.spec import OF_KIND
 from experiments.runs.files import Row, read_rows, read_run
 from experiments.runs.fixed_contexts import COMPLETE, abstention_scores
 from optimizers.metrics.answer import exact_match
 from optimizers.metrics.catalog import ORACLE_METRICS, get_metric
 from optimizers.metrics.scoring import COSTS
-from signatures.common.errors import UserError, unknown
+from signatures.common.errors import UserError
 from signatures.text import normalize_answer
 
 OF_MEANS, REFLECTION, REFLECTION_F1, GAIN = (
@@ -37,18 +38,17 @@ NEEDED: dict[str, tuple[str, ...]] = {
     REFLECTION_F1: (),
     CONVERSION: (),
 }
-_OF = " of "  # in front of a kind of questions
 
 
 def needed(name: str) -> tuple[str, ...]:
     """Return the metrics that a run must have been scored by for a number."""
-    name = name.partition(_OF)[0]
+    name = name.partition(OF_KIND)[0]
     return () if name in COSTS or name.startswith("outcome[") else NEEDED.get(name, (name,))
 
 
 def is_cost(name: str) -> bool:
     """Return whether a number is a cost, of all questions or of a kind."""
-    return name.partition(_OF)[0] in COSTS
+    return name.partition(OF_KIND)[0] in COSTS
 
 
 def is_judged(name: str) -> bool:
@@ -155,7 +155,7 @@ class Run:
         return f1
 
     def _of_row(self, name: str) -> Callable[[Row], float | None]:
-        name, _, kind = name.partition(_OF)
+        name, _, kind = name.partition(OF_KIND)
         if kind:
             return partial(_of_kind, kind=kind, value=self._of_row(name))
         if name in COSTS:
@@ -185,8 +185,6 @@ class Run:
 
 
 def _of_kind(row: Row, kind: str, value: Callable[[Row], float | None]) -> float | None:
-    if kind not in KINDS:
-        raise unknown("kind of questions", kind, KINDS)
     return value(row) if row_kind(row) == kind else None
 
 

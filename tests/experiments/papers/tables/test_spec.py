@@ -9,7 +9,7 @@ import pytest
 
 from experiments.papers.tables.asking import searched_by
 from experiments.papers.tables.found import _is_of
-from experiments.papers.tables.plan import Request, cells_of, distinct, searches
+from experiments.papers.tables.plan import Request, cells_of, distinct, index_of, searches
 from experiments.papers.tables.run import plan
 from experiments.papers.tables.spec import FOLDER, PAPERS, Setting, names_of, paper_of, published, read_table
 from programs.lms.spec import LMSpec
@@ -95,6 +95,7 @@ def test_the_tables_of_the_leaderboard_share_their_runs(request_for):
     request = request_for()
     first, by_kind = (set(distinct(plan(read_table("leaderboard", name), request).cells, request.work))
                       for name in LEADERBOARD[:2])  # fmt: skip
+    assert by_kind
     assert by_kind <= first
 
 
@@ -167,6 +168,16 @@ def test_the_embedded_lm_reads_as_many_passages_as_its_preset_says(request_for):
 
         _, knobs = chosen_knobs("genground", cells[0].program.preset or "paper", cells[0].program.knobs)
         assert knobs.get("k", 10) == k
+
+
+def test_a_cell_has_no_knob_of_its_column_that_its_program_lacks(request_for):
+    """Before, it was looked up with them whether CoT searches, and all of its cells on StrategyQA were left out."""
+    for cell in cells_of(read_table("genground", "table2"), request_for()):
+        if cell.column.data == "strategyqa":
+            assert bool(cell.setting.knobs) == (cell.program.knobs.get("true_false") is True)
+            assert (index_of(cell, progress=False) is not None) == (
+                cell.row.program not in ("cot", "cot_sc", "genread")
+            )
 
 
 @pytest.mark.parametrize(("lm", "chosen"), [(LMSpec(), "multihop"), (SIMULATED, None), (ON_A_SERVER, None)])
