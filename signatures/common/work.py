@@ -5,6 +5,7 @@ and folders, which it removes.
 """
 
 import contextlib
+import errno
 import json
 import os
 import threading
@@ -171,7 +172,10 @@ class AppendedFile:
             try:
                 written = 0
                 while written < len(record):  # where there is room for a part, the next write says why
-                    written += self._file.write(record[written:])
+                    taken = self._file.write(record[written:])
+                    if not taken:
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                    written += taken
             except OSError:
                 with contextlib.suppress(OSError):  # what follows must not stand behind part of a record
                     os.ftruncate(self._file.fileno(), self._end)

@@ -91,10 +91,14 @@ def test_after_a_full_disk_the_next_decision_stands_on_a_line_of_its_own(tmp_pat
         real = log._log._file
 
         class Full:
-            """Takes the first half of a line, as a disk does that fills up."""
+            """Takes the first half of a line and then nothing, as a disk does that fills up."""
+
+            left = 9
 
             def write(self, line):
-                return real.write(line[: len(line) // 2])
+                taken = real.write(line[: self.left])
+                self.left -= taken
+                return taken
 
             def fileno(self):
                 return real.fileno()
