@@ -76,6 +76,9 @@ class Material:
     runs: Annotated[
         Path | None, Field("Take cells from runs of `verihop eval` below this folder, whose folders name their set.")
     ] = None
+    answers: Annotated[
+        Path | None, Field("Take over the answers that a table was published with, TABLE-answers.jsonl.zst.")
+    ] = None
     review: Annotated[list[Path] | None, typer.Option(help="Folder of human ratings; repeatable.")] = None
     examples: Annotated[Path | None, Field("Folder of training examples (`verihop distill synthesize`).")] = None
 
@@ -178,6 +181,7 @@ def _request(lm: LMSpec, roles: Roles, material: Material, asking: Asking, outpu
         threads=asking.threads,
         shard=shard_of(asking.shard),
         runs=material.runs,
+        answers=material.answers,
         reviews=tuple(material.review or ()),
         examples=material.examples,
         only_table=which.only_table,
@@ -212,6 +216,8 @@ def _list(*, as_json: bool) -> None:
 
 def _tell(table: "Table", planned: "Plan") -> None:
     note(f"{table.id}: {table.title}")
+    if planned.taken is not None:
+        note(f"  Taken over: {planned.taken}.")
     for text in planned.missing:
         note(f"  Missing: {text}")
     nothing = "Nothing to ask here."

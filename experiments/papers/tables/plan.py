@@ -43,6 +43,7 @@ class Request:
         retrievers: Name in a table -> own retriever (`module:name`), or the folder of a recording of the web.
         limit: Questions of each column; None is as many as the paper asked.
         runs: Folder of runs that were made otherwise; their cells are found by what they are of.
+        answers: File of the answers that a table was published with (`answers.py`).
         reviews, examples: Folders of human ratings, of training examples.
         only_table: Ask no LM: assemble what is there.
     """
@@ -59,6 +60,7 @@ class Request:
     threads: int = 8
     shard: "Shard | None" = None
     runs: Path | None = None
+    answers: Path | None = None
     reviews: tuple[Path, ...] = ()
     examples: Path | None = None
     only_table: bool = False

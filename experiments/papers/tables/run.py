@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.papers.tables.answers import SUFFIX, take_over, write_answers
 from experiments.papers.tables.asking import Asked, Said, ask
 from experiments.papers.tables.found import lacking, lines_of
 from experiments.papers.tables.kinds import assemble
@@ -31,11 +32,13 @@ class Plan:
         cells: Those of its rows that have a program, without those that runs made otherwise are of.
         missing: What is missing, each with what it leaves out and its cure.
         estimate: What is left to ask, at most.
+        taken: How many runs were taken over from a file of answers; None without one.
     """
 
     cells: list[Cell]
     missing: list[str]
     estimate: "Estimate"
+    taken: str | None = None
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,17 @@ class Reproduced:
 
 
 def plan(table: Table, request: Request) -> Plan:
-    """Return what a table needs; questions are converted if their files are there, and no LM is opened."""
+    """Return what a table needs; no LM is opened.
+
+    Questions are converted if their files are there, and answers of the request are taken over.
+    """
     if table.kind == "distillation" and request.examples is None:
         estimate, missing = examples_of(table, request)
         return Plan([], missing, estimate)
-    cells = [] if table.kind in ("ratings", "distillation") else lacking(cells_of(table, request), request)
-    return Plan(cells, missing_of(table, cells, request), estimate_of(cells, request))
+    cells = [] if table.kind in ("ratings", "distillation") else cells_of(table, request)
+    taken = None if request.answers is None else take_over(request.answers, cells, request.work)
+    cells = lacking(cells, request)
+    return Plan(cells, missing_of(table, cells, request), estimate_of(cells, request), taken)
 
 
 def reproduce(
@@ -79,4 +87,7 @@ def reproduce(
         made = assemble(table, lines, request, budget, asked.failed)
     except BudgetExceeded as spent:  # of a judge or a teacher; what is finished is kept
         return Reproduced(Asked(str(spent), asked.failed), [])
-    return Reproduced(asked, write_all(made, out, command) if made.rows or made.texts else [])
+    paths = write_all(made, out, command) if made.rows or made.texts else []
+    runs = [run for line in lines for run in line.runs if run is not None]
+    answers = write_answers(runs, request.work, out / f"{table.paper}-{table.name}{SUFFIX}") if paths else None
+    return Reproduced(asked, [*paths, *filter(None, [answers])])
