@@ -49,7 +49,7 @@ from programs.lms.calls.budget import (
     tokens_at_most,
 )
 from programs.lms.calls.control import CLOCK, call_within, checked_calls, current_control
-from programs.lms.calls.reply_cache import FILTERED, FILTERS, key_of
+from programs.lms.calls.reply_cache import FILTERED, FILTERS, ended_by_filter, key_of
 from programs.lms.calls.retry import Attempts, ConcurrencyLimit, check_readable, shared_limit
 from programs.lms.calls.transport import Transport
 from programs.lms.tracing.calls import heard
@@ -374,7 +374,7 @@ class MeteredLM(dspy.LM):
                     cost = self._cost(call, result, result.usage)
                     booking.tokens, booking.usd = cost.tokens, cost.usd
                 current_control().answered(self.model)
-                if all(reply.finish_reason == FILTERED and not reply.message.text for reply in result.responses):
+                if ended_by_filter(result):
                     raise LMFiltered("it ended the reply before its first word", provider_code=FILTERED)
                 return result
             except LMError as error:

@@ -359,6 +359,11 @@ def _content(output: Any) -> Any:
     return isinstance(logprobs, Mapping) and yes_share(logprobs.get("content")) is not None
 
 
+def ended_by_filter(result: CallResult) -> bool:
+    """Return whether a filter of the provider ended all replies before their first word."""
+    return {FILTERED} == set(_finish_reasons(result)) and not any(map(_content, result.outputs))
+
+
 def _finish_reasons(result: CallResult) -> list[Any]:
     if result.responses:
         return [response.finish_reason for response in result.responses]

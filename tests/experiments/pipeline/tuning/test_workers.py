@@ -80,11 +80,12 @@ def test_the_trial_of_a_killed_worker_is_redone_and_the_count_is_right(kind, req
     assert [worker.exitcode for worker in workers] == [-signal.SIGKILL, 0, 0, 0], logs
 
     records = [json.loads((tmp_path / f"worker-{number}" / "study.json").read_text()) for number in (1, 2)]
-    for record in records:
-        assert record["trials"] == records[0]["trials"]
-        assert record["counts"]["complete"] == TRIALS
+    complete = [[trial for trial in record["trials"] if trial["state"] == "complete"] for record in records]
+    assert complete[0] == complete[1]
+    assert [len(each) for each in complete] == [record["counts"]["complete"] for record in records] == [TRIALS] * 2
     trials = records[0]["trials"]
-    surplus = [trial for trial in trials if trial["state"] == "fail" and trial["number"] != 0]
+    # A surplus one may still run in another process when the first writes its record.
+    surplus = [trial for trial in trials if trial["state"] in ("fail", "running") and trial["number"] != 0]
     # A trial that was taken for dead on a busy machine is queued again, and may not be needed any more.
     waiting = [trial for trial in trials if trial["state"] == "waiting"]
     assert len(waiting) <= len(surplus)

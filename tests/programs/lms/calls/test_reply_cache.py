@@ -1,6 +1,7 @@
 """Only replies that were parsed are cached; all others are asked again."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
@@ -204,6 +205,20 @@ def test_a_reply_of_another_route_is_kept_as_json() -> None:
     reply_cache.keep(lm, other, reply_cache.CallResult.legacy(lm, raw))
     assert reply_cache.look_up(lm, other) is None
     assert dspy.cache.get(call.key(lm, False), IGNORED_CACHE_KEYS)["raw"]["choices"]
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "refused"),
+    [("Paris", "stop", False), (None, "stop", False), ("Par", "content_filter", False), (None, "content_filter", True)],
+)
+def test_a_reply_of_litellm_is_refused_only_if_a_filter_left_nothing(text, finish, refused) -> None:
+    """Before, every one was: such a result has no `responses`, and all of none had been filtered."""
+    from programs.lms.calls import reply_cache
+
+    lm = dspy.LM("openai/gpt-4o-mini", engine="litellm", api_key="none")
+    choice = SimpleNamespace(finish_reason=finish, message=SimpleNamespace(content=text))
+    raw = SimpleNamespace(choices=[choice], usage={}, model="m")
+    assert reply_cache.ended_by_filter(reply_cache.CallResult.legacy(lm, raw)) is refused
 
 
 @thinking_alone
