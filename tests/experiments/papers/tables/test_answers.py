@@ -142,3 +142,18 @@ def test_a_name_that_leads_elsewhere_is_no_cell(verihop, published, tmp_path):
     assert code == 0, err
     assert "Taken over: 0 of the 2 runs" in err
     assert not list(tmp_path.glob("second/**/run.json"))
+
+
+@pytest.mark.slow
+def test_the_committed_table_is_what_the_committed_answers_give(verihop, tmp_path, shared_data):
+    results = Path(__file__).parents[4] / "experiments" / "results" / "tables"
+    committed = json.loads((results / "leaderboard-table1.json").read_text())
+    rows = dict.fromkeys(number["row"] for number in committed["numbers"])
+    named = [word for row in rows for word in ("--row", row)]
+    asked = ("--table", 1, *named, "--lm", "embedded", "--data", shared_data, "--limit", 100, "--only-table")
+    answers = results / "leaderboard-table1-answers.jsonl.zst"
+    code, _, err = verihop("reproduce", "leaderboard", *asked, "--work", tmp_path / "work", "--answers", answers, "-q")
+    assert code == 0, err
+    made = json.loads((tmp_path / "work" / "tables" / "leaderboard-table1.json").read_text())
+    for part in ("numbers", "outcomes"):
+        assert made[part] == committed[part]
