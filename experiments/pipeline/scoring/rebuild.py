@@ -47,7 +47,8 @@ def rebuild(rows: Sequence[Row], examples: Mapping[str, Any], corpus: "Mapping[s
     for row in rows:
         example, prediction = _example(row, examples), prediction_of(row, corpus)
         lacks = lacking(example, prediction)
-        if not quotes and getattr(prediction, "supporting_facts", None) is None:
+        left_out = any(hop.get("match") and not hop.get("evidence") for hop in row.get("hops") or [])  # a quote
+        if (left_out or not quotes) and getattr(prediction, "supporting_facts", None) is None:
             lacks |= {Need.FACTS}
         if IDS in (row.get(UNKNOWN) or []):
             lacks |= {Need.PASSAGES, Need.TITLES}

@@ -15,11 +15,13 @@ from experiments.analysis.compare import compare_runs
 from experiments.analysis.report.html import write_report
 from experiments.analysis.summary import summarise
 from experiments.pipeline.scoring.passage_texts import Corpus
+from experiments.pipeline.scoring.rebuild import rebuild
 from experiments.pipeline.scoring.score import score_run
 from experiments.pipeline.scoring.score_config import ScoreConfig
 from experiments.runs.files import read_json, read_rows
 from optimizers.metrics.catalog import METRICS, ORACLE_METRICS
 from optimizers.metrics.entailment.catalog import open_oracle
+from optimizers.metrics.metric import Need
 from optimizers.metrics.typed.opened import open_typed
 from signatures.common.errors import UserError
 from signatures.types import Hop, Passage
@@ -286,3 +288,11 @@ def test_answers_given_after_a_metric_was_added_are_scored_when_it_is_named_agai
     (_, record) = read_json(folder / "run.json")["scored"]
     assert (record["added"], record["replaced"], record["completed"]) == ([], {}, ["hit@2"])
     assert score_run(folder, config(["hit@2"])).kept == ["hit@2"]
+
+
+def test_a_quote_that_was_left_out_is_no_quote_of_nothing():
+    """Answers that a table took over are without quotes; those asked afterwards have theirs."""
+    hop = {"question": "who?", "answer": "Mara", "match": "verbatim", "passage_ids": []}
+    row = {"id": "a", "question": "who?", "answers": ["Mara"], "passage_ids": []}
+    rows = [{**row, "hops": [{**hop, "evidence": "Mara did."}]}, {**row, "hops": [hop]}]
+    assert [Need.FACTS in each.lacks for each in rebuild(rows, {}, {})] == [False, True]
