@@ -133,9 +133,15 @@ def reproduce(
         _list(as_json=output.as_json)
         return
     tables, request = _tables(paper, which), _request(lm, roles, material, asking, output, which)
+    out = output.out or output.work / "tables"
+    if request.answers is not None and request.answers.resolve().parent == out.resolve():
+        raise UserError(f"{request.answers} would be replaced by the answers of this table: name another --out.")
     planned = [(table, plan(table, request)) for table in tables]
-    for table, found in planned if not which.only_table else ():
-        _tell(table, found)
+    for table, found in planned:
+        if found.taken is not None:
+            note(f"{table.id}: taken over {found.taken}.")
+        if not which.only_table:
+            _tell(table, found)
     if which.estimate:
         if output.as_json:
             emit({table.id: {"missing": of.missing, **vars(of.estimate)} for table, of in planned})
@@ -216,8 +222,6 @@ def _list(*, as_json: bool) -> None:
 
 def _tell(table: "Table", planned: "Plan") -> None:
     note(f"{table.id}: {table.title}")
-    if planned.taken is not None:
-        note(f"  Taken over: {planned.taken}.")
     for text in planned.missing:
         note(f"  Missing: {text}")
     nothing = "Nothing to ask here."

@@ -6,13 +6,17 @@ others can score again and test differences. The texts of questions and passages
 data sets, and so are the LM calls and replies. Whoever has the questions can go on with the table.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from corpora.compressed import atomic_bytes, read_lines
 from corpora.questions import Question, read_questions, select
-from experiments.papers.tables.plan import Cell, folder_of_lm, id_of
+from experiments.papers.tables.plan import Cell, Request, cells_of, folder_of_lm, id_of
+from experiments.papers.tables.spec import Table
 from experiments.papers.tables.values import Run
 from experiments.runs.config import describe_questions, portable
 from experiments.runs.files import RUN, Json, Row, write_json, write_rows
@@ -27,6 +31,7 @@ SUFFIX = "-answers.jsonl.zst"
 _TEXTS = ("question", "cited_passages", "read_passages", "thinking", "unreadable")
 _TEXTS_OF_HOPS = ("evidence", "candidates")
 _IDS = "references"  # of details: the passages that citation marks count
+_SETTINGS = re.compile(r"(?<=.)-[0-9a-f]{8}/")  # ends the folder of an LM with settings of its own
 _QUESTION = "⟦question⟧"  # where a program or an LM repeats the question
 _ABOUT = "The texts of its passages and its LM calls are not kept: it was taken over from the answers of a table."
 
@@ -34,11 +39,14 @@ _ABOUT = "The texts of its passages and its LM calls are not kept: it was taken 
 def write_answers(runs: Iterable[Run], work: Path, path: Path) -> Path | None:
     """Write the runs below `work`, each once and in order of their folders; return the path, None if there is none.
 
+    Without any, a file of an older table is deleted.
+
     Raises:
         UserError: The disk is full or the folder cannot be written.
     """
     of_work = {run.folder: run for run in runs if run.folder.is_relative_to(work)}
     if not of_work:
+        path.unlink(missing_ok=True)
         return None
     with writing(path), atomic_bytes(path) as file:
         for folder, run in sorted(of_work.items()):
@@ -80,30 +88,42 @@ def _replaced(value: Any, old: str, new: str) -> Any:
     return value.replace(old, new) if isinstance(value, str) and old else value
 
 
-def take_over(path: Path, cells: Iterable[Cell], work: Path) -> str:
-    """Make runs below `work` of the answers in a file, for those cells that have no folder yet; return how many.
+def take_over(path: Path, table: Table, request: Request) -> str:
+    """Make runs of the answers in a file, for those cells of a table that have no folder yet; return how many.
 
-    Scores are those of the file; `verihop score` computes them again.
+    They may be of any LM, as a table shows all that have answered. Scores are those of the file; `verihop score`
+    computes them again.
 
     Raises:
         UserError: The file is missing or damaged, a run has answers to other questions than its cell asks, or the
             folder cannot be written.
     """
-    open_cells = [cell for cell in cells if cell.source is not None and not cell.folder(work).exists()]
-    wanted = {_name(cell.folder(work), work, id_of(cell.lm)): cell for cell in open_cells}
-    taken, there = 0, 0
+    of_lm = cache(lambda lm: _by_name(cells_of(table, replace(request, lm=LMSpec(id=lm))), request.work))
+    own, taken, there = _by_name(cells_of(table, request), request.work), 0, 0
     for name, run, rows in _runs(path):
         there += 1
-        if (cell := wanted.pop(name, None)) is None:
-            continue
         try:
+            check_description(run)
+            cell, folder = own.get(name), request.work / name
+            if cell is not None:
+                folder = cell.folder(request.work)  # of an LM whose id is a path
+            else:
+                others = of_lm(run["lm"]["id"])
+                cell = others.get(name) or others.get(_SETTINGS.sub("/", name, count=1))
+            if cell is None or folder.exists():
+                continue
             made = _checked(run, rows, cell)
         except (UserError, ValueError) as error:
             raise UserError(f"{path}: {name} cannot be taken over ({error}). Leave out --answers.") from error
-        _write(cell.folder(work), *made)
+        _write(folder, *made)
         taken += 1
-    others = "" if taken == there else "; the others are there already, or of other cells"
-    return f"{taken} of the {there} runs in {path}{others}"
+    rest = "" if taken == there else "; the others are there already, or of other cells"
+    return f"{taken} of the {there} runs in {path}{rest}"
+
+
+def _by_name(cells: Iterable[Cell], work: Path) -> dict[str, Cell]:
+    """Return the cells with questions by what their runs are called in a file."""
+    return {_name(cell.folder(work), work, id_of(cell.lm)): cell for cell in cells if cell.source is not None}
 
 
 def _runs(path: Path) -> Iterator[tuple[str, Json, list[Row]]]:
@@ -133,7 +153,6 @@ def _checked(run: Json, rows: Sequence[Row], cell: Cell) -> tuple[Json, list[Row
         UserError, ValueError: They are damaged, or of something else.
     """
     assert cell.source is not None
-    check_description(run)
     of = (run.get("kind"), run["program"]["name"], run["lm"]["id"])
     if of != (None, cell.program.program, portable(id_of(cell.lm))):
         raise UserError(f"it is of {of[1]!r:.60} and the LM {of[2]!r:.60}")

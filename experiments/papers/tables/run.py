@@ -57,9 +57,8 @@ def plan(table: Table, request: Request) -> Plan:
     if table.kind == "distillation" and request.examples is None:
         estimate, missing = examples_of(table, request)
         return Plan([], missing, estimate)
-    cells = [] if table.kind in ("ratings", "distillation") else cells_of(table, request)
-    taken = None if request.answers is None else take_over(request.answers, cells, request.work)
-    cells = lacking(cells, request)
+    taken = None if request.answers is None else take_over(request.answers, table, request)
+    cells = [] if table.kind in ("ratings", "distillation") else lacking(cells_of(table, request), request)
     return Plan(cells, missing_of(table, cells, request), estimate_of(cells, request), taken)
 
 
