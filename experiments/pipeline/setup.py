@@ -584,9 +584,8 @@ def shard_of(shard: Shard | str | None) -> Shard | None:
 
 
 SMALL = "small"  # preset of the programs that read passages
-# One LM call a question. `iter_retgen` takes twice as many, and is level or better: on 100 questions each, F1 39.1
-# against 37.2 on HotpotQA, and 62.6 against 56.0 on 2WikiMultihopQA, +6.7 [0.2, 13.3]
-# (`experiments/results/leaderboard.md`).
+# One LM call a question. `iter_retgen` and `flare` take two and four, and are level: F1 +0.4 [-2.7, 3.5] and +1.1
+# [-2.2, 4.6] on 300 questions (`experiments/results/leaderboard_pooled.json`).
 SMALL_PROGRAM = "rag"
 SMALL_RETRIEVER, SMALL_RERANK = "multihop", "own"
 
