@@ -79,11 +79,11 @@ def test_of_litellm_the_reply_of_the_provider_is_read() -> None:
     assert isinstance(understood(of_litellm(LMRateLimitError, 429, body)), LMBillingError)
 
 
-def test_a_reply_that_was_not_read_is_left_alone() -> None:
+@pytest.mark.parametrize(("status", "content"), [(500, b""), (200, b"<html>")])
+def test_of_litellm_a_reply_that_says_nothing_leaves_its_own_reason(status: int, content: bytes) -> None:
     error = of_litellm(LMServerError, 500, {})
     last = error.__cause__.__cause__
-    last.response = httpx.Response(500, stream=httpx.ByteStream(b"{}"), request=last.request)
-    last.response.is_stream_consumed = False
+    last.response = httpx.Response(status, content=content, request=last.request)
     assert understood(error) is error
 
 
