@@ -92,12 +92,12 @@ def understood(error: LMError) -> LMError:
 
 
 def _reply_behind(error: LMError) -> Any:
-    """Return the HTTP reply that refuses, behind an error of LiteLLM's route; None if there is none, or none that was read."""
+    """Return the HTTP reply behind an error of LiteLLM's route; None if there is none that was read and refuses."""
     causes = list(with_causes(error))
     if not any(type(cause).__module__.startswith("litellm.") for cause in causes):
         return None
     replies = [getattr(cause, "response", None) for cause in causes]
-    reply = next((each for each in reversed(replies) if each is not None), None)  # LiteLLM makes others of its own
+    reply: Any = next((each for each in reversed(replies) if each is not None), None)  # others LiteLLM makes itself
     read = getattr(reply, "is_error", False) and reply.is_stream_consumed and hasattr(reply, "_content")
     return reply if read and reply.content else None
 
