@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the first use of a model downloads a price list
+os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")  # else the first call of Claude downloads a list
 os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # else variables are read from any `.env` above the installation
 
 import dspy

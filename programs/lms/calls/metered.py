@@ -49,10 +49,11 @@ from programs.lms.calls.budget import (
     tokens_at_most,
 )
 from programs.lms.calls.control import CLOCK, call_within, checked_calls, current_control
-from programs.lms.calls.reply_cache import FILTERED, FILTERS, ended_by_filter, key_of
+from programs.lms.calls.refusals import understood
+from programs.lms.calls.reply_cache import FILTERED, ended_by_filter, key_of
 from programs.lms.calls.retry import Attempts, ConcurrencyLimit, check_readable, shared_limit
 from programs.lms.calls.transport import Transport
-from programs.lms.tracing.calls import heard
+from programs.lms.tracing.calls import finish_reasons, heard
 from programs.parts.meter import Meter, record
 from programs.parts.replies.sources import sources_of, tell_sources
 from signatures.common.context import set_within
@@ -398,8 +399,10 @@ class MeteredLM(dspy.LM):
             if error.status is None:  # ours, not the server's
                 booking.tokens = tokens_at_most(call)
             raise
-        except LMError:
-            raise
+        except LMError as error:
+            if (told := understood(error)) is error:
+                raise
+            raise told from error
         except BaseException as error:  # abandoned; the server may complete the call, and charge for it
             booking.tokens = tokens_at_most(call)
             if isinstance(error, TimeoutError):
@@ -419,12 +422,10 @@ class MeteredLM(dspy.LM):
         refused = isinstance(error, LMInvalidRequestError) and not missing
         ours = not self.remote and isinstance(error, LMUnexpectedError)
         stated, _, _ = str(error).partition("\n\n  To fix:")  # what lm15 adds is about calls by itself
-        reason = one_line(stated or error).removeprefix(f"[{self.model}] ")  # our name for the server
+        reason = one_line(stated or error).removeprefix(f"[{error.model}] ").removesuffix(".")
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
-        if refused and getattr(error, "provider_code", None) in FILTERS:
-            said = (
-                f"A content filter of LM {where} refuses this question, or what was read for it: {reason.rstrip('.')}"
-            )
+        if refused and error.provider_code == FILTERED:
+            said = f"A content filter of LM {where} refuses this question, or what was read for it: {reason}"
             return LMFiltered(redact(said), status=error.status, provider_code=FILTERED)
         if isinstance(error, ContextWindowExceededError) or refused or ours:
             return error
@@ -468,7 +469,7 @@ def _record_cut(call: PreparedCall, result: CallResult) -> None:
     """Count replies that ended at the limit of tokens, unless the limit leaves room for one word only (yes or no)."""
     limit = call.request.config.max_tokens if call.request else call.legacy.get("max_tokens")
     if limit is None or limit > _ONE_WORD:
-        record(cut_replies=sum(response.finish_reason == "length" for response in result.responses))
+        record(cut_replies=finish_reasons(result).count("length"))
 
 
 def _record_hit(call: PreparedCall, usage: Mapping[str, Any], usd: float | None) -> None:

@@ -28,6 +28,7 @@ from dspy.clients.execution import IGNORED_CACHE_KEYS, PreparedCall
 from dspy.utils.exceptions import AdapterParseError
 from filelock import FileLock
 
+from programs.lms.tracing.calls import finish_reasons
 from programs.parts.probability import yes_share
 from signatures.common.context import set_within
 from signatures.common.errors import UserError, UserNotice
@@ -186,7 +187,6 @@ _ADDRESS = re.compile(r"(?:BASE|URL|ENDPOINT|HOST)(?:$|_BEDROCK)")  # names of v
 _OF_ANY = "_API_BASE"  # the end of what LiteLLM calls them, after many a name that is not quite the provider's
 _OTHER_WORDS = {"BEDROCK": "AWS", "SAGEMAKER": "AWS", "WATSONX": "WX"}  # in names of variables, by a word of a provider
 FILTERED = "content_filter"  # finish reason of a reply that a filter of the provider ended
-FILTERS = {FILTERED, "content_policy_violation"}  # codes of errors of Azure and OpenAI
 
 
 class ReplyCache(Cache):
@@ -305,7 +305,7 @@ def look_up(lm: dspy.LM, call: PreparedCall) -> tuple[CallResult, dict[str, Any]
 
 def keep(lm: dspy.LM, call: PreparedCall, result: CallResult) -> None:
     """Cache a reply, or hold it until it was parsed; an empty or filtered one is not cached."""
-    if not call.cache or _is_empty(result.outputs) or FILTERED in _finish_reasons(result):
+    if not call.cache or _is_empty(result.outputs) or FILTERED in finish_reasons(result):
         return
     if (pending := _unparsed.get()) is None:
         dspy.cache.put(key_of(lm, call), result.dump(), IGNORED_CACHE_KEYS)
@@ -361,13 +361,7 @@ def _content(output: Any) -> Any:
 
 def ended_by_filter(result: CallResult) -> bool:
     """Return whether a filter of the provider ended all replies before their first word."""
-    return {FILTERED} == set(_finish_reasons(result)) and not any(map(_content, result.outputs))
-
-
-def _finish_reasons(result: CallResult) -> list[Any]:
-    if result.responses:
-        return [response.finish_reason for response in result.responses]
-    return [getattr(choice, "finish_reason", None) for choice in getattr(result.raw, "choices", None) or ()]
+    return {FILTERED} == set(finish_reasons(result)) and not any(map(_content, result.outputs))
 
 
 REPLIES = "replies.sqlite"

@@ -29,7 +29,7 @@ from dspy.lm15 import (
     UnsupportedFeatureError,
 )
 
-from programs.lms.calls.reply_cache import FILTERS
+from programs.lms.calls.refusals import FILTERS, NO_CREDIT, error_codes, error_message
 from programs.lms.calls.transport import Transport
 from programs.lms.continuing import is_begun
 from programs.lms.requests import system_text, turns
@@ -67,10 +67,6 @@ _TOO_LONG = re.compile(
     r"|longer than the model",
     re.IGNORECASE,
 )
-# Codes and types of errors that no wait ends, although their status is that of a rate: of OpenAI
-# (https://platform.openai.com/docs/guides/error-codes), Moonshot and Z.AI, as in DSPy's `lm15.providers.openai`.
-_NO_CREDIT = {"insufficient_quota", "exceeded_current_quota_error", "1113"}
-_LONGEST_REASON = 300  # characters of a server's message
 _AFTER_STREAM = 1.0  # seconds for the end of a connection's reply after that of its stream
 TIMEOUT = "timeout_seconds"  # an extension of a request's configuration, which is not sent
 
@@ -152,7 +148,7 @@ class ServerClient:
         if status in (400, 413, 422, 500) and _TOO_LONG.search(reason):
             kind = lm15.ContextLengthError
         codes = error_codes(content)
-        if status == 429 and _NO_CREDIT & codes:
+        if status == 429 and NO_CREDIT & codes:
             kind = lm15.BillingError
         code = next(iter(FILTERS & codes), None)
         kind = lm15.InvalidRequestError if code else kind
@@ -182,29 +178,6 @@ def call_seconds(request: lm15.Request, timeout: float | None) -> float | None:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
         raise lm15.InvalidRequestError(f"{TIMEOUT} must be a positive number, got {seconds!r}")
     return float(seconds)
-
-
-def error_message(content: bytes) -> str:
-    """Return the message of an error reply in one line, else its text."""
-    text: Any = content.decode("utf-8", "replace")
-    try:
-        body = json.loads(content)
-    except (ValueError, RecursionError):
-        body = None
-    if isinstance(body, dict):
-        error = body.get("error")
-        inner = error.get("message") if isinstance(error, dict) else error
-        text = inner or body.get("message") or body.get("detail") or text
-    return one_line(text, _LONGEST_REASON) or "no reason given"
-
-
-def error_codes(content: bytes) -> set[str]:
-    """Return code and type of the error in an error reply."""
-    try:
-        error = json.loads(content)["error"]
-        return {str(error.get(name)) for name in ("code", "type")}
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        return set()
 
 
 UNREAD = "arguments"  # the argument under which those that are no JSON object are handed on, for the tool to refuse

@@ -225,10 +225,18 @@ def _plain(name: str, value: Any) -> Any:
     return type(value).__name__
 
 
+def finish_reasons(result: CallResult) -> list[Any]:
+    """Return why each reply of a result ended: "stop", "length", "content_filter" or "tool_calls"; None if unknown.
+
+    Those of LiteLLM's route have no typed responses.
+    """
+    if result.responses:
+        return [response.finish_reason for response in result.responses]
+    return [getattr(choice, "finish_reason", None) for choice in getattr(result.raw, "choices", None) or ()]
+
+
 def _replies(result: CallResult) -> list[dict[str, Any]]:
-    reasons: list[Any] = [response.finish_reason for response in result.responses]
-    if not reasons:
-        reasons = [getattr(choice, "finish_reason", None) for choice in getattr(result.raw, "choices", None) or []]
+    reasons = finish_reasons(result)
     found = []
     for number, output in enumerate(result.outputs):
         parts = output if isinstance(output, Mapping) else {"text": output}

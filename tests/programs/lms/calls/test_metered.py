@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import dspy
 import pytest
+from dspy.clients.call_result import CallResult, attributes
 from dspy.lm15 import Message, RateLimitError, Response, ServerError, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError
 
@@ -206,3 +207,16 @@ def test_a_reply_that_its_limit_cut_is_counted_but_a_single_word_is_not(limit: i
         lm("hello")
         lm("hello")  # from the cache
     assert (meter.cut_replies, meter.cached_calls) == (cut, 1)
+
+
+def test_a_reply_of_litellm_that_its_limit_cut_is_counted_too(monkeypatch) -> None:
+    """Before, none was: such a result has no typed responses."""
+    reasons = ("length", "stop")
+    choices = [{"finish_reason": reason, "message": {"content": "yes, and"}} for reason in reasons]
+    raw = attributes({"choices": choices, "usage": {"prompt_tokens": 10, "completion_tokens": 5}, "model": "m"})
+    lm = metered_lm("openai/gpt-4o-mini", engine="litellm", api_key="none", max_tokens=64, n=2)
+    monkeypatch.setattr("programs.lms.calls.metered.execute", lambda lm, call: CallResult.legacy(lm, raw))
+    with metered() as meter:
+        lm("hello")
+        lm("hello")  # from the cache
+    assert (meter.cut_replies, meter.completion_tokens, meter.cached_calls) == (2, 5, 2)
