@@ -26,7 +26,7 @@ from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 HIDDEN = "***"
 _SHORTEST, _SHORTEST_WORD = 8, 16  # characters
-_PROVIDER_VARIABLES = ("API_KEY", "_TOKEN", "SECRET_ACCESS_KEY", "PASSWORD")  # ends of their names
+_PROVIDER_VARIABLES = ("API_KEY", "_TOKEN", "_TOKEN_BEDROCK", "SECRET_ACCESS_KEY", "PASSWORD")  # ends of their names
 _USERINFO = re.compile(r"(?<=://)(?P<key>[^\s/?#@:\"'<>\\]{0,256}:[^\s/?#\"'<>\\]{0,256})@")
 _AUTHORIZATION = re.compile(
     r"authorization\W{1,8}(?:bearer|basic|token)\s{1,4}(?P<key>[^\s\"'\\,;<>]{1,4096})", re.IGNORECASE

@@ -22,7 +22,10 @@ def no_other_keys(monkeypatch):
             monkeypatch.delenv(name)
 
 
-@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "lab_api_key"])
+VARIABLES = ("OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_BEARER_TOKEN_BEDROCK", "lab_api_key")
+
+
+@pytest.mark.parametrize("name", VARIABLES)
 def test_keys_of_providers_are_known_from_the_environment(name, monkeypatch):
     assert redact(f"key {KEY}.") == f"key {KEY}."
     monkeypatch.setenv(name, KEY)
