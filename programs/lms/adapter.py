@@ -35,7 +35,7 @@ from dspy.utils.exceptions import AdapterParseError
 from programs.lms.calls.reply_cache import Unparsed, cached_if_parsed
 from programs.lms.continuing import Continuing
 from programs.lms.rendering import describe_field, escape, escape_all, is_passages, render
-from programs.lms.servers.thinking import ThinkingBudget, is_thinking_only, record_replies
+from programs.lms.servers.thinking import ThinkingBudget, is_thinking_only, record_replies, thinking_apart
 from programs.lms.tolerant import LONGEST_REPLY, check_length, coerce, read_json
 from programs.lms.tracing.calls import calls_read
 from programs.parts.meter import record, record_unreadable
@@ -293,6 +293,8 @@ class _Form:
         return {"messages": [*self.format(signature, demos, inputs), {"role": "assistant", "content": reply}]}
 
     def _call_postprocess(self, processed: Any, original: Any, outputs: list[Any], *rest: Any) -> list[Inputs]:
+        if not continues_text(original):  # whose thinking is part of its text
+            outputs = [thinking_apart(output) for output in outputs]
         record_replies(outputs)
         if any(map(is_thinking_only, outputs)):
             raise self._failure(original, "", {}, self.thinking.no_answer())

@@ -104,6 +104,17 @@ def answer_tokens(tokens: Sequence[TokenLogprob], answer: str, thinking: str) ->
     return ()
 
 
+def thinking_apart(output: Any) -> Any:
+    """Return an output of an LM with the thinking that its text begins with apart, as `ChatEngine` does."""
+    known = output if isinstance(output, dict) else {"text": output}
+    text = known.get("text")
+    thinking, answer = split_text(text) if isinstance(text, str) else ("", "")
+    if not thinking:
+        return output
+    separate = known.get("reasoning_content")
+    return {**known, "text": answer, "reasoning_content": "\n".join(filter(None, (separate, thinking)))}
+
+
 THINKING_TOKENS = 4096
 CURE = "raise thinking_tokens, or set reasoning to low or off"
 

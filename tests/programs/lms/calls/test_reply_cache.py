@@ -284,3 +284,15 @@ def test_variables_that_are_not_named_exactly_as_the_provider_are_part_of_its_ke
     plain = dspy.cache.cache_key(key_of(lm, call), IGNORED_CACHE_KEYS)
     monkeypatch.setenv(variable, "http://127.0.0.1:1/v1")
     assert dspy.cache.cache_key(key_of(lm, call), IGNORED_CACHE_KEYS) != plain
+
+
+@thinking_alone
+def test_thinking_in_the_text_of_a_provider_is_no_answer() -> None:
+    """Before, thinking that the limit had cut was the answer of a program with one field."""
+    engine = Replies("<think>Paris? Lyon, says", "<think>It is Paris.</think>\nParis")
+    with metered() as meter, pytest.raises(AdapterParseError):
+        ask(engine, "question -> answer: str", cache=False)
+    assert (meter.thinking_only, meter.parse_failures) == (1, 1)
+    with metered() as meter:
+        assert ask(engine, "question -> answer: str", cache=False).answer == "Paris"
+    assert [thought.text for thought in meter.thinking()] == ["It is Paris."]
