@@ -584,8 +584,8 @@ def shard_of(shard: Shard | str | None) -> Shard | None:
 
 
 SMALL = "small"  # preset of the programs that read passages
-# One LM call a question. `iter_retgen` and `flare` take two and four, and are level: F1 +0.4 [-2.7, 3.5] and +1.1
-# [-2.2, 4.6] on 300 questions (`experiments/results/leaderboard_pooled.json`).
+# One LM call a question. `iter_retgen` and `flare` take two and four, and are level: F1 -0.3 [-3.3, 2.7] and +1.5
+# [-2.0, 5.0] on 300 questions (`experiments/results/leaderboard_pooled.json`).
 SMALL_PROGRAM = "rag"
 SMALL_RETRIEVER, SMALL_RERANK = "multihop", "own"
 
