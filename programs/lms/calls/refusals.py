@@ -5,10 +5,12 @@ its text tells from others. LiteLLM, on which DSPy sends the ids of some provide
 and wraps its text; the reply itself is among the causes of its errors.
 """
 
+import contextlib
 import json
 import re
 from typing import Any, NamedTuple
 
+import httpx
 from dspy.utils.exceptions import (
     LMAuthError,
     LMBillingError,
@@ -98,8 +100,9 @@ def _reply_behind(error: LMError) -> Any:
         return None
     replies = [getattr(cause, "response", None) for cause in causes]
     reply: Any = next((each for each in reversed(replies) if each is not None), None)  # others LiteLLM makes itself
-    read = getattr(reply, "is_error", False) and reply.is_stream_consumed and hasattr(reply, "_content")
-    return reply if read and reply.content else None
+    with contextlib.suppress(httpx.ResponseNotRead):
+        return reply if getattr(reply, "is_error", False) and reply.is_stream_consumed and reply.content else None
+    return None
 
 
 def error_message(content: bytes) -> str:
