@@ -103,6 +103,11 @@ class Written(options.Output):
     )
     out: Annotated[Path | None, Field("Folder for the tables; by default tables in --work.", "--out -o")] = None
 
+    @property
+    def tables(self) -> Path:
+        """The folder for the tables."""
+        return self.out or self.work / "tables"
+
 
 @with_option_groups
 def reproduce(
@@ -133,8 +138,7 @@ def reproduce(
         _list(as_json=output.as_json)
         return
     tables, request = _tables(paper, which), _request(lm, roles, material, asking, output, which)
-    out = output.out or output.work / "tables"
-    if request.answers is not None and request.answers.resolve().parent == out.resolve():
+    if request.answers is not None and request.answers.resolve().parent == output.tables.resolve():
         raise UserError(f"{request.answers} would be replaced by the answers of this table: name another --out.")
     planned = [(table, plan(table, request)) for table in tables]
     for table, found in planned:
@@ -238,7 +242,7 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
     from signatures.common.files import writing
     from signatures.common.secrets import redact
 
-    out, budget = output.out or output.work / "tables", limits.budget()
+    out, budget = output.tables, limits.budget()
     typed = portable(redact(" ".join(["verihop", *sys.argv[1:]])))
     written: dict[str, list[str]] = {}
     failed: list[UserError] = []

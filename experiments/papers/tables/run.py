@@ -88,5 +88,5 @@ def reproduce(
         return Reproduced(Asked(str(spent), asked.failed), [])
     paths = write_all(made, out, command) if made.rows or made.texts else []
     runs = [run for line in lines for run in line.runs if run is not None]
-    answers = write_answers(runs, request.work, out / f"{table.paper}-{table.name}{SUFFIX}") if paths else None
+    answers = write_answers(runs, request.work, out / f"{table.file_name}{SUFFIX}") if paths else None
     return Reproduced(asked, [*paths, *filter(None, [answers])])

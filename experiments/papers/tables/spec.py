@@ -263,6 +263,11 @@ class Table(BaseModel):
         """Paper and name, as in `genground table2`."""
         return f"{self.paper} {self.name}"
 
+    @property
+    def file_name(self) -> str:
+        """What the names of its files begin with, as in `genground-table2`."""
+        return f"{self.paper}-{self.name}"
+
 
 _NO_RUNS = ("ratings", "distillation")  # kinds whose numbers are not of runs of their rows
 

@@ -28,7 +28,7 @@ def write_all(made: Grid, out: Path, command: str) -> list[Path]:
     Raises:
         UserError: The disk is full or the folder cannot be written.
     """
-    base = out / f"{made.table.paper}-{made.table.name}"
+    base = out / made.table.file_name
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     texts = {".md": markdown(made, command), ".csv": as_csv(made), ".tex": latex(made)}
