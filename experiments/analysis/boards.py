@@ -1,7 +1,8 @@
 """Boards: finished runs of several programs on the same questions, and in what they differ although they must not."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -81,11 +82,13 @@ class Board:
         }
 
 
-def read_boards(folders: Sequence[Path]) -> list[Board]:
+def read_boards(folders: Sequence[Path], *, on_left_out: Callable[[str], None] = lambda _: None) -> list[Board]:
     """Return the runs in these folders, those on the same questions together; boards by their titles.
 
     Args:
-        folders: Of runs, or with folders of runs at any depth below them, where shards of a run are left out.
+        folders: Of runs, or with folders of runs at any depth below them, where shards of a run and runs that are not
+            finished are left out.
+        on_left_out: Called for each run that is left out because it is not finished, with the reason and the cure.
 
     Raises:
         UserError: A folder has no finished run with answers, is damaged or is named twice; or the runs on the same
@@ -98,10 +101,12 @@ def read_boards(folders: Sequence[Path]) -> list[Board]:
         for folder in _runs_in(named):
             _refuse_links(folder)
             description = read_run(folder)
-            if folder == named or description.get("shard") is None:
-                groups.setdefault(description["questions"]["sha256"], []).append((folder, description))
+            shard = description.get("shard") is not None
+            if folder != named and (shard or _unfinished(folder, description, on_left_out)):
+                continue
+            groups.setdefault(description["questions"]["sha256"], []).append((folder, description))
     if not groups:
-        raise UserError("There are only shards of runs here: merge them first (`verihop merge`).")
+        raise UserError("No run here is finished: merge shards (`verihop merge`), or go on (`verihop eval --resume`).")
     titles = {digest: _title(*runs[0]) for digest, runs in groups.items()}
     boards = [_board(titles[digest], runs) for digest, runs in groups.items()]
     return sorted(boards, key=lambda board: (board.title, board.questions["sha256"]))
@@ -109,7 +114,32 @@ def read_boards(folders: Sequence[Path]) -> list[Board]:
 
 def _runs_in(folder: Path) -> list[Path]:
     """Return the folders of runs below a folder, in order; itself if it is one, or if there are none."""
-    return [folder] if (folder / RUN).exists() else sorted(path.parent for path in folder.rglob(RUN)) or [folder]
+    if (folder / RUN).exists():
+        return [folder]
+    found = sorted(path.parent for path in folder.rglob(RUN))
+    known = {path.resolve() for path in found}
+    for path in folder.rglob("*"):
+        if path.is_symlink() and (path / RUN).exists() and path.resolve() not in known:
+            raise UserError(f"{path} is a link to a run elsewhere: name that run's folder, too, or remove the link.")
+    return found or [folder]
+
+
+def _unfinished(folder: Path, description: Json, tell: Callable[[str], None]) -> bool:
+    """Return whether answers are missing in a run, and tell so; what else is wrong with its rows is found later."""
+    path = folder / ROWS
+    with path.open("rb") if path.is_file() else nullcontext(()) as rows:
+        reason = _missing(folder, description, sum(1 for _ in rows))
+    if reason is not None:
+        tell(reason)
+    return reason is not None
+
+
+def _missing(folder: Path, description: Json, answers: int) -> str | None:
+    """Return in words that a run has fewer answers than were asked, with the cure; None if it has not."""
+    asked = description["questions"]["n"] * description.get("repeats", 1)
+    if answers == asked:
+        return None
+    return f"{folder} has {answers} of {asked} answers: finish it (`verihop eval --resume`), or leave it out."
 
 
 def _refuse_links(folder: Path) -> None:
@@ -145,12 +175,8 @@ def _without_keys(run: Run) -> Run:
 
 def _check_finished(runs: Sequence[Run]) -> None:
     for run in runs:
-        asked = run.description["questions"]["n"] * run.description.get("repeats", 1)
-        answers = len(run.rows) + sum(map(len, run.others))
-        if answers != asked:
-            raise UserError(
-                f"{run.folder} has {answers} of {asked} answers: finish it (`verihop eval --resume`), or leave it out."
-            )
+        if reason := _missing(run.folder, run.description, len(run.rows) + sum(map(len, run.others))):
+            raise UserError(reason)
     for run in runs:
         if run.others:
             raise UserError(

@@ -102,7 +102,7 @@ def leaderboard(
     if out is None and not check:
         raise UserError("Name the folder for the pages (--out site), or only check the runs (--check).")
     with collector_paused():
-        boards = read_boards(runs)
+        boards = read_boards(runs, on_left_out=lambda reason: note(f"Left out: {reason}"))
         if check:
             check_comparable(boards)
         if out is not None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -81,7 +82,7 @@ def test_a_folder_of_runs_stands_for_them(make: Make, tmp_path: Path) -> None:
 def test_shards_below_a_folder_are_left_out(make: Make, tmp_path: Path) -> None:
     of = {"index": 1, "of": 2, "ids": ["q0", "q1", "q2"], "questions": {"n": 8, "sha256": "a"}}
     shard = make("cells/rag.shard-1-of-2", n=3, run=lambda run: run.update(shard=of))
-    with pytest.raises(UserError, match="only shards"):
+    with pytest.raises(UserError, match="No run here is finished: merge shards"):
         read_boards([tmp_path / "cells"])
     make("cells/rag")
     assert [board.questions["n"] for board in read_boards([tmp_path / "cells"])] == [8]
@@ -233,6 +234,34 @@ def _looping(folder: Path) -> None:
 
 def _of_runs(folder: Path, **values: Any) -> None:
     change(folder, lambda run: run.update(values))
+
+
+def test_an_unfinished_run_below_a_folder_is_left_out_and_told(make: Make, tmp_path: Path) -> None:
+    _unfinished(make("set/begun", "ircot"))
+    (make("set/empty", "flare") / "rows.jsonl").unlink()
+    make("set/rag")
+    told: list[str] = []
+    (board,) = read_boards([tmp_path / "set"], on_left_out=told.append)
+    assert [run.folder.name for run in board.runs] == ["rag"]
+    assert [each.rpartition("/")[2][:24] for each in told] == ["begun has 5 of 8 answers", "empty has 0 of 8 answers"]
+    with pytest.raises(UserError, match="No run here is finished"):
+        read_boards([_kept(tmp_path / "set", "begun")])
+
+
+def _kept(folder: Path, *names: str) -> Path:
+    for each in folder.iterdir():
+        if each.name not in names:
+            shutil.rmtree(each)
+    return folder
+
+
+def test_a_linked_run_below_a_folder_is_not_dropped_silently(make: Make, tmp_path: Path) -> None:
+    make("set/rag")
+    (tmp_path / "set" / "latest").symlink_to("rag")
+    assert len(read_boards([tmp_path / "set"])[0].runs) == 1
+    (tmp_path / "set" / "other").symlink_to(make("elsewhere/ircot", "ircot"))
+    with pytest.raises(UserError, match="other is a link to a run elsewhere: name that run"):
+        read_boards([tmp_path / "set"])
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
