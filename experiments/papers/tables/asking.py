@@ -109,7 +109,7 @@ def _ask(cell: Cell, folder: Path, request: Request, lms: LMs, say: Said) -> str
 
     assert cell.source is not None
     setting = cell.setting
-    if request.shard is None and (merged(folder) or _finished(folder)):
+    if (request.shard is None and merged(folder)) or _finished(folder):
         _require_same_questions(cell, folder)
         return None
     say(f"{cell.label}: {cell.program.program}, {cell.asked} questions")

@@ -142,6 +142,7 @@ def test_shards_are_merged_and_nothing_is_asked_again(verihop, few, work, monkey
     code, _, err = verihop(*ONE, *TOY, "--work", work)
     assert code == 0, err
     assert all(row["n"] == "3" for row in numbers(work))
+    assert verihop(*ONE, *TOY, "--work", work, "--shard", "1/2")[0] == 0  # a shard of what is there, too
 
 
 def test_a_table_is_assembled_from_runs_alone(verihop, few, work, tmp_path, small_world, monkeypatch):
