@@ -1,5 +1,6 @@
-"""`verihop data`: fetch and convert benchmarks, report on questions, pool corpora, generate a simulated world."""
+"""`verihop data`: fetch and convert benchmarks, report on questions, split them, pool corpora, generate a world."""
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -17,7 +18,7 @@ from signatures.common.specs import Field
 if TYPE_CHECKING:
     from corpora.datasets.convert import Converted
 
-data = App(help="Fetch and convert benchmarks, pool corpora, generate a simulated world.")
+data = App(help="Fetch, convert, report on and split benchmarks, pool corpora, generate a simulated world.")
 
 OutFolder = Annotated[Path, typer.Option("--out", "-o", help="Folder for questions.jsonl and passages.jsonl.")]
 
@@ -192,6 +193,39 @@ def subset(
 
 
 @data.command()
+def split(
+    questions: Annotated[Path, typer.Argument(help="questions.jsonl.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The questions, each with its split.")],
+    dev: Annotated[float, typer.Option(help="Number of dev questions, or below 1 their share.")] = 0.2,
+    test: Annotated[float, typer.Option(help="Number of test questions, or below 1 their share.")] = 0.2,
+    of: Annotated[
+        str | None,
+        typer.Option("--split", help="Divide the questions of this split alone.", show_default=False),
+    ] = None,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
+) -> None:
+    """Divide questions into train, dev and test questions by a hash of their words.
+
+    Questions of the same words are in the same split. What is neither dev nor test is train.
+    """
+    from corpora.datasets.splits import divide
+    from corpora.questions import read_questions, write_questions
+
+    if out.exists() and not overwrite:
+        raise UserError(f"{out} exists already: choose another file, or replace it with --overwrite.")
+    divided = divide(read_questions(questions), dev=dev, test=test, split=of)
+    write_questions(out, divided)
+    counts = dict(Counter(str(question.split) for question in divided))
+    if as_json:
+        emit({"questions": str(out), "counts": counts})
+        return
+    say(", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
+    say(f"Written: {out}")
+    next_step(_evaluation(out, questions.parent / "index", "dev", "--split", "dev"))
+
+
+@data.command()
 @with_option_groups
 def pool(
     passages: Annotated[list[Path], typer.Argument(help="passages.jsonl files.")],
@@ -274,6 +308,6 @@ def world(
     next_step(command("verihop", "index", passages_path, "--retriever", "bm25", "--out", new_path(out / "index")))
 
 
-def _evaluation(questions: Path, index: Path, name: str) -> str:
+def _evaluation(questions: Path, index: Path, name: str, *more: str) -> str:
     program = ("rag", "--index", index) if (index / "index.json").exists() else ("cot",)
-    return command("verihop", "eval", questions, "--program", *program, "--out", new_path(Path("runs") / name))
+    return command("verihop", "eval", questions, *more, "--program", *program, "--out", new_path(Path("runs") / name))

@@ -8,7 +8,7 @@ from importlib import metadata
 
 import pytest
 
-DATA_COMMANDS = ["list", "fetch", "convert", "subset", "pool", "gold", "world"]
+DATA_COMMANDS = ["list", "fetch", "convert", "report", "split", "subset", "pool", "gold", "world"]
 DISTILL_COMMANDS = ["synthesize", "mix"]
 ARTIFACT_COMMANDS = ["show", "verify", "diff", "export", "ensemble", "cascade"]
 

@@ -45,6 +45,21 @@ def test_a_subset_is_written_with_the_hash_of_its_ids(verihop, tmp_path):
     assert (code, "exists already" in err) == (2, True)
 
 
+def test_questions_are_split_and_each_part_is_asked_by_its_name(verihop, tmp_path):
+    rows = [{"id": str(n), "question": f"Where is {n}?", "answers": ["here"]} for n in range(20)]
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["data", "split", tmp_path / "q.jsonl", "--out", tmp_path / "s.jsonl", "--dev", 0.25, "--test", 3]
+    code, out, _ = verihop(*command, "--json")
+    assert (code, json.loads(out)["counts"]) == (0, {"train": 12, "dev": 5, "test": 3})
+    code, _, err = verihop(*command)
+    assert (code, "exists already" in err) == (2, True)
+    code, out, err = verihop(*command, "--overwrite")
+    assert (code, "12 train" in out) == (0, True)
+    assert "--split dev" in err
+    shown = json.loads(verihop("data", "report", tmp_path / "s.jsonl", "--split", "test", "--json")[1])
+    assert shown["questions"] == 3
+
+
 def test_a_set_without_an_address_is_not_fetched(verihop, tmp_path):
     code, _, err = verihop("data", "fetch", "musique", "--out", tmp_path)
     assert (code, "no URL to fetch from" in err) == (2, True)
