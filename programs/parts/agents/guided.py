@@ -134,7 +134,11 @@ class GuidedLoop:
         return Turn(reply.thought, reply.action, argument.strip()), reply
 
     def is_new(self, turn: Turn) -> bool:
-        """Return whether an action names something to act with that is neither a repeat nor an echo of the prompt."""
+        """Return whether an action names something to act with that is neither a repeat nor an echo of the prompt.
+
+        An echo is the whole description of an output field, or the name of one or of an action; a part of a description
+        is none. The answer with which an agent finishes is not compared: a reader of passages overrules it.
+        """
         if turn.action in ("", FINISH) or is_no_item(turn.argument):
             return False
         fields = self.program.guiding.signature.output_fields
