@@ -62,6 +62,7 @@ _NOTHING_FOUND = "Nothing was found. Try other words."
 _IN_VIEW = "Passage {number} is above already."
 _NO_PASSAGE = "There is no passage {number}."
 _SNIPPETS = 5  # sentences at most
+_GAP = " ... "  # between them
 _COMMA = re.compile(r"[,，;；、\n]")
 _EDGES = " \t\"'`*_“”‘’「」『』[]()（）"  # of a keyword, which LMs quote
 
@@ -300,8 +301,9 @@ class _GuidedTools(GuidedLoop):
             found, known = [each for each, _ in snippets], {each.id for each in self.found}
             for each, text in snippets:
                 before = self.sentences.get(each.id)
-                if before is not None and text not in before:
-                    self.sentences[each.id] = f"{before} ... {text}"
+                if before is not None:
+                    shown = dict.fromkeys([*before.split(_GAP), *text.split(_GAP)])
+                    self.sentences[each.id] = _GAP.join(shown)
                 elif each.id not in known and text != each.text:
                     self.sentences[each.id] = text
             self.found = deduplicate([*self.found, *found])
@@ -355,7 +357,7 @@ def _with_words(passage: Passage, words: Sequence[str]) -> str:
     """Return the first sentences with a keyword; where only the title has one, the first sentence."""
     sentences = split_sentences(passage.text)
     chosen = [text for text in sentences if any(word in text.casefold() for word in words)]
-    return " ... ".join((chosen or sentences[:1])[:_SNIPPETS])
+    return _GAP.join((chosen or sentences[:1])[:_SNIPPETS])
 
 
 def _nearest(passage: Passage, query: str) -> str:
@@ -363,4 +365,4 @@ def _nearest(passage: Passage, query: str) -> str:
     sentences, wanted = split_sentences(passage.text), set(text_words(query))
     shares = [len(wanted & set(text_words(text))) for text in sentences]
     best = sorted(range(len(sentences)), key=lambda place: -shares[place])[:2]
-    return " ... ".join(sentences[place] for place in sorted(best))
+    return _GAP.join(sentences[place] for place in sorted(best))

@@ -12,7 +12,8 @@ and best-of-N). https://arxiv.org/abs/2501.14342
 
 The paper's contribution is an LM that was trained on such chains by rejection sampling; this is their decoding with any
 LM. Departure: tree search and the template of the trained checkpoint are not supported yet, and the passages of step 4
-are shown best first.
+are shown best first. How long a reply may get is a setting of the LM (public code: 64 tokens for a sub-question, 128
+for an answer).
 """
 
 from collections import Counter

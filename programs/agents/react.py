@@ -10,6 +10,8 @@ three actions, at most seven steps on HotpotQA). https://arxiv.org/abs/2210.0362
 
 The form here has typed fields; a reply in the paper's plain text ("Action 1: Search[x]") is understood, too. For small
 LMs, the preset `small` offers in each turn only the actions that can be done (`programs/parts/agents/guided.py`).
+
+Departure: how long a step may get is a setting of the LM (public code: 100 tokens).
 """
 
 from typing import Annotated, Any, NamedTuple

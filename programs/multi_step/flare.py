@@ -11,8 +11,8 @@ retrieval, implicit queries by masking). https://arxiv.org/abs/2305.06983
 
 Departure: an instruction takes the place of the paper's demonstrations, which compiling adds. Explicit queries, which
 the paper asks an LM for, are not built. There is no preset `code`: the public configuration for 2WikiMultihopQA has the
-values of the paper, but its drafts see the passages found before, it retrieves at the threshold, too, and it writes
-confident sentences again.
+values of the paper, but its drafts see the passages found before, so that the first sentence has one, too; it retrieves
+at the threshold, too, and it writes confident sentences again.
 Departure: sentences are bounded, not tokens (paper: 256, and 64 for a draft).
 """
 

@@ -8,8 +8,8 @@ of EMNLP 2023, section 3. https://arxiv.org/abs/2305.15294
 2. Generate: reason from these passages to an answer. The last generation is that of the `reader`.
 3. After T iterations the answer of the last generation that has one is the answer; nothing stops earlier.
 
-Departure: reasoning and answer are two typed fields instead of one text cut at "the answer is", and the cue is not part
-of the query. An instruction takes the place of the paper's demonstrations, which compiling adds.
+Departure: reasoning and answer are two typed fields instead of one text cut at "the answer is"; the query is both, the
+reasoning as the LM wrote it. An instruction takes the place of the paper's demonstrations, which compiling adds.
 """
 
 from typing import Annotated, Any

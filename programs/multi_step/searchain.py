@@ -18,6 +18,8 @@ step of the last chain that could; the public code joins the texts of all chains
 counts.
 Departure: of a chain, at most `max_hops` new queries are searched for, and the steps behind them stay unverified unless
 another chain follows. The dialogue is limited in words, and what is oldest is left out first.
+Departure: the public code sets no temperature, so that chains are sampled at that of its provider (1); here it is a
+setting of the LM (`--temperature`), 0 unless it is given.
 """
 
 from collections.abc import Sequence

@@ -94,6 +94,7 @@ class GRG(dspy.Module):
         set_knobs(self, locals())
         self.retrieve = retrieve
         self.similarity = similarity
+        # Departure: the public code cuts documents at 300 tokens; the prompt asks for at most 200 words instead.
         self.writing = dspy.Predict(WriteDocument)
         # Departure: the paper's second LM is trained to read; here it is the reader that all programs share.
         self.reading = dspy.Predict(ReadAnswer)

@@ -100,7 +100,8 @@ class VerifyAndEdit(dspy.Module):
         set_knobs(self, locals())
         self.retrieve = retrieve
         self.similarity = similarity
-        # Departure: the paper's prompts have six demonstrations each; here compiling adds them.
+        # Departure: the paper's prompts have six demonstrations each; here compiling adds them. Nor is any reply cut,
+        # in the public code a chain at 144 tokens and an answer at 70.
         self.sampling = dspy.ChainOfThought(AnswerFromMemory, REASONING)
         self.questioning = dspy.Predict(prompts.WriteVerifyingQuestion)
         self.verifying = dspy.Predict(prompts.AnswerVerifyingQuestion)
@@ -158,7 +159,8 @@ class VerifyAndEdit(dspy.Module):
         replies = fanout(calls)
         answers = [reply.answer.strip() if reply else "" for reply in replies]
         # Departure: answers are compared by their words, not as raw strings, and "unknown" does not vote. Of equal
-        # counts the earliest wins, and its first rationale stands for it; the code takes the most probable one.
+        # counts the earliest answer wins, as in the code, whose rationale is the most probable one with that answer;
+        # here it is the first.
         keys = [answer_key(answer) for answer in answers]
         if any(keys):
             place = majority(keys).place

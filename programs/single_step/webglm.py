@@ -94,6 +94,7 @@ class WebGLM(dspy.Module):
 
     def _references(self, question: str, fixed: list[Passage] | None) -> list[Passage]:
         # Departure: the code reads whole pages and cuts them into paragraphs; here the corpus is in paragraphs already.
+        # Titles are compared and shown with them, in the code the texts alone.
         depth = self.k if self.similarity is None else max(self.k, self.candidates)
         found = deduplicate(retrieve_passages(self, question, depth, fixed=fixed))
         if self.similarity is None:

@@ -107,7 +107,7 @@ class GuidedLoop:
             if len(self.turns) + 1 >= most_turns:
                 break
             turn, reply = self._ask()
-            if turn.action == FINISH and gives_answer(turn.argument):
+            if turn.action == FINISH and gives_answer(turn.argument) and not self._echoes(turn.argument):
                 own, stop_reason = turn.argument, FINISHED
                 self.turns.append(turn)
                 break
@@ -134,15 +134,21 @@ class GuidedLoop:
         return Turn(reply.thought, reply.action, argument.strip()), reply
 
     def is_new(self, turn: Turn) -> bool:
-        """Return whether an action names something to act with that is neither a repeat nor an echo of the prompt."""
-        if turn.action in ("", FINISH) or is_no_item(turn.argument):
+        """Return whether an action names something to act with that is neither a repeat nor an echo of the prompt.
+
+        An echo is the whole description of an output field, or the name of one or of an action; a part of a description
+        is none.
+        """
+        if turn.action in ("", FINISH) or is_no_item(turn.argument) or self._echoes(turn.argument):
             return False
+        repeated = {(each.action, same_words(each.argument)) for each in self.turns}
+        return (turn.action, same_words(turn.argument)) not in repeated
+
+    def _echoes(self, argument: str) -> bool:
         fields = self.program.guiding.signature.output_fields
         actions = get_args(fields["action"].annotation)
         echoes = [*actions, *fields, *(field.json_schema_extra["desc"] for field in fields.values())]
-        repeated = {(each.action, same_words(each.argument)) for each in self.turns}
-        argument = same_words(turn.argument)
-        return (turn.action, argument) not in repeated and argument not in map(same_words, echoes)
+        return same_words(argument) in map(same_words, echoes)
 
     def _answer(self, own: str, reply: dspy.Prediction | None) -> str:
         """Return the agent's own answer, or what the shared reader reads where there is none, or by its knob."""

@@ -188,3 +188,24 @@ def test_a_reader_that_declines_is_no_demonstration(cls, replies, shelf):
     result, trace = traced(small(cls, shelf), "Who was it?")
     assert result.answer == "Fog"
     assert all(output.get("answer") != "unknown" for _, _, output in trace)
+
+
+@pytest.mark.parametrize("cls", AGENTS)
+@pytest.mark.parametrize("reader", ["own", "passages"])
+def test_an_answer_that_echoes_the_prompt_is_none(cls, reader, replies, shelf):
+    echo = "a name, date, number or short phrase, yes or no; empty until the end"
+    replies(do("finish", answer=echo), other=others("Tren" if reader == "own" else "unknown"))
+    result, trace = traced(small(cls, shelf, reader=reader), "Who was it?")
+    assert (result.answer, result.stop_reason) == ("Tren" if reader == "own" else "", "repeated")
+    assert all("action" not in output for _, _, output in trace)
+
+
+def test_a_sentence_that_two_searches_find_is_shown_once(replies):
+    page = story.page("q", "Quillon", "Quillon is an island. Ansa rules Tren. Tren was wide. It is far.")
+    finds = {"Ansa rules Tren?": [page], "Was it wide and far?": [page]}
+    library = story.Library()
+    library.find = lambda query, k: finds.get(query, [])
+    engine = replies(do("search", "Was it wide and far?"), do("finish", answer="Fog"), other=others())
+    small(ARAG, library)("Ansa rules Tren?")
+    shown = block(engine.prompts[1], "passages")
+    assert shown.count("Ansa rules Tren.") == shown.count("Tren was wide.") == 1
