@@ -1,6 +1,6 @@
 """RetroRAG: collate, infer and rerank evidence in rounds until two answers drawn from it agree.
 
-Xiao et al., "Retrieval-Augmented Generation by Evidence Retroactivity in LLMs", AAAI 2025, sections Answerer
+Xiao et al., "Retrieval-Augmented Generation by Evidence Retroactivity in LLMs", arXiv 2025, sections Answerer
 (equation 1), Evidence Collation (2), Evidence Discovery (3 to 5) and Settings. https://arxiv.org/abs/2501.05475
 
 For a question q and its key entities k, which the first round names, each round
