@@ -69,6 +69,7 @@ class RetroRAG(dspy.Module):
     agree), "disagreed", "no answer", "unparseable" (a reply was), "final" (of the last round: output, but not
     accepted), None (usable, but `evaluate_answer` is off). `details`: `inferential_evidence` (whether any inference was
     ever kept; Figure 6), `rounds`, `answered` and `agreement` (P(yes) per round, or None), `probability_mode`.
+    An answer cites passages of the last E_s, also where it is that of an earlier round.
 
     Args:
         retrieve: Ranks passages for a query.
