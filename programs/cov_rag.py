@@ -135,7 +135,8 @@ class CoVRAG(dspy.Module):
             raise UserError(f"Knob revise must be one of {', '.join(map(repr, REVISE))}, got {revise!r}.")
         self.retrieve = retrieve
         # Departure: the paper trains one LM to answer and to verify, with the prompts of its appendix A; here an
-        # untrained LM gets prompts with wording of their own and typed outputs, which can be compiled.
+        # untrained LM gets prompts with wording of their own and typed outputs, which can be compiled. That for the
+        # response asks for one to four sentences; the paper's names no length.
         self.answering = dspy.Predict(CiteAnswer)
         if revise == "start":
             self.rewriting = dspy.Predict(RewriteQuestion)

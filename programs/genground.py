@@ -141,7 +141,8 @@ class GenGround(dspy.Module):
     """Alternate answer deduction and knowledge grounding, one hop at a time.
 
     The verdict of a hop: "kept" (nothing citable, the answer from memory is kept), "confirmed" (evidence agrees with
-    the draft), "corrected" (evidence changed it), "read" (without grounding).
+    the draft), "corrected" (evidence changed it), "read" (without grounding). Its passage ids, which are cited, are the
+    passage quoted; without grounding, all passages of the hop.
 
     Args:
         retrieve: Ranks passages for a sub-question.
@@ -293,7 +294,11 @@ class GenGround(dspy.Module):
         return self._ground_until_cited(claim, passages) if self.early_stop else self._ground_queue(claim, passages)
 
     def _read(self, claim: Claim, passages: list[Passage]) -> tuple[Hop, list[Passage]]:
-        """Read the answer from all passages (section 6.2, w/o grounding)."""
+        """Read the answer from all passages (section 6.2, w/o grounding).
+
+        Departure: where the paper is silent, the sub-question alone is shown with them, and the draft is the answer if
+        the reply is unparseable or empty.
+        """
         reply = try_predict(self.reading, question=claim.sub_question, passages=passages)
         answer = reply.answer if reply and reply.answer else claim.draft
         return claim.settled(answer, READ, passages=passages), passages

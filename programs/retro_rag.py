@@ -1,6 +1,6 @@
 """RetroRAG: collate, infer and rerank evidence in rounds until two answers drawn from it agree.
 
-Xiao et al., "Retrieval-Augmented Generation by Evidence Retroactivity in LLMs", AAAI 2025, sections Answerer
+Xiao et al., "Retrieval-Augmented Generation by Evidence Retroactivity in LLMs", arXiv 2025, sections Answerer
 (equation 1), Evidence Collation (2), Evidence Discovery (3 to 5) and Settings. https://arxiv.org/abs/2501.05475
 
 For a question q and its key entities k, which the first round names, each round
@@ -69,6 +69,7 @@ class RetroRAG(dspy.Module):
     agree), "disagreed", "no answer", "unparseable" (a reply was), "final" (of the last round: output, but not
     accepted), None (usable, but `evaluate_answer` is off). `details`: `inferential_evidence` (whether any inference was
     ever kept; Figure 6), `rounds`, `answered` and `agreement` (P(yes) per round, or None), `probability_mode`.
+    An answer cites passages of the last E_s, also where it is that of an earlier round.
 
     Args:
         retrieve: Ranks passages for a query.

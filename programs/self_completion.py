@@ -7,7 +7,8 @@ No public copy is known; its questions are those of https://hotpotqa.github.io
 1. Retrieve k references for the question.
 2. Reflect: answer from all references with citations, or abstain if they are insufficient. If answered, stop.
 3. Complete: write queries for what is missing, add the new passages they find to the references up to the cap; go to 2.
-4. When the turns or the cap are exhausted, keep the last response given, or answer without the option to abstain.
+4. When that ends without an answer (turns or cap used up, no new query, nothing new found), keep the last response
+   given, or answer without the option to abstain.
 
 The closed book of section 6.3 is the control with no references: `SelfCompletion(reflection=False)(question, [])`.
 
@@ -58,13 +59,14 @@ class SelfCompletion(dspy.Module):
 
     Args:
         retrieve: Ranks passages for a query.
-        k: Passages for the question, and new ones per turn, of all its queries together (paper: 5 references).
+        k: Passages for the question, and new ones per turn, of all its queries together (paper: 5 references where LMs
+            are compared, section 6.1; for reflection and completion it names the cap alone).
         cap: References in all (paper: 10, which one full turn reaches); fixed contexts are all kept and count towards
             it. A cap of at most `k` leaves no room: it switches completion off.
         turns: Completion turns, each of one or more queries (the paper states no bound).
         reflection: False is the single-hop control: `cap` references at once and one answer, no option to abstain.
         completion: False is reflection only: it abstains if the first references are insufficient.
-        forced: False abstains when turns or room are used up, a draft or not; used with completion only.
+        forced: False abstains in place of step 4, a draft or not; used with completion only.
         short: False skips the call that extracts a short answer from the response; the response without its marks is
             then the answer, as it is if that reply is unparseable.
     """

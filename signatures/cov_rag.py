@@ -3,8 +3,10 @@
 `VerifyAnswer` has the criteria and the order of outputs of the paper's verification prompt (appendices A and E), with
 bias as defined there: the distance to the examiner's own answer, not to the references.
 
-Departure: its wording is shorter, it says what 0, 0.5 and 1 mean, and its outputs are typed fields instead of JSON. The
-paper also asks to put the interrogative pronoun of a revised question at its end, which its own examples do not follow.
+Departure: its wording is shorter, it says what 0, 0.5 and 1 mean, and its outputs are typed fields instead of JSON. Of
+the criterion for the references it asks how much of the needed information they have, not how related they are, and
+does not say that this score affects the response's. The paper also asks to put the interrogative pronoun of a revised
+question at its end, which its own examples do not follow.
 `ReviseQuestion` and `RewriteQuestion` serve ablations for which the paper prints no prompt.
 """
 

@@ -1,4 +1,10 @@
-"""Signatures of GenGround (Shi et al., ACL 2024, https://arxiv.org/abs/2406.14891)."""
+"""Signatures of GenGround (Shi et al., ACL 2024, https://arxiv.org/abs/2406.14891).
+
+Departure: its instructions are a figure that the paper's text lacks (figure 3); the words are ours, and typed fields
+stand for its marks ("###Finish[...]", "<ref>", "<revise>"). Answers are short phrases, where those of its case study
+(table 7) are in part sentences, and the evidence is one sentence of one passage, where it cites "the most relevant
+content". ConcludeAnswer and ConcludeTruth have no counterpart; CiteEvidence is that of the public code.
+"""
 
 import dspy
 

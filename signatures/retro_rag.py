@@ -1,4 +1,4 @@
-"""Signatures of RetroRAG (Xiao et al., AAAI 2025, https://arxiv.org/abs/2501.05475).
+"""Signatures of RetroRAG (Xiao et al., 2025, https://arxiv.org/abs/2501.05475).
 
 The paper's names for these prompts: AnswerFromEvidence is M_C (with reasoning; GiveFinalAnswer in the last round) and
 M_D (without), JudgeAgreement M_sc, WeighEvidence M_e, DrawInferences M_IE, JudgeRelevance M_qr, JudgeAttribution M_ra,

@@ -3,7 +3,7 @@
     python -m experiments.papers.world_fit
     python -m experiments.papers.world_fit --committed
 
-The rates are exact match in Table 1 of the RetroRAG paper (Xiao et al., AAAI 2025, https://arxiv.org/abs/2501.05475;
+The rates are exact match in Table 1 of the RetroRAG paper (Xiao et al., 2025, https://arxiv.org/abs/2501.05475;
 GLM4-9B-chat, 500 questions each of HotpotQA and 2WikiMultihopQA), the mean of both sets, without the row of RetroRAG
 itself: no dial may be chosen for what it does to the program that is tested with it. What only RetroRAG meets (listed
 inferences) is therefore not fitted; `experiments/world/dials_v2.toml` gives the reasons for its values.

@@ -1,4 +1,4 @@
-"""RetroRAG on the simulated world: the claims of its paper (Xiao et al., AAAI 2025), and each without its mechanism.
+"""RetroRAG on the simulated world: the claims of its paper (Xiao et al., 2025), and each without its mechanism.
 
 Scores are exact match where nothing else is said. `claims.py` says what a claim is and when it holds.
 
