@@ -255,6 +255,7 @@ class Run:
         return [row for rows in self.questions for row in rows]
 
 
+_ABREAST = 4  # runs beside one another in 80 columns
 _SETTINGS = re.compile(r"(?<=\w)-(?=\d*[a-f])[0-9a-f]{8}$")  # at the end of names that `verihop reproduce` gives
 
 
@@ -398,17 +399,22 @@ class RunComparison:
         shown = {**self.metrics, **of_kinds(self.kinds)}
         title = "\n".join(filter(None, [title, answer_line(self.closed_book)]))
         scores = score_table(title, shown, self.questions, caption=caption_against(self.runs[0].label, len(self.runs)))
-        return Group(scores, self._cost_table(), *notices)
+        costs = (self._cost_table(slice(start, start + _ABREAST)) for start in range(0, len(self.runs), _ABREAST))
+        return Group(scores, *costs, *notices)
 
-    def _cost_table(self) -> "Table":
-        table = _table("Mean cost per question, and failures in total", ("", *(run.label for run in self.runs)))
+    def _cost_table(self, shown: slice) -> "Table":
+        """Return the costs and failures of these runs, which stand beside one another."""
+        labels = [run.label for run in self.runs[shown]]
+        table = _table("Mean cost per question, and failures in total", ("", *labels))
+        for column in table.columns:
+            column.no_wrap, column.overflow = column is table.columns[0], "fold"
         for name, lines in self.costs.items():
-            table.add_row(name.replace("_", " "), *(number(line.mean.mean) for line in lines))
+            table.add_row(name.replace("_", " "), *(number(line.mean.mean) for line in lines[shown]))
         table.add_section()
         for name in next(iter(self.faults.values())):
-            table.add_row(name.replace("_", " "), *(str(self.faults[run.label][name]) for run in self.runs))
+            table.add_row(name.replace("_", " "), *(str(self.faults[label][name]) for label in labels))
         for reason in all_reasons(self.stop_reasons.values()):
-            table.add_row(f"stopped: {reason}", *(str(of.get(reason, 0)) for of in self.stop_reasons.values()))
+            table.add_row(f"stopped: {reason}", *(str(self.stop_reasons[label].get(reason, 0)) for label in labels))
         return table
 
 
@@ -460,8 +466,9 @@ def score_table(title: str, metrics: dict[str, list[Line]], questions: int, *, c
         same = len({line.mean.n for line in lines}) == 1
         for position, line in enumerate(lines):
             n = "" if line.mean.n == questions else f" (n={line.mean.n})"
-            unparsed = f" ({line.mean.unparsed} unparsed)" if line.mean.unparsed else ""
-            mean = f"{percent(line.mean.mean)} {_brackets(interval(line.mean))}{unparsed}{'' if same else n}"
+            # On a line of its own: beside the interval it took the names of metrics and runs their room.
+            unparsed = f"\n({line.mean.unparsed} unparsed)" if line.mean.unparsed else ""
+            mean = f"{percent(line.mean.mean)} {_brackets(interval(line.mean))}{'' if same else n}{unparsed}"
             heading = "" if position else escape(name + (n if same else ""))
             table.add_row(heading, escape(line.run), mean, *_difference(line))
         table.add_section()

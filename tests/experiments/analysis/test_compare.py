@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -45,6 +46,18 @@ def test_no_interval_of_the_table_is_broken_at_80_columns(toy: ModuleType, tmp_p
     assert any(
         re.search(r"25\.0 \[\d+\.\d, \d+\.\d\] +-25\.0 \[-\d+\.\d, -\d+\.\d\] +0\.\d{3}", line) for line in lines
     )
+
+
+def test_many_runs_leave_the_names_of_costs_metrics_and_runs_their_room(toy: ModuleType, tmp_path: Path) -> None:
+    runs = [run(toy, tmp_path / f"standard-bootstrap-{seed}", n=4) for seed in range(7)]
+    comparison = compare_runs(runs)
+    lines_of = [replace(line, mean=replace(line.mean, unparsed=3)) for line in comparison.metrics["em"]]
+    comparison = replace(comparison, metrics={**comparison.metrics, "em": lines_of})
+    lines = [line.strip() for line in shown(comparison.as_table(), width=80).splitlines()]
+    assert sum(line.startswith("tokens  ") for line in lines) == 2  # four runs beside one another, then three
+    assert sum(line.startswith("parse failures  ") for line in lines) == 2
+    assert any(line.startswith("passage_rec") for line in lines)
+    assert sum("(3 unparsed)" in line for line in lines) == 7
 
 
 def test_a_difference_that_shows_nothing_says_what_would(toy: ModuleType, tmp_path: Path) -> None:
