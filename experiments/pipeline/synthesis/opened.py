@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from experiments.pipeline import setup
 from experiments.pipeline.setup import ChosenDefault, with_defaults
 from experiments.pipeline.synthesis.sources import Seeds, open_seeds
-from experiments.pipeline.synthesis.synthesize import (
-    GOLD_TEACHER,
-    Annotations,
-    SynthesisConfig,
-    Synthesized,
-    synthesize,
-)
+from experiments.pipeline.synthesis.synthesize import GOLD_TEACHER, Annotations, OpenedSynthesis
 from experiments.runs.config import describe_program
 from experiments.runs.files import Json
 from experiments.runs.specs import Asked, Filters, ProgramSpec, SynthesisSpec
@@ -78,7 +72,7 @@ class SynthesisRequest(SynthesisSpec):
         verification: Settings of the recipe "cov_rag".
 
     Raises:
-        UserError: The recipe is unknown, or lacks a program or a corpus.
+        UserError: The recipe is unknown, or lacks a program or a corpus; or the validation share is not allowed.
     """
 
     files: Sequence[tuple[str, Path]]
@@ -97,6 +91,8 @@ class SynthesisRequest(SynthesisSpec):
             raise UserError(f"{what} the corpus with the gold passages: name its file (passages).")
         if self.answers is not None and (self.gold or self.recipe == "program"):
             raise UserError("Only the recipes genground and cov_rag with a teacher check the answers of another LM.")
+        if not 0 <= self.validation < 1:
+            raise UserError(f"The validation share must be from 0 to below 1, got {self.validation}.")
 
     @property
     def gold(self) -> bool:
@@ -142,23 +138,6 @@ class SynthesisRequest(SynthesisSpec):
 
 _UNFILTERED = {"metric": None, "accept": None}
 PROMPTS: tuple[Prompts, ...] = ("plain", "compiled")
-
-
-@dataclass(frozen=True)
-class OpenedSynthesis:
-    """A synthesis that can be run; nothing has been asked yet."""
-
-    seeds: Seeds
-    recipe: Recipe
-    config: SynthesisConfig
-    teacher: "Connection"
-    notes: list[str] = field(default_factory=list)
-
-    def run(self, out: Path, *, resume: bool = False, progress: bool = True) -> Synthesized:
-        """Make the examples and write them to `out`; see `synthesize`."""
-        return synthesize(
-            self.seeds, self.recipe, self.config, teacher=self.teacher, out=out, resume=resume, progress=progress
-        )
 
 
 @dataclass(frozen=True)
@@ -214,15 +193,20 @@ def open_synthesis(request: SynthesisRequest, budget: "Budget | None" = None) ->
     recipe = _recipe(_Parts(request, seeds, corpus, retrieve, program, student, teacher, answers))
     asked = [item.question for item in seeds.seeds]
     notes = [text for text in (request.note, gold_note(asked, retrieve), simulated_note(teacher.id, asked)) if text]
-    config = SynthesisConfig(
-        program=student.program,
-        recipe=request.recipe,
-        student={**form, "prompts": prompts},
-        arguments=_arguments(request, program, retrieve),
-        lms={"answers": answers} if answers else {},
+    return OpenedSynthesis(
+        seeds=seeds,
+        recipe=recipe,
+        teacher=teacher,
+        decided={
+            "program": student.program,
+            "recipe": {"name": request.recipe, **recipe.describe()},
+            "arguments": _arguments(request, program, retrieve),
+            "student": {**form, "prompts": prompts},
+        },
+        lms={"teacher": teacher, **({"answers": answers} if answers else {})},
         spec=part_of(request, SynthesisSpec),
+        notes=notes,
     )
-    return OpenedSynthesis(seeds, recipe, config, teacher, notes)
 
 
 def _recipe(parts: _Parts) -> Recipe:
