@@ -6,7 +6,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from corpora.passages import read_passages
 from experiments.pipeline import setup
+from experiments.pipeline.corpus_notes import gold_note, simulated_note
 from experiments.pipeline.setup import ChosenDefault, with_defaults
 from experiments.pipeline.synthesis.sources import Seeds, open_seeds
 from experiments.pipeline.synthesis.synthesize import GOLD_TEACHER, Annotations, OpenedSynthesis
@@ -21,6 +23,7 @@ from optimizers.distill.recipes import Distillation, GoldDistillation, Recipe, a
 from optimizers.distill.specs import GroundingSettings, VerificationSettings
 from optimizers.distill.student import FORMS, StudentPrompts, form_adapter
 from optimizers.distill.trajectories import Prompts, prompts_of
+from optimizers.metrics.typed.opened import typed_metric
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import sha256_file
@@ -169,7 +172,6 @@ def open_synthesis(request: SynthesisRequest, budget: "Budget | None" = None) ->
     Raises:
         UserError: A name is unknown, a file is missing or broken, or no question may be trained on.
     """
-    from experiments.pipeline.corpus_notes import gold_note, simulated_note
     from programs.artifact import program_name
 
     prompts = _checked_prompts(request)
@@ -263,8 +265,6 @@ def _gold(parts: _Parts) -> Recipe:
 
 
 def _metric(request: SynthesisRequest) -> "Metric":
-    from optimizers.metrics.typed.opened import typed_metric
-
     metric = typed_metric(request.scored_by)
     if metric.judged or not metric.higher_is_better:
         raise UserError(f"{metric.name} cannot say whether an answer is right: name a metric such as em or f1[hotpot].")
@@ -281,8 +281,6 @@ def _checked_prompts(request: SynthesisRequest) -> Prompts:
 
 
 def _passages(path: Path | None) -> "dict[str, PassageRecord] | None":
-    from corpora.passages import read_passages
-
     return None if path is None else {passage.id: passage for passage in read_passages(path)}
 
 
