@@ -137,7 +137,8 @@ def show_answer(prediction: "dspy.Prediction", lost: "Unreadable | None" = None,
     """
     for number, hop in enumerate(prediction.hops[shown:], start=shown + 1):
         show_hop(number, hop)
-    say(f"Answer: {'(the reply could not be read)' if lost else prediction.answer or _no_answer(prediction)}")
+    none = "(withheld: it may be wrong)" if _withheld(prediction) else "(none)"
+    say(f"Answer: {'(the reply could not be read)' if lost else prediction.answer or none}")
     if lost:
         note(str(lost))
     if (confidence := stated_confidence(prediction.details)) is not None:
@@ -153,10 +154,6 @@ def show_answer(prediction: "dspy.Prediction", lost: "Unreadable | None" = None,
             say(f"      {source}")
         for line in passage.text.splitlines():  # a row of a table each
             say(textwrap.indent(textwrap.fill(line, 100), "      "))
-
-
-def _no_answer(prediction: "dspy.Prediction") -> str:
-    return "(withheld: it may be wrong)" if _withheld(prediction) else "(none)"
 
 
 def _withheld(prediction: "dspy.Prediction") -> bool:

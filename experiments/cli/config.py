@@ -1,5 +1,6 @@
 """`verihop config`: which settings apply_settings, where each comes from, and a settings file to begin with."""
 
+import json
 import os
 import textwrap
 from pathlib import Path
@@ -14,6 +15,7 @@ from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.options import PREFIX, with_option_groups
 from experiments.cli.shared.settings.known import (
     CURE,
+    HARMLESS,
     NAME,
     TYPED,
     VARIABLES,
@@ -23,17 +25,16 @@ from experiments.cli.shared.settings.known import (
     active_settings,
     approve,
     converted,
-    harmless,
     has_key,
     has_secret,
     known_options,
     refuse_key,
     shown,
     unknown_variables,
-    withdraw,
 )
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
+from signatures.common.files import atomic_write, cache_dir, sha256_file
 
 _SOURCES = ("command line", "variable", "file")
 
@@ -99,7 +100,6 @@ def _check_variables() -> None:
     """Raise UserError if a variable that is no option has a value that the commands which read it refuse."""
     from corpora.compressed import size_limit
     from programs.lms.calls.reply_cache import reply_cache_bytes
-    from signatures.common.files import cache_dir
 
     cache_dir()
     reply_cache_bytes()
@@ -210,8 +210,6 @@ def _line(name: str, row: dict[str, Any]) -> str:
 
 def _write(active: ActiveSettings) -> Path:
     """Write a settings file into the working folder, with what is typed and all other settings as comments."""
-    from signatures.common.files import atomic_write, sha256_file
-
     path = Path(NAME)
     if path.exists():
         raise UserError(f"{path} exists already: edit it, or delete it first.")
@@ -259,13 +257,13 @@ def _decide(active: ActiveSettings, trust: bool) -> None:
     if file is None or file.path is None:
         raise UserError(f"There is no {NAME} in this folder or a parent that needs approval.")
     if not trust:
-        withdraw(file.path)
+        approve(file.path, None)
         say(f"{file.path.resolve()} is not approved any more.")
         return
     approve(file.path, file.digest)
     values = {**file.values, **{name: value for name, (value, _) in file.ignored.items()}}
     decided = ", ".join(
-        f"{name}={shown(value)}" for name, value in values.items() if not harmless(name) or name in file.ignored
+        f"{name}={shown(value)}" for name, value in values.items() if name not in HARMLESS or name in file.ignored
     )
     say(f"Approved {file.path.resolve()} as it is now: {decided or 'it needs no approval'}")
 
@@ -287,8 +285,6 @@ _EXAMPLES: dict[str, Any] = {
 
 
 def _toml(value: Any) -> str:
-    import json
-
     if isinstance(value, list):
         return json.dumps(" ".join(value), ensure_ascii=False)
     if value == float("inf"):

@@ -11,6 +11,7 @@ from experiments.cli.shared.app import Watched, run_watched
 from experiments.cli.shared.console import emit, next_step, note, say, show
 from experiments.cli.shared.next_commands import after_record, after_run, after_shard, studied
 from experiments.cli.shared.options import Recording, with_option_groups
+from experiments.runs.fixed_contexts import abstention_scores, abstention_text
 from experiments.runs.specs import ProgramSpec, RunSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError, one_line
@@ -91,15 +92,12 @@ def _print(summary: "RunSummary", output: EvalOutput, oracle: str | None, absten
     if not output.quiet:
         show(summary.as_table())
     if abstention:
-        from experiments.runs.fixed_contexts import abstention_text
-
         say(abstention_text(abstention))
     say(f"Written: {output.out}")
 
 
 def _abstention(run: Path, fixed: "FixedContexts | None") -> dict[str, Any] | None:
     from experiments.runs.files import read_rows
-    from experiments.runs.fixed_contexts import abstention_scores
 
     return abstention_scores(read_rows(run)) if fixed is not None and fixed.knowledge == "balanced" else None
 

@@ -7,6 +7,9 @@ import typer
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say, wrapped
 from experiments.cli.shared.next_commands import command
+from optimizers.metrics.names import LARGEST_K
+from signatures.common.errors import unknown
+from signatures.common.own_code import is_own
 
 _SCORE, _COST = [0, 1], [0, None]  # ranges; None has no end
 
@@ -71,7 +74,6 @@ def _all() -> dict[str, dict[str, dict[str, Any]]]:
     from experiments.analysis.summary import RUN_SCORES
     from optimizers.metrics.catalog import METRICS, ORACLE_METRICS
     from optimizers.metrics.families.retrieval import AT_K
-    from optimizers.metrics.names import LARGEST_K
     from optimizers.metrics.scoring import COSTS
 
     plain = {name: metric for name, metric in METRICS.items() if "@" not in name}
@@ -108,8 +110,6 @@ def _one(name: str) -> dict[str, dict[str, dict[str, Any]]]:
     """Return the record of one metric; an own one is not imported only to be described."""
     from experiments.analysis.summary import family_of
     from optimizers.metrics.catalog import find_metric
-    from signatures.common.errors import unknown
-    from signatures.common.own_code import is_own
 
     groups = _all()
     for title, records in groups.items():

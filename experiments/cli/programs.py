@@ -12,6 +12,8 @@ from experiments.cli.shared.app import App, ByName
 from experiments.cli.shared.console import next_step, show_points, show_rows
 from experiments.cli.shared.next_commands import asking, command
 from experiments.cli.shared.options import program_names, shown_names
+from signatures.common.errors import unknown
+from signatures.common.own_code import is_own
 
 
 def check(
@@ -44,28 +46,21 @@ def show(
 ) -> None:
     """List the programs with their papers, knobs and call bounds, or show one of them."""
     from programs.listing import listed
-    from signatures.common.errors import unknown
-    from signatures.common.own_code import is_own
 
     rows = listed()
     if name is None:
         return show_rows(rows, _brief, then=command("verihop", "programs", "genground"), as_json=as_json)
     if is_own(name):
-        rows = {name: _own(name)}
-    if name not in rows:
-        raise unknown("program", name, rows)
-    if is_own(name):
+        from programs.catalog import typed_program
+        from programs.listing import describe
+
+        rows = {name: describe(typed_program(name))}
         then = command("verihop", "programs", "check", name)
-    else:
+    elif name in rows:
         then = asking(name, closed_book=rows[name]["family"] == "closed book")
+    else:
+        raise unknown("program", name, rows)
     return show_rows({name: rows[name]}, _in_full, then=then, as_json=as_json)
-
-
-def _own(name: str) -> dict[str, Any]:
-    from programs.catalog import typed_program
-    from programs.listing import describe
-
-    return describe(typed_program(name))
 
 
 def _brief(row: dict[str, Any]) -> Iterator[str]:

@@ -13,6 +13,8 @@ from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.options import with_option_groups
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
+from signatures.common.files import writing
+from signatures.common.secrets import redact
 from signatures.common.specs import Field, Range
 
 if TYPE_CHECKING:
@@ -239,8 +241,6 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
     from experiments.papers.tables.plan import folder_of_lm, grouped
     from experiments.papers.tables.run import reproduce as reproduce_table
     from experiments.runs.config import portable
-    from signatures.common.files import writing
-    from signatures.common.secrets import redact
 
     out, budget = output.tables, limits.budget()
     typed = portable(redact(" ".join(["verihop", *sys.argv[1:]])))

@@ -14,6 +14,7 @@ from experiments.cli.shared.next_commands import command, new_path, reviewer, us
 from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError
 from signatures.common.specs import Field, Range
+from signatures.common.terminal import open_console
 
 if TYPE_CHECKING:
     from experiments.annotation.review.review_folder import Review
@@ -239,7 +240,6 @@ def _review(review: "Review", reviewing: Reviewing) -> None:
 
 def _in_terminal(session: "Session", reviewing: Reviewing) -> None:
     from experiments.annotation.review.terminal import review_in_terminal
-    from signatures.common.terminal import open_console
 
     console = open_console(stderr=reviewing.as_json)  # with --json, standard output is for the JSON object only
 

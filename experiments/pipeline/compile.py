@@ -10,11 +10,10 @@ artifact says so, the checkpoint stays, and the compilation can be resumed with 
 whole compilation, all its sessions together, except for seconds, which are those of a session.
 """
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from experiments.analysis.summary import percent
 from experiments.pipeline.compiling.checkpoint import (
@@ -32,6 +31,7 @@ from experiments.pipeline.corpus_notes import gold_note, simulated_note
 from experiments.runs.config import RunConfig
 from experiments.runs.files import read_rows
 from programs.inference import warm_up
+from programs.lms.calls.budget import BudgetExceeded
 from programs.lms.calls.control import controlled
 from signatures.common.errors import UserError
 from signatures.common.progress import ProgressLine
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
-    from experiments.pipeline.compiling.estimate import CompileEstimate
     from optimizers.teleprompters.compile import Compiled
     from optimizers.teleprompters.task import ScoredProgram, Task
     from programs.artifact import Artifact
@@ -65,12 +64,9 @@ class CompileProgress(ProgressLine):
         self._accepted = self._count = 0
         self._best_mean: float | None = None
 
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """Show the progress inside the block."""
+    def __enter__(self) -> Self:
         self.say(str(self._estimate))
-        with self:
-            yield
+        return super().__enter__()
 
     def ran(self) -> None:
         """Count a run of a program on a question."""
@@ -158,8 +154,6 @@ def compile_program(
             student, task, config, connection, checkpoint, CompileProgress(estimate, config.metric.name, shown=progress)
         )
         if compiled.stopped and compiled.chosen is None and checkpoint.replaces:
-            from programs.lms.calls.budget import BudgetExceeded
-
             raise BudgetExceeded(f"{compiled.stopped} {out} is not replaced: no candidate was scored completely.")
         scores, stopped = _scores(compiled, questions.val, config, connection, checkpoint, progress=progress)
         cost = checkpoint.cost()
@@ -236,7 +230,7 @@ def optimize(
         on_run=ran,
         known=log.read(),
     )
-    with progress.running(), connection.use(), controlled(progress.say):
+    with progress, connection.use(), controlled(progress.say):
         return compile(student, task, optimizer=config.optimizer)
 
 

@@ -7,7 +7,7 @@ will without verihop.
 
 import inspect
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,7 @@ from programs.lms.calls.budget import BudgetExceeded
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import expanded, sha256_text
 from signatures.common.own_code import digest_of_code
+from signatures.common.specs import part_of
 
 if TYPE_CHECKING:
     from optimizers.teleprompters.compile import Compiled
@@ -215,13 +216,12 @@ def module_work(module: Any, trainset: Any, valset: Any, spec: ModuleSpec, lm: A
         raise UserError("lm must be a connection (verihop.connect) or the id of an LM, got None.")
     connection = _as_dspy(given)
     teacher = lm_beside(spec, "teacher", connection)
-    config = CompileConfig(
-        **{
-            **{field.name: getattr(spec, field.name) for field in fields(spec)},
-            "metric": metric,
-            "teacher": None if teacher is None else _as_dspy(teacher),
-            "prompt": lm_beside(spec, "prompt", connection),
-        }
+    config = part_of(
+        spec,
+        CompileConfig,
+        metric=metric,
+        teacher=None if teacher is None else _as_dspy(teacher),
+        prompt=lm_beside(spec, "prompt", connection),
     )
     examples = divided(training, validation, optimizer=config.optimizer, seed=config.seed)
     task = task_on(module, examples, config, connection, feedback)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.setup import SMALL, SMALL_PROGRAM, SMALL_RERANK, SMALL_RETRIEVER
 from experiments.runs.config import RunConfig
+from optimizers.metrics.catalog import get_metric
 from programs.lms.spec import LMSpec
+from programs.parts.prediction import completed
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from experiments.analysis.compare import RunComparison
     from experiments.analysis.summary import RunSummary
     from experiments.pipeline.compiling.config import CompileConfig
-    from experiments.runs.config import RunConfig
     from programs.artifact import Artifact
     from programs.lms.calls.budget import Budget
     from programs.lms.connect import Connection
@@ -78,9 +79,7 @@ def run_demo(
     from experiments.analysis.report.html import write_report
     from experiments.pipeline.compiling.config import CompileConfig
     from experiments.pipeline.setup import open_lm
-    from optimizers.metrics.catalog import get_metric
     from programs.catalog import build
-    from programs.parts.prediction import completed
 
     connection = open_lm(lm, budget)  # before anything is written: the id may be wrong
     _clear(out)

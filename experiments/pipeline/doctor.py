@@ -16,8 +16,16 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import dspy
+from dspy.utils.exceptions import AdapterParseError, LMBillingError, LMError
+
+from corpora.passages import read_passages
 from experiments.pipeline.demo import DEMO_CORPUS
+from programs.lms.calls.reply_cache import cache_dir
 from programs.lms.spec import LMSpec
+from programs.parts.meter import metered
+from programs.parts.prediction import try_predict
+from programs.parts.probability import probability
 from signatures.common.errors import UserError, one_line, with_causes
 from signatures.common.versions import installed_version
 
@@ -32,6 +40,7 @@ CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
 _LITTLE = 2 << 30  # bytes free on the disk of the cache
 _LISTED = 5  # packages named in one line
 _OLDEST = (3, 11)
+_ERRORS = (UserError, LMError, AdapterParseError, OSError, ValueError)  # of an LM that is asked
 
 
 @dataclass(frozen=True)
@@ -135,8 +144,6 @@ def check_embedder() -> Check:
 
 def check_cache() -> Check:
     """Check that the cache folder can be written and its disk has space."""
-    from programs.lms.calls.reply_cache import cache_dir
-
     folder = cache_dir()
     other = "Set VERIHOP_CACHE_DIR to a folder that can be written."
     try:
@@ -242,7 +249,7 @@ def check_lm(config: LMSpec) -> Iterator[Check]:
         from experiments.pipeline.setup import open_lm
 
         connection = open_lm(quick)
-    except _errors() as error:
+    except _ERRORS as error:
         yield Check("LM", "failed", one_line(error), _cure(config, error))
         return
     try:
@@ -299,19 +306,11 @@ def _model_names(content: bytes) -> list[str] | None:
         return None
 
 
-def _errors() -> tuple[type[Exception], ...]:
-    from dspy.utils.exceptions import AdapterParseError, LMError
-
-    return (UserError, LMError, AdapterParseError, OSError, ValueError)
-
-
 _BUSY = (429, 503)
 _LATER = "It limits the rate, or is busy: try again in a moment, and see what else calls it."
 
 
 def _cure(config: LMSpec, error: BaseException) -> str:
-    from dspy.utils.exceptions import LMBillingError
-
     causes = list(with_causes(error))
     if any(isinstance(cause, LMBillingError) for cause in causes):
         return "Give its account credit, or raise its limit."
@@ -346,8 +345,6 @@ def _context(connection: "Connection") -> Check:
 
 def _ask(connection: "Connection", config: LMSpec) -> Iterator[Check]:
     """Ask a yes/no question, one with several fields and one of the demo; yield what they show."""
-    from programs.parts.meter import metered
-
     with connection.use(), metered() as meter:
         try:
             yield _yes_no(connection)
@@ -355,7 +352,7 @@ def _ask(connection: "Connection", config: LMSpec) -> Iterator[Check]:
             started, before = time.perf_counter(), meter.counts()
             yield _demo_question()
             seconds, spent = time.perf_counter() - started, meter.counts() - before
-        except _errors() as error:
+        except _ERRORS as error:
             yield Check("calls", "failed", one_line(error), _cure(config, error))
             return
     yield _thinking(connection, meter.counts())
@@ -363,9 +360,6 @@ def _ask(connection: "Connection", config: LMSpec) -> Iterator[Check]:
 
 
 def _yes_no(connection: "Connection") -> Check:
-    import dspy
-
-    from programs.parts.probability import probability
     from signatures.retro_rag import JudgeAgreement
 
     belief = probability(
@@ -388,10 +382,7 @@ def _yes_no(connection: "Connection") -> Check:
 
 def _structured(connection: "Connection") -> Check:
     """Ask for several fields, once more if the reply is lost, and look at it before it is parsed leniently."""
-    import dspy
-
     from programs.lms.adapter import JsonForm
-    from programs.parts.prediction import try_predict
     from signatures.genground import DeduceAnswer
 
     adapter, replies = copy.copy(connection.adapter), []
@@ -431,7 +422,6 @@ def _follows(reply: str, signature: Any) -> bool:
 
 
 def _demo_question() -> Check:
-    from corpora.passages import read_passages
     from corpora.questions import read_questions
     from programs.catalog import build
 

@@ -141,6 +141,7 @@ def evaluate(
         KeyboardInterrupt: After Ctrl-C, with all finished rows kept and summarised.
     """
     from corpora.retrievers.rerank import asks_lm
+    from programs.artifact import program_name
 
     folder = Path(folder)
     _check(questions)
@@ -152,7 +153,7 @@ def evaluate(
         rows = open_run(folder, description, resume=resume, questions=questions)
         done = [row for row in rows if row["error"] is None]
         waiting, total = _unanswered(questions, config.repeats, done)
-        bar = _progress_of(program, config, done, total=total, shown=progress)
+        bar = RunProgress(program_name(program), metric=config.scored[0].name, rows=done, total=total, shown=progress)
         event("run_started", run=str(folder), questions=total, answered=total - len(waiting))
         if waiting:
             bar.say(str(estimate(len(waiting), program.max_calls(), rows=done, threads=config.threads)))
@@ -160,7 +161,10 @@ def evaluate(
                 bar.say("The calls of the reranker lm, at least one for each search, come on top.")
         try:
             with _recorder(folder, description, program, config, connection) as recorder:
-                stopped, interrupted = _ask_all(_session(program, config, connection, recorder), waiting, folder, bar)
+                session = Session(program, config, connection)
+                if recorder is not None:
+                    session = Session(recorder.program, config, connection, recorder.asking)
+                stopped, interrupted = _ask_all(session, waiting, folder, bar)
                 if recorder is not None and not stopped:
                     stopped, interrupted = recorder.explore(_answered(questions, folder), bar.say, shown=progress)
         except BaseException:
@@ -197,14 +201,6 @@ def _unanswered(questions: Sequence[Any], repeats: int, done: Sequence[Row]) -> 
     return [item for item in asked if item.key not in finished], len(asked)
 
 
-def _progress_of(
-    program: "dspy.Module", config: RunConfig, done: Sequence[Row], *, total: int, shown: bool
-) -> RunProgress:
-    from programs.artifact import program_name
-
-    return RunProgress(program_name(program), metric=config.scored[0].name, rows=done, total=total, shown=shown)
-
-
 def _recorder(
     folder: Path, description: Json, program: "dspy.Module", config: RunConfig, connection: "Connection"
 ) -> "contextlib.AbstractContextManager[Recorder | None]":
@@ -214,14 +210,6 @@ def _recorder(
     from experiments.pipeline.branches.recorder import Recorder
 
     return Recorder(folder, description, program, config, connection)
-
-
-def _session(
-    program: "dspy.Module", config: RunConfig, connection: "Connection", recorder: "Recorder | None"
-) -> Session:
-    if recorder is None:
-        return Session(program, config, connection)
-    return Session(recorder.program, config, connection, recorder.asking)
 
 
 def _answered(questions: Sequence[Any], folder: Path) -> list[Any]:

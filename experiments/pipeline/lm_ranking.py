@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"\d{1,9}")
 
 
-def asking_print(connection: "Connection", signature: type[dspy.Signature]) -> str:
-    """Return a hash of the LM, its settings, its context size and the prompt of what it is asked."""
-    prompt = [connection.adapter.format_system_message(signature), connection.context_size]
-    return f"lm:{sha256_text(json.dumps([describe_lm(connection), prompt], sort_keys=True))[:16]}"
-
-
 class _Connected:
     """Asks an LM in a search; the calls are counted, limited, cached and traced as those of the program that searches.
 
@@ -43,7 +37,9 @@ class _Connected:
     @functools.cached_property
     def fingerprint(self) -> str:
         """Return a hash of the LM, its settings, its context size and the prompt."""
-        return asking_print(self._connection, self.signature)
+        lm = self._connection
+        prompt = [lm.adapter.format_system_message(self.signature), lm.context_size]
+        return f"lm:{sha256_text(json.dumps([describe_lm(lm), prompt], sort_keys=True))[:16]}"
 
 
 class ConnectedRanking(_Connected):

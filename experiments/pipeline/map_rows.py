@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import dspy
+
 from experiments.pipeline.parallel.thread_pool import ThreadPool, take_all
 from experiments.runs.files import SYNC_SECONDS, Json, Row, RowLog, open_run, read_rows, run_lock
 from programs.lms.calls.control import controlled
@@ -59,8 +61,6 @@ def map_rows(
         BaseException: What else `work` raised, Ctrl-C or a spent budget; no further item is started, items in progress
             have a moment to finish, and all rows are kept.
     """
-    import dspy
-
     with run_lock(out):
         done = {row["id"]: row for row in open_run(out, description, resume=resume)}
         waiting = [item for item in items if (row := done.get(id_of(item))) is None or not current(row, item)]

@@ -16,6 +16,7 @@ from programs.artifacts.record import RETRIEVAL
 from programs.inference import Answerer
 from programs.lms.calls.transport import most_connections
 from programs.lms.spec import LMSpec
+from programs.parts.knobs import with_knobs
 from signatures.common.errors import UserError
 from signatures.common.files import expanded, sha256_file
 
@@ -106,8 +107,6 @@ class OpenedProgram(Answerer):
 
     def with_knobs(self, knobs: Mapping[str, Any]) -> "OpenedProgram":
         """Return it with other values of some knobs."""
-        from programs.parts.knobs import with_knobs
-
         changed = with_knobs(self.program, **knobs)
         return OpenedProgram(changed, self.connection, self.config, self.origin, self.retrieve)
 

@@ -1,15 +1,13 @@
 """The progress of a run on standard error."""
 
-import contextlib
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
 from experiments.analysis.summary import percent
 from experiments.runs.files import Row
-from programs.lms.calls.control import controlled
 from signatures.common.costs import paid
 from signatures.common.logs import event
 from signatures.common.progress import ProgressLine
@@ -126,12 +124,6 @@ class StudyProgress(ProgressLine):
     def done(self, finished: int) -> None:
         """Show how many trials are finished."""
         self.update("Tune", completed=finished)
-
-    @contextlib.contextmanager
-    def controlled(self) -> Iterator[None]:
-        """Show notices of LM calls, and stop those of threads that are left when the block ends."""
-        with controlled(self.say):
-            yield
 
     def trial(self, study: "optuna.Study", questions: int, number: int, done: int) -> None:
         """Show a trial in progress."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from corpora.passages import read_passages
 from experiments.pipeline import setup
 from signatures.common.errors import UserError
 from signatures.common.files import expanded
@@ -67,6 +68,4 @@ def _read(
 
 
 def _corpus(path: Path) -> "Mapping[str, Passage]":
-    from corpora.passages import read_passages
-
     return {passage.id: passage for passage in read_passages(path)}

@@ -4,6 +4,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import dspy
+
 from experiments.runs.config import RunConfig
 from experiments.runs.files import Row
 from optimizers.metrics.fields import gold_ids_of
@@ -18,8 +20,6 @@ from signatures.common.secrets import redact
 from signatures.types import Passage, plain_metadata
 
 if TYPE_CHECKING:
-    import dspy
-
     from programs.lms.connect import Connection
 
 _JUDGING = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "cached_tokens", "usd")
@@ -140,8 +140,6 @@ def run_question(
     Raises:
         BaseException: Anything but an Exception, e.g. a spent budget; the question then has no row.
     """
-    import dspy
-
     fixed = {"passages": list(config.contexts.of(example.id))} if config.contexts else {}
     prediction: Any = completed(dspy.Prediction(answer=""))
     cause: Exception | None = None

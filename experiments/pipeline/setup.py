@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from corpora.questions import Question
     from corpora.retrievers.engine import IndexRetriever
-    from corpora.retrievers.rerank_listwise import RankingLM
-    from optimizers.metrics.metric import Metric
     from programs.artifact import Artifact
     from programs.lms.calls.budget import Budget
     from programs.lms.connect import Connection
@@ -189,15 +187,13 @@ def _reranked(retrieve: "Retriever", config: Retrieval, connect: "Callable[[], C
     from corpora.retrievers.rerank import NONE, asks_lm, open_reranker
     from corpora.retrievers.sentences import open_sentences
 
-    lm = _ranking(connect()) if connect is not None and asks_lm(config.rerank) else None
+    lm = None
+    if connect is not None and asks_lm(config.rerank):
+        from experiments.pipeline.lm_ranking import ConnectedRanking
+
+        refuse_simulated(connection := connect(), "rank passages")
+        lm = ConnectedRanking(connection)
     return open_sentences(open_reranker(retrieve, config.rerank or NONE, lm=lm), config.sentences)
-
-
-def _ranking(connection: "Connection") -> "RankingLM":
-    from experiments.pipeline.lm_ranking import ConnectedRanking
-
-    refuse_simulated(connection, "rank passages")
-    return ConnectedRanking(connection)
 
 
 def named_retriever(config: Retrieval, connect: "Callable[[], Connection] | None" = None) -> "Retriever":

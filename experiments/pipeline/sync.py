@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.runs.specs import SyncSpec
+from signatures.common.specs import part_of
 
 if TYPE_CHECKING:
     from corpora.sync.sync import Synced
@@ -16,16 +17,5 @@ def sync(
     """Bring the index in `out` up to date with documents; see `corpora.sync.sync.sync_documents`."""
     from corpora.sync.sync import SyncSettings, sync_documents
 
-    settings = SyncSettings(
-        words=spec.words,
-        headings_in_title=spec.headings_in_title,
-        ocr=spec.ocr,
-        reader=spec.reader,
-        retriever=spec.retriever,
-        embedder=spec.embedder,
-        language=spec.language,
-        processes=spec.at_a_time,
-        memory=spec.memory,
-        allow_removal=spec.allow_removal,
-    )
+    settings = part_of(spec, SyncSettings, processes=spec.at_a_time)
     return sync_documents(documents, out, settings, dry_run=dry_run, progress=progress)

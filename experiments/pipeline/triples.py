@@ -18,6 +18,7 @@ from experiments.pipeline.map_rows import map_rows
 from experiments.pipeline.setup import refuse_simulated
 from experiments.runs.config import describe_lm
 from experiments.runs.files import SCHEMA, Json, Row, git_revision
+from programs.parts.meter import metered
 from programs.parts.prediction import try_predict
 from signatures.common.files import sha256_text
 from signatures.triples import ExtractTriples
@@ -102,8 +103,6 @@ def extract_triples(
 
 
 def _row(predict: dspy.Predict, passage: Passage) -> Row:
-    from programs.parts.meter import metered
-
     with metered() as meter:
         found = try_predict(predict, passages=[passage])
     lines = [] if found is None else [str(line) for line in found.triples or []]

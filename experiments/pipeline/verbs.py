@@ -6,10 +6,11 @@ before anything is loaded), does the work, and returns what was made of it; prin
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from corpora.passages import read_passages
 from experiments.pipeline import setup
 from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.corpus_notes import run_notes, study_notes
@@ -18,10 +19,13 @@ from experiments.pipeline.parallel.process_pool import processes_for
 from experiments.pipeline.setup import judge_of, lm_beside, metric_of, path_of, shard_of
 from experiments.pipeline.tuning.config import Candidates, TuneConfig
 from experiments.runs.config import RunConfig
+from experiments.runs.fixed_contexts import choose_contexts
 from experiments.runs.specs import CandidateSpec, CompileSpec, RunSpec, StudySpec
 from optimizers.teleprompters.catalog import get_optimizer
 from optimizers.tuning.objective import Goal
 from programs.artifacts.loading import notify
+from programs.parts.gates import replayable_knobs
+from programs.parts.knobs import knobs_of
 from signatures.common.errors import UserError, needing
 from signatures.common.files import expanded
 from signatures.common.specs import part_of
@@ -37,13 +41,6 @@ if TYPE_CHECKING:
     from programs.inference import Answerer
 
     Said = Callable[[str], None]
-
-Config = TypeVar("Config")
-
-
-def _with(kind: "type[Config]", spec: Any, **opened: Any) -> "Config":
-    """Return a configuration: a specification with what it names opened."""
-    return kind(**{**{field.name: getattr(spec, field.name) for field in fields(spec)}, **opened})
 
 
 @dataclass(frozen=True)
@@ -95,9 +92,9 @@ def evaluate(
     asked, contexts = _with_contexts(setup.open_questions(questions, split=spec.split, limit=spec.limit), spec, say)
     answering = named.open(contexts=contexts is not None)
     judge = judge_of(spec, answering.connection, metrics)
-    config = _with(
-        RunConfig,
+    config = part_of(
         spec,
+        RunConfig,
         metrics=metrics,
         shard=shard,
         judge=judge,
@@ -148,9 +145,6 @@ def _with_contexts(
         return questions, spec.contexts
     if spec.passages is None:
         raise UserError(f"--references {spec.references} needs the corpus: add --passages passages.jsonl.")
-    from corpora.passages import read_passages
-    from experiments.runs.fixed_contexts import choose_contexts
-
     corpus = list(read_passages(spec.passages))
     chosen = choose_contexts(questions, corpus, knowledge=spec.references, n=spec.n_references, seed=spec.seed)
     if chosen.excluded:
@@ -212,9 +206,9 @@ def compilation(program: "Answerer | AnswererSpec", questions: Any, spec: Compil
     valset = _others(spec.val, spec.val_split, spec.val_limit, "val")
     compiling = named.open()
     connection = compiling.connection
-    config = _with(
-        CompileConfig,
+    config = part_of(
         spec,
+        CompileConfig,
         metric=metric,
         teacher=lm_beside(spec, "teacher", connection),
         prompt=lm_beside(spec, "prompt", connection),
@@ -315,12 +309,12 @@ def study(program: "Answerer | AnswererSpec", questions: Any, spec: StudySpec) -
     tried = spec.candidates or part_of(spec, CandidateSpec)
     for name in tried.optimizers:
         get_optimizer(name)
-    config = _with(
-        TuneConfig,
+    config = part_of(
         spec,
+        TuneConfig,
         metric=metric,
         goal=goal,
-        candidates=_with(Candidates, tried, prompt_lm=lm_beside(tried, "prompt_lm", tuned.connection)),
+        candidates=part_of(tried, Candidates, prompt_lm=lm_beside(tried, "prompt_lm", tuned.connection)),
         searched=_searched(tuned.program, spec),
         index=tuned.config.index,
         provenance=_provenance(tuned, tuned_path=questions, train_path=spec.train),
@@ -338,9 +332,6 @@ def tune_now(program: "Answerer", questions: Any, out: Path | str, spec: StudySp
 
 def _searched(program: Any, spec: StudySpec) -> tuple[str, ...] | None:
     """Return the knobs to search; None if all that have a range are, or all that a replay knows."""
-    from programs.parts.gates import replayable_knobs
-    from programs.parts.knobs import knobs_of
-
     if both := set(spec.fixed).intersection([*(spec.searched or ()), *spec.narrowed]):
         raise UserError(f"Knob {sorted(both)[0]} is both fixed and searched: choose one.")
     if spec.searched is not None or not spec.fixed:

@@ -16,7 +16,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import dspy
+from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError
+
 from experiments.service.leaving import in_thread
+from programs.parts.meter import metered
 from signatures.common.costs import Costs
 from signatures.common.errors import UserError, one_line, user_error_within
 from signatures.common.logs import event, message_of, quotable, with_texts
@@ -25,8 +29,6 @@ from signatures.confidence import stated_confidence
 from signatures.types import Passage, Retriever, Turn
 
 if TYPE_CHECKING:
-    import dspy
-
     from programs.inference import Answerer
     from programs.parts.meter import Meter
     from signatures.types import Hop
@@ -73,7 +75,7 @@ _SPENT = Failure(503, "budget_exceeded", "The budget of this service is used up.
 
 
 class Refused(Exception):
-    """A request that is not answered."""
+    """A request or a question that is not answered."""
 
     def __init__(self, failure: Failure):
         super().__init__(failure.message)
@@ -117,8 +119,6 @@ def failure_of(error: BaseException, *, timed_out: bool = False) -> Failure:
 
 def _reason(error: BaseException) -> str | None:
     """Return in one line what ended a question, where that needs no traceback: an hour without the LM has thousands."""
-    from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError
-
     if (known := user_error_within(error)) is not None:
         return printable(one_line(message_of(known), 1000))
     if not isinstance(error, LMInvalidRequestError):
@@ -255,7 +255,7 @@ class Answering:
                     told.put_nowait(Event("answer", answer))
                     self.counts.answered += 1
                     _log_answer(answer)
-                except _Ended as error:
+                except Refused as error:
                     told.put_nowait(Event("error", error.failure.as_dict(), error.failure))
                     self._spent |= error.failure == _SPENT
                     self.counts.failed += 1
@@ -291,10 +291,7 @@ class Answering:
         self, id: str, question: str, turns: Sequence[Turn], told: "asyncio.Queue[Event | None]"
     ) -> dict[str, Any]:
         """Put what a follow-up means and each hop into `told`, and return the answer as clients see it."""
-        import dspy
-
         from programs.lms.calls.budget import Budget, limited_by
-        from programs.parts.meter import metered
         from programs.tracing.questions import question_span
 
         answerer, limits = self.answerer, dict[str, Any](self.limits.budget)
@@ -323,7 +320,7 @@ class Answering:
             left = isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
             if left or isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
-            raise _Ended(failure_of(error, timed_out=scope.expired())) from error
+            raise Refused(failure_of(error, timed_out=scope.expired())) from error
 
     @contextlib.asynccontextmanager
     async def _told_if_waited(self, scope: asyncio.Timeout, meter: "Meter") -> AsyncIterator[None]:
@@ -361,12 +358,6 @@ def _log_answer(answer: dict[str, Any]) -> None:
     event("answered", {**facts, **cost}, hops=len(answer["hops"]), unread=answer["cost"]["parse_failures"] or None)
     if with_texts():
         event("answer_texts", {name: answer[name] for name in ("id", "question", "answer")}, level=logging.DEBUG)
-
-
-class _Ended(Exception):
-    def __init__(self, failure: Failure):
-        super().__init__(failure.message)
-        self.failure = failure
 
 
 @contextlib.asynccontextmanager

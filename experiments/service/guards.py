@@ -6,6 +6,7 @@ answered whose Host header names this server (against DNS rebinding), and none t
 
 import asyncio
 import hmac
+import json
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -50,14 +51,8 @@ class Guards:
             await self._application(scope, receive, send)
             return
         pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-        headers, names = dict(pairs), [name for name, _ in pairs]
         send = _with_headers(send)
-        if any(names.count(name) > 1 for name in _ONCE):
-            repeated = Failure(400, "invalid_request", "A header is repeated that may come once.")
-            log_refusal(repeated, scope["path"])
-            await _respond(send, repeated)
-            return
-        if failure := self._refuse(scope["path"], headers):
+        if failure := self._refuse(scope["path"], pairs):
             log_refusal(failure, scope["path"])
             await _respond(send, failure)
             return
@@ -69,7 +64,10 @@ class Guards:
                 raise
         await body.answer(scope["path"])
 
-    def _refuse(self, path: str, headers: dict[str, str]) -> Failure | None:
+    def _refuse(self, path: str, pairs: list[tuple[str, str]]) -> Failure | None:
+        headers, names = dict(pairs), [name for name, _ in pairs]
+        if any(names.count(name) > 1 for name in _ONCE):
+            return Failure(400, "invalid_request", "A header is repeated that may come once.")
         host = headers.get("host", "")
         if self._hosts is not None and _without_port(host) not in self._hosts:
             said = "Without a token this server answers to names of this machine only: set one to be behind a proxy."
@@ -158,8 +156,6 @@ def _with_headers(send: Send) -> Send:
 
 
 async def _respond(send: Send, failure: Failure) -> None:
-    import json
-
     body = json.dumps(failure.as_dict()).encode()
     headers = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
     headers |= failure.headers

@@ -8,10 +8,16 @@ so that Inspect needs none (`--model none`). https://inspect.aisi.org.uk
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.analysis.export.inspect_log import kept_metadata
+from experiments.runs.specs import ProgramSpec
+from programs.lms.spec import LMSpec
+from programs.parts.meter import metered
+from programs.parts.prediction import make_prediction
 from signatures.common.errors import UserError, needing
+from signatures.common.files import expanded
+from signatures.types import Hop, make_passage
 
 with needing("inspect", "A task of Inspect"):
     from inspect_ai import Task, task
@@ -19,9 +25,6 @@ with needing("inspect", "A task of Inspect"):
     from inspect_ai.model import ChatMessageAssistant, ModelOutput
     from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
     from inspect_ai.solver import Generate, Solver, TaskState, solver
-
-if TYPE_CHECKING:
-    from experiments.pipeline.opened import AnswererSpec
 
 METRICS = "em,f1[hotpot]"
 _ANSWER = "verihop_answer"  # in the store of a sample: the whole prediction, for the scorers
@@ -101,12 +104,22 @@ def answering(
     Raises:
         UserError: A name is unknown; what cannot be opened is the error of the first sample.
     """
-    opened = functools.cache(_named(artifact, program, index, retriever, lm, api_base, budget).open)
+    from experiments.pipeline.opened import AnswererSpec
+    from experiments.pipeline.setup import limits_of, parse_limits
+
+    named = ProgramSpec(
+        program=program,
+        artifact=None if artifact is None else expanded(artifact).absolute(),
+        index=None if index is None else expanded(index).absolute(),
+        retriever=retriever,
+    )
+    limits = limits_of(parse_limits(budget, "budget"))
+    spec, _ = AnswererSpec(named, LMSpec(id=lm, api_base=api_base), limits).with_defaults()
+    opened = functools.cache(spec.open)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         from experiments.service.answering import as_answer
         from programs.lms.calls.budget import BudgetExceeded
-        from programs.parts.meter import metered
 
         answerer = opened()
         try:
@@ -152,32 +165,6 @@ def scoring(name: str) -> Scorer:
     return found
 
 
-def _named(
-    artifact: str | None,
-    program: str | None,
-    index: str | None,
-    retriever: str | None,
-    lm: str | None,
-    api_base: str | None,
-    budget: str | list[str] | None,
-) -> "AnswererSpec":
-    from experiments.pipeline.opened import AnswererSpec
-    from experiments.pipeline.setup import limits_of, parse_limits
-    from experiments.runs.specs import ProgramSpec
-    from programs.lms.spec import LMSpec
-    from signatures.common.files import expanded
-
-    named = ProgramSpec(
-        program=program,
-        artifact=None if artifact is None else expanded(artifact).absolute(),
-        index=None if index is None else expanded(index).absolute(),
-        retriever=retriever,
-    )
-    limits = limits_of(parse_limits(budget, "budget"))
-    spec, _ = AnswererSpec(named, LMSpec(id=lm, api_base=api_base), limits).with_defaults()
-    return spec
-
-
 def _listed(names: str | Sequence[str]) -> list[str]:
     """Return names; Inspect makes a list of what has commas."""
     return [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]
@@ -185,9 +172,6 @@ def _listed(names: str | Sequence[str]) -> list[str]:
 
 def _prediction(state: TaskState) -> Any:
     """Return what our solver has answered, or what another solver has written."""
-    from programs.parts.prediction import make_prediction
-    from signatures.types import Hop, make_passage
-
     answer = state.store.get(_ANSWER)
     if answer is None:
         return make_prediction(state.output.completion)

@@ -37,8 +37,9 @@ from experiments.pipeline.parallel.process_pool import (
     unpacked_error,
     why_one_process,
 )
-from experiments.service.answering import Failure, Limits
+from experiments.service.answering import Answering, Failure, Limits
 from experiments.service.guards import LOOPBACK
+from programs.lms.calls.budget import Budget, limited_by
 from programs.parts.threads import daemon
 from signatures.common.errors import UserError, user_error_within
 from signatures.common.interrupts import handled
@@ -117,7 +118,6 @@ def make_service(opened: "OpenedProgram", limits: Limits, address: Address, *, r
     Raises:
         UserError: A model cannot be loaded, or the LM does not answer, or it has no price but questions a limit in usd.
     """
-    from experiments.service.answering import Answering
     from experiments.service.app import Service
     from experiments.service.served import about, answerer_of, index_folder
 
@@ -133,31 +133,15 @@ def make_service(opened: "OpenedProgram", limits: Limits, address: Address, *, r
 @contextlib.contextmanager
 def _priced(limits: Limits) -> Iterator[None]:
     """Raise UserError if an LM that is called in the block has no price, though a question may spend only so much."""
-    from programs.lms.calls.budget import Budget, limited_by
-
     usd = limits.budget.get("usd")
     with contextlib.nullcontext() if usd is None else limited_by(Budget(usd=usd)):
         yield
 
 
-def serve_tools(
-    service: "Service",
-    address: Address | None = None,
-    ready: Callable[[str], None] = lambda url: None,
-    listener: socket.socket | None = None,
-) -> None:
-    """Offer a service as MCP tools until a signal comes, or the client ends.
+def serve_tools(service: "Service", address: Address, ready: Callable[[str], None], listener: socket.socket) -> None:
+    """Offer a service as MCP tools over HTTP until a signal comes; arguments as of `serve`."""
+    from experiments.service.tools import make_tools_app
 
-    Args:
-        service: What is offered.
-        address: Where, over HTTP; None for standard input and output.
-    """
-    from experiments.service.tools import claimed, make_tools_app, serve_over_stdio
-
-    if address is None:
-        with claimed() as wire:
-            serve_over_stdio(service, wire)
-        return
     _run(make_tools_app(service), service, address, ready, listener, lifespan="on")
 
 

@@ -21,6 +21,7 @@ from corpora.index.manifest import read_info
 from corpora.index.replace import complete_index, state_of
 from experiments.pipeline.setup import searches_web
 from experiments.service.answering import Limits
+from programs.inference import Answerer, warm_up
 from programs.parts.threads import daemon
 from signatures.common.errors import UserError, one_line
 from signatures.common.logs import event
@@ -31,17 +32,13 @@ if TYPE_CHECKING:
 
     from experiments.pipeline.opened import OpenedProgram
     from experiments.service.app import Service
-    from programs.inference import Answerer
-
 _SPARE = 16  # threads
 _SECONDS = 1.0  # between two looks at an index
 _LONGEST_PAUSE = 64  # looks, after many that failed
 
 
-def answerer_of(opened: "OpenedProgram", limits: Limits) -> "Answerer":
+def answerer_of(opened: "OpenedProgram", limits: Limits) -> Answerer:
     """Return what answers with a program, as many questions at a time as the limits allow."""
-    from programs.inference import Answerer
-
     # More threads than places: one that hangs outside of an LM call must not keep a later question from beginning.
     return Answerer(opened.program, opened.connection, width=2 * limits.width + _SPARE)
 
@@ -184,7 +181,7 @@ class Reloading:
         if not changed and not recompiled:
             return True
         answerer = answerer_of(new, service.answering.limits)
-        _load(new)
+        warm_up(new.program, new.connection, searched=True)  # models and files; no LM is called
         self._watched(new.program)
         same = None if changed else index
         told = {**service.about, **about(new, reload=True, swaps=index["swaps"] + changed, same=same)}
@@ -212,13 +209,6 @@ def _record_of(artifact: Path) -> bytes:
     with contextlib.suppress(OSError):
         return (artifact / "artifact.json").read_bytes()
     return b""
-
-
-def _load(opened: "OpenedProgram") -> None:
-    """Load models and files, but call no LM."""
-    from programs.inference import warm_up
-
-    warm_up(opened.program, opened.connection, searched=True)
 
 
 @contextlib.contextmanager

@@ -14,9 +14,11 @@ import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from signatures.common.errors import UserError, one_line, unknown
+
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,12 @@ def deciding(kind: Any, spec: Any, **parts: Any) -> dict[str, Any]:
     return found
 
 
-def part_of(spec: Any, kind: Any) -> Any:
-    """Return a spec of another kind with the values of the fields that both have."""
-    return kind(**{name: getattr(spec, name) for name in fields_of(kind) if hasattr(spec, name)})
+def part_of(spec: Any, kind: type[Kind], **parts: Any) -> Kind:
+    """Return a spec, or a configuration, of another kind with the values of the fields that both have.
+
+    Args:
+        parts: Values of other fields, and those that take the place of a value, such as what it names, opened.
+    """
+    made: Any = kind
+    shared = {each.name: getattr(spec, each.name) for each in dataclasses.fields(made) if hasattr(spec, each.name)}
+    return kind(**{**shared, **parts})

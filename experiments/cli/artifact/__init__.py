@@ -1,1 +1,1 @@
-"""`verihop artifact`: one module per command; `app.py` registers them."""
+"""`verihop artifact`: its commands; `app.py` registers them."""

@@ -1,9 +1,8 @@
 """`verihop artifact`: look at compiled programs, check, compare, export and combine them."""
 
-from experiments.cli.artifact.cascade import cascade, ensemble
+from experiments.cli.artifact.combine import cascade, ensemble, selective
 from experiments.cli.artifact.diff import diff
 from experiments.cli.artifact.export import export
-from experiments.cli.artifact.selective import selective
 from experiments.cli.artifact.show import show, verify
 from experiments.cli.shared.app import App
 

@@ -10,8 +10,10 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
 from experiments.cli.shared.next_commands import command, naming, used
 from experiments.cli.shared.options import OwnPrograms, with_option_groups
+from experiments.runs.specs import ProgramSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError, unknown
+from signatures.common.files import atomic_write
 
 if TYPE_CHECKING:
     import dspy
@@ -116,7 +118,6 @@ def _note_pool(program: "dspy.Module") -> None:
 def _sent(
     folder: Path, question: str, lm: LMSpec, limits: options.Limits, index: Path | None
 ) -> "tuple[list[Prompt], dict[str, Any]]":
-    from experiments.runs.specs import ProgramSpec
     from programs.artifacts.export import sent
     from programs.lms.calls.control import controlled
 
@@ -129,8 +130,6 @@ def _sent(
 
 
 def _write(out: Path, markdown: str, record: dict[str, Any]) -> None:
-    from signatures.common.files import atomic_write
-
     with atomic_write(out / "prompts.md", "wb") as file:
         file.write(markdown.encode())
     with atomic_write(out / "prompts.json") as file:

@@ -200,16 +200,22 @@ def build(
 
     `verihop index push` and `verihop index pull` copy one to and from others; each has its own --help.
     """
-    asked = None if building.questions is None else _questions(building.questions)
+    asked = None
+    if building.questions is not None:
+        from experiments.pipeline.setup import open_questions
+
+        asked = open_questions(building.questions)
     if changes.add or changes.remove:
         folder = _checked_folder(corpus, building, output)
         with resumable():
             updated = _update(folder, building, changes, shown=not output.quiet)
         info, summary = updated.info, _summary(folder, updated)
     elif corpus is None and building.dense is not None:
+        from corpora.index.database import search_with
+
         folder = _searched_folder(building, output)
         with interruptible():
-            info = _search_with(folder, building.dense, shown=not output.quiet)
+            info = search_with(folder, building.dense, progress=not output.quiet)
         summary = f"The vectors of {folder} are searched by {info.dense_kind} ({info.passages} passages)."
     else:
         if corpus is None:
@@ -303,12 +309,6 @@ def _searched_folder(building: Building, output: options.Replacing) -> Path:
     return building.out
 
 
-def _search_with(folder: Path, kind: str, *, shown: bool) -> "IndexInfo":
-    from corpora.index.database import search_with
-
-    return search_with(folder, kind, progress=shown)
-
-
 def _update(folder: Path, building: Building, changes: Changes, *, shown: bool) -> "Updated":
     from corpora.index.update import update_index
 
@@ -360,12 +360,6 @@ def removed_ids(values: list[str], folder: Path) -> list[str]:
             raise UserError(f"--remove {value} names no id. Example: --remove id1,id2 or --remove @ids.txt.")
         found += ids
     return found
-
-
-def _questions(path: Path) -> "list[Question]":
-    from experiments.pipeline.setup import open_questions
-
-    return open_questions(path)
 
 
 def _gold(questions: "list[Question]", folder: Path) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli.shared.options import Option, options_of, parsed_value
 from experiments.cli.shared.settings.known import named_file, setting_of, to_type
+from experiments.runs.specs import StudySpec
+from signatures.common.errors import UserError
 from signatures.common.own_code import is_own
 from signatures.common.secrets import without_keys
 from signatures.text_words import same_words
@@ -51,7 +53,7 @@ def used(group: Any, *names: str) -> list[str]:
     """
     options = options_of(group)
     settings = {option.name: setting for option in options if (setting := setting_of(option.info)) is not None}
-    values = {option.name: option.value(group) for option in options}
+    values = {option.name: getattr(group, option.field) for option in options}
     beyond_settings = to_type({setting: values[name] for name, setting in settings.items()})
     words: list[str] = []
     for option in options:
@@ -61,13 +63,13 @@ def used(group: Any, *names: str) -> list[str]:
             continue
         on, off = _flags(option)
         if isinstance(value, Mapping):
-            value = [f"{name}={_typed(each)}" for name, each in value.items()]
+            value = [f"{name}={typed_value(each)}" for name, each in value.items()]
         for one in value if isinstance(value, list) else [value]:
             words += [on if one else off] if isinstance(one, bool) else [on, _without_credentials(_word(one))]
     return words
 
 
-def _typed(value: Any) -> str:
+def typed_value(value: Any) -> str:
     """Return a value as it is typed, so that it is parsed to the same."""
     as_it_is = isinstance(value, str) and parsed_value(value) == value
     return str(value) if as_it_is else json.dumps(value, ensure_ascii=False)
@@ -141,7 +143,6 @@ def reviewer() -> str:
 def other_run(run: Path) -> Path | None:
     """Return the run beside `run` that was written last and has the same questions; None if there is none."""
     from experiments.runs.files import ROWS, RUN, read_json
-    from signatures.common.errors import UserError
 
     def questions(folder: Path) -> Any:
         try:
@@ -160,7 +161,6 @@ def other_run(run: Path) -> Path | None:
 def shards_beside(run: Path) -> dict[int, Path]:
     """Return the shards of the same run in the folders beside `run`, and itself, by their number."""
     from experiments.runs.files import RUN, as_asked, difference, read_json
-    from signatures.common.errors import UserError
 
     def described(folder: Path) -> tuple[int | None, dict[str, Any]]:
         try:
@@ -184,7 +184,6 @@ def shards_beside(run: Path) -> dict[int, Path]:
 def _answered(run: Path) -> bool:
     """Return whether a run has all its answers; one that was killed has no summary."""
     from experiments.runs.files import SUMMARY, read_json
-    from signatures.common.errors import UserError
 
     try:
         return read_json(run / SUMMARY)["complete"] is True
@@ -215,7 +214,6 @@ def studied(metrics: Iterable[str], asked: "Iterable[Question]", *, fixed: bool)
         asked: The questions recorded: no optimizer may see one of a test split.
         fixed: Whether they had fixed contexts, which a study does not.
     """
-    from experiments.runs.specs import StudySpec
     from optimizers.metrics.catalog import find_metric
     from optimizers.metrics.groundedness import ORACLE_METRICS
     from optimizers.teleprompters.task import is_test_split

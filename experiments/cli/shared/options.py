@@ -95,10 +95,6 @@ class Option:
         """What Typer declares it with."""
         return next((extra for extra in getattr(self.hint, "__metadata__", ()) if isinstance(extra, OptionInfo)), None)
 
-    def value(self, group: Any) -> Any:
-        """Return its value in a group."""
-        return getattr(group, self.field)
-
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Return `command` for Typer: each parameter that is a dataclass becomes its options.

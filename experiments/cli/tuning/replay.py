@@ -1,6 +1,5 @@
 """`verihop replay`: what a recorded run comes to with other thresholds."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +8,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say, show
-from experiments.cli.shared.next_commands import command, new_path, studied
+from experiments.cli.shared.next_commands import command, new_path, studied, typed_value
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def _study(run: Path, record: "Record") -> str | None:
         return None
     known = knobs_of(record.cls)
     changed = {name: value for name, value in record.knobs.items() if name in known and value != known[name].default}
-    knobs = [word for name, value in changed.items() for word in ("--set", f"{name}={_typed(value)}")]
+    knobs = [word for name, value in changed.items() for word in ("--set", f"{name}={typed_value(value)}")]
     words = [*program, *(knobs if artifact is None else ()), *lm, *selected, *metric]
     return command("verihop", "tune", questions, *words, "--replay", run, "--out", new_path(run.parent / "tuned"))
 
@@ -85,7 +84,3 @@ def _selecting(every: "Sequence[Question]", ids: set[str]) -> list[Any] | None:
         if ids and set(drawn(chosen, len(ids), str)) == ids:
             return [*(["--split", split] if split else []), *(["--limit", len(ids)] if len(chosen) > len(ids) else [])]
     return None
-
-
-def _typed(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

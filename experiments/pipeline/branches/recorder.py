@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import dspy
+from rich.table import Table
+from rich.text import Text
+
 from experiments.analysis.statistics import Mean, Paired, mean_of, paired
 from experiments.pipeline.map_rows import progress_bar
 from experiments.pipeline.parallel.thread_pool import ThreadPool, take_all
@@ -34,9 +38,6 @@ from signatures.common.errors import UserError, one_line
 from signatures.common.logs import quotable
 
 if TYPE_CHECKING:
-    import dspy
-    from rich.table import Table
-
     from programs.lms.connect import Connection
 
 
@@ -98,8 +99,6 @@ class Recorder:
 
     def explore(self, examples: Sequence[Any], say: Callable[[str], None], *, shown: bool) -> Ended:
         """Record both sides of the gates of questions; return how that ended."""
-        import dspy
-
         settings = drawn_settings(self.program)
 
         def work(example: Any) -> Explored:
@@ -247,8 +246,6 @@ def buying(
         record = load_record(folder, program)  # another process may have bought in the meantime
         record.base = knob_values(program)
         buyer = Buyer(Runner.for_program(program, record, scores_by(metrics)), log)
-        import dspy
-
         with dspy.context(lm=connection.lm, adapter=connection.adapter, disable_history=True, trace=None):
             yield ReplayEvaluator(record, metric, buyer, threads)
 
@@ -309,11 +306,8 @@ class Replayed:
             },
         }
 
-    def as_table(self) -> "Table":
+    def as_table(self) -> Table:
         """Return the results as a table."""
-        from rich.table import Table
-        from rich.text import Text
-
         setting = " ".join(f"{name}={value}" for name, value in self.knobs.items()) or "the same"
         count = len(self.record.questions)
         table = Table(title=f"{self.record.name}: {count - self.unseen} of {count} questions replayed")

@@ -1,11 +1,10 @@
 """Fit a cascade of two artifacts on training questions, and write it with what was found."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.compiling.combined import Combined, Fit, Found, check_fitting
+from experiments.pipeline.compiling.combined import Combined, Found, fitting_metric
 from experiments.runs.specs import CascadeSpec
 
 if TYPE_CHECKING:
@@ -14,56 +13,41 @@ if TYPE_CHECKING:
     from optimizers.cascade.compile import AskedSamples
     from optimizers.cascade.fitting import CascadeSample, Fitted, ReplayedCascade
     from optimizers.evaluating import Outcome
-    from optimizers.metrics.metric import Metric
     from programs.cascade import Cascade
 
 FITTED = ("weights", "threshold")  # knobs
 _NEVER, _ALWAYS = 1.0, 0.0  # thresholds
 
 
-@dataclass(frozen=True, kw_only=True)
-class CascadeConfig(CascadeSpec):
-    """What a cascade is fitted for.
+def cascade_of(cheap: Path, expensive: Path, spec: CascadeSpec, knobs: Mapping[str, Any]) -> Combined:
+    """Return what `fit_combined` takes to fit a cascade.
+
+    A note says whether the limit on tokens is below what the cheap program takes alone.
 
     Args:
         cheap: The artifact that answers every question.
         expensive: The artifact that is asked where that looks doubtful.
-        metric: Higher is better.
         knobs: Of the cascade, those that are not fitted.
 
     Raises:
         UserError: The metric does not fit, or a knob is named that is fitted.
     """
-
-    cheap: Path
-    expensive: Path
-    metric: "Metric"
-    knobs: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_fitting(self.metric, self.knobs, FITTED)
-
-
-def cascade_fit(config: CascadeConfig) -> tuple[Combined, Fit]:
-    """Return what `fit_combined` takes to fit a cascade.
-
-    A note says whether the limit on tokens is below what the cheap program takes alone.
-    """
+    metric = fitting_metric(spec, knobs, FITTED)
 
     def fit(cascade: Any, examples: "Sequence[dspy.Example]", count: "Callable[[Outcome], None]") -> Found:
         from optimizers.cascade.compile import ask_both, fitted_cascade
 
-        asked = ask_both(cascade, examples, config.metric, threads=config.threads, report=count)
-        fitted, rule = fitted_cascade(cascade, asked, most_tokens=config.most_tokens)
+        asked = ask_both(cascade, examples, metric, threads=spec.threads, report=count)
+        fitted, rule = fitted_cascade(cascade, asked, most_tokens=spec.most_tokens)
         done = _on_training_questions(asked.samples, fitted)
         return Found(
             knobs={name: getattr(fitted, name) for name in FITTED},
-            arguments={"most_tokens": config.most_tokens},
+            arguments={"most_tokens": spec.most_tokens},
             details={**_described(asked, rule), **done},
-            notes=[asked.note, _limit_note(config.most_tokens, done["fitted"]["tokens"])],
+            notes=[asked.note, _limit_note(spec.most_tokens, done["fitted"]["tokens"])],
         )
 
-    return Combined("cascade", [config.cheap, config.expensive], config, config.metric, config.knobs), fit
+    return Combined("cascade", [cheap, expensive], spec, metric, knobs, fit)
 
 
 def _limit_note(most: float | None, tokens: float) -> str | None:

@@ -31,25 +31,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Combined:
-    """What is fitted.
-
-    Args:
-        kind: Of the new artifact, e.g. "cascade".
-        folders: The artifacts that it consists of.
-        spec: On which questions, and how they search.
-        metric: Higher is better.
-        knobs: Of the new program, those that are not fitted.
-    """
-
-    kind: str
-    folders: Sequence[Path]
-    spec: FittingSpec
-    metric: "Metric"
-    knobs: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class Found:
     """What fitting found.
 
@@ -69,18 +50,42 @@ class Found:
 Fit = Callable[[Any, "Sequence[dspy.Example]", "Callable[[Outcome], None]"], Found]  # program, examples, report
 
 
-def check_fitting(metric: "Metric", knobs: Mapping[str, Any], fitted: Sequence[str]) -> None:
-    """Raise UserError if a metric cannot be fitted for, or a knob is set that is fitted."""
+@dataclass(frozen=True)
+class Combined:
+    """What is fitted, and how.
+
+    Args:
+        kind: Of the new artifact, e.g. "cascade".
+        folders: The artifacts that it consists of.
+        spec: On which questions, and how they search.
+        metric: Higher is better.
+        knobs: Of the new program, those that are not fitted.
+        fit: Asks and fits.
+    """
+
+    kind: str
+    folders: Sequence[Path]
+    spec: FittingSpec
+    metric: "Metric"
+    knobs: Mapping[str, Any]
+    fit: Fit
+
+
+def fitting_metric(spec: FittingSpec, knobs: Mapping[str, Any], fitted: Sequence[str]) -> "Metric":
+    """Return the metric to fit for; raise UserError if it cannot be fitted for, or a knob is set that is fitted."""
+    from optimizers.metrics.typed.opened import typed_metric
+
+    metric = typed_metric(spec.metric)
     if metric.judged or not metric.higher_is_better:
         reason = "is decided by a judge LM" if metric.judged else "is better when lower"
         raise UserError(f"{metric.name} {reason}: fit for another metric, e.g. em.")
     if named := [name for name in fitted if name in knobs]:
         raise UserError(f"The knob {named[0]} is fitted on the questions: do not set it, too.")
+    return metric
 
 
 def fit_combined(
     what: Combined,
-    fit: Fit,
     questions: "Sequence[Question]",
     lm: "LMSpec",
     budget: "Budget | None",
@@ -92,8 +97,7 @@ def fit_combined(
     """Ask artifacts the training questions, fit the knobs of what they are combined to, and write that.
 
     Args:
-        what: What is fitted.
-        fit: Asks and fits.
+        what: What is fitted, and how.
         questions: None may be of the split test.
         lm: Its id may be None: then it is the LM that the artifacts were compiled with.
         budget: On all LM calls.
@@ -101,7 +105,7 @@ def fit_combined(
         report: Called with each outcome of an artifact, from several threads.
 
     Returns:
-        The artifact, and notes: those of `fit`, and how many questions the demonstrations show.
+        The artifact, and notes: those of the fit, and how many questions the demonstrations show.
 
     Raises:
         UserError: `out` exists, the artifacts were compiled with different LMs and none is named, a question is of the
@@ -123,7 +127,7 @@ def fit_combined(
 
     program, connection = _opened(what, lm, budget)
     with connection.use():
-        found = fit(program, to_examples(questions), count)
+        found = what.fit(program, to_examples(questions), count)
     cost = {name: sum(outcome.costs[name] for outcome in outcomes) for name in outcomes[0].costs}
     record = combine(
         what.kind,

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from dspy.clients.model_metadata import model_info, rate
+
 from experiments.pipeline.evaluate import TYPICAL_TOKENS
 
 if TYPE_CHECKING:
@@ -137,8 +139,6 @@ def price_of(connection: "Connection", prompt_tokens: float, completion_tokens: 
         return 0.0
     if getattr(lm, "address", None):
         return None
-    from dspy.clients.model_metadata import model_info, rate
-
     provider, _, model = str(lm.model).partition("/")
     info = model_info(provider, model)
     read, write = rate(info, "input_cost_per_token"), rate(info, "output_cost_per_token")

@@ -9,6 +9,7 @@ from experiments.pipeline.compiling.checkpoint import candidate_rows
 from experiments.runs.config import corpus_of, prompts_hash
 from experiments.runs.files import git_revision
 from programs.artifacts.record import RETRIEVAL
+from programs.parts.knobs import knob_values
 
 if TYPE_CHECKING:
     from experiments.pipeline.opened import OpenedProgram
@@ -110,8 +111,6 @@ def freeze_opened(opened: "OpenedProgram", out: Path, *, overwrite: bool) -> "Ar
 
 
 def _changes(opened: "OpenedProgram") -> list[dict[str, Any]]:
-    from programs.parts.knobs import knob_values
-
     assert opened.origin is not None
     record, connection = opened.origin.record, opened.connection
     pairs = {f"knob {name}": (record.knobs.get(name), value) for name, value in knob_values(opened.program).items()}

@@ -16,6 +16,8 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from corpora.jsonl import bad_line, read_objects
+from corpora.passages import read_passages
 from experiments.analysis.summary import write_summary
 from experiments.pipeline.run_question import gold_fields, other_fields
 from experiments.pipeline.scoring.passage_texts import FACT_METRICS, sentence_source
@@ -123,8 +125,6 @@ def _of_official(path: Path, value: Mapping[str, Any]) -> Iterator[Given]:
 
 
 def _lines(path: Path) -> Iterator[Given]:
-    from corpora.jsonl import bad_line, read_objects
-
     for number, value in read_objects(path):
         try:
             given = Given.model_validate(value)
@@ -414,8 +414,6 @@ def _titles(examples: list[Any], config: ScoreConfig) -> dict[str, str]:
 def _recognise(rows: list[Row], config: ScoreConfig) -> None:
     if config.corpus.passages is None or not any(IDS in row.get(UNKNOWN, []) for row in rows):
         return
-    from corpora.passages import read_passages
-
     wanted = {plain(each["text"]) for row in rows for each in row.get("read_passages", [])}
     passages = read_passages(config.corpus.passages)
     with_ids(rows, {text: each.id for each in passages if (text := plain(each.text)) in wanted})

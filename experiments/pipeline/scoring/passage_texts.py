@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corpora.passages import read_passages
 from experiments.runs.files import Row
 from optimizers.metrics.evidence.context import EVIDENCE_METRICS
 from signatures.common.errors import UserError
@@ -48,8 +49,6 @@ class Corpus:
         """
         wanted = set(ids)
         if self.passages is not None:
-            from corpora.passages import read_passages
-
             return {passage.id: passage for passage in read_passages(self.passages) if passage.id in wanted}
         return {} if self.index is None else _of_index(self.index, wanted)
 

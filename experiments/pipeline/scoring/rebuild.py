@@ -6,13 +6,13 @@ a row does not say is left out of the prediction, and `lacks` names it, so that 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import dspy
 
 from experiments.runs.files import Row
 from optimizers.metrics.metric import Need, lacking
-
-if TYPE_CHECKING:
-    from signatures.types import Passage
+from signatures.types import Hop, Passage, make_passage
 
 UNKNOWN = "unknown"
 """Key of a row of another system's predictions: the fields of the prediction that the file did not state."""
@@ -34,7 +34,7 @@ class Rebuilt:
     lacks: frozenset[Need]
 
 
-def rebuild(rows: Sequence[Row], examples: Mapping[str, Any], corpus: "Mapping[str, Passage]") -> list[Rebuilt]:
+def rebuild(rows: Sequence[Row], examples: Mapping[str, Any], corpus: Mapping[str, Passage]) -> list[Rebuilt]:
     """Return what each row is scored by.
 
     Args:
@@ -57,8 +57,6 @@ def rebuild(rows: Sequence[Row], examples: Mapping[str, Any], corpus: "Mapping[s
 
 
 def _example(row: Row, examples: Mapping[str, Any]) -> Any:
-    import dspy
-
     example = examples.get(row["id"])
     if example is not None and example.question == row["question"]:
         return example
@@ -66,12 +64,8 @@ def _example(row: Row, examples: Mapping[str, Any]) -> Any:
     return dspy.Example(**fields).with_inputs("question")
 
 
-def prediction_of(row: Row, corpus: "Mapping[str, Passage]") -> Any:
+def prediction_of(row: Row, corpus: Mapping[str, Passage]) -> Any:
     """Return the prediction of a row; a passage whose text is not known has an empty one."""
-    import dspy
-
-    from signatures.types import Hop, Passage, make_passage
-
     texts = [*row.get("cited_passages", []), *row.get("read_passages", [])]
     known = {each["id"]: make_passage({"title": "", "text": "", **each, "score": None}) for each in texts}
     passages = [corpus.get(id) or known.get(id) or Passage(id=id, text="") for id in row.get("passage_ids") or []]

@@ -6,16 +6,12 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from corpora.passages import read_passages
 from experiments.pipeline import setup
+from experiments.pipeline.corpus_notes import gold_note, simulated_note
 from experiments.pipeline.setup import ChosenDefault, with_defaults
 from experiments.pipeline.synthesis.sources import Seeds, open_seeds
-from experiments.pipeline.synthesis.synthesize import (
-    GOLD_TEACHER,
-    Annotations,
-    SynthesisConfig,
-    Synthesized,
-    synthesize,
-)
+from experiments.pipeline.synthesis.synthesize import GOLD_TEACHER, Annotations, OpenedSynthesis
 from experiments.runs.config import describe_program
 from experiments.runs.files import Json
 from experiments.runs.specs import Asked, Filters, ProgramSpec, SynthesisSpec
@@ -27,6 +23,7 @@ from optimizers.distill.recipes import Distillation, GoldDistillation, Recipe, a
 from optimizers.distill.specs import GroundingSettings, VerificationSettings
 from optimizers.distill.student import FORMS, StudentPrompts, form_adapter
 from optimizers.distill.trajectories import Prompts, prompts_of
+from optimizers.metrics.typed.opened import typed_metric
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import sha256_file
@@ -78,7 +75,7 @@ class SynthesisRequest(SynthesisSpec):
         verification: Settings of the recipe "cov_rag".
 
     Raises:
-        UserError: The recipe is unknown, or lacks a program or a corpus.
+        UserError: The recipe is unknown, or lacks a program or a corpus; or the validation share is not allowed.
     """
 
     files: Sequence[tuple[str, Path]]
@@ -97,6 +94,8 @@ class SynthesisRequest(SynthesisSpec):
             raise UserError(f"{what} the corpus with the gold passages: name its file (passages).")
         if self.answers is not None and (self.gold or self.recipe == "program"):
             raise UserError("Only the recipes genground and cov_rag with a teacher check the answers of another LM.")
+        if not 0 <= self.validation < 1:
+            raise UserError(f"The validation share must be from 0 to below 1, got {self.validation}.")
 
     @property
     def gold(self) -> bool:
@@ -145,23 +144,6 @@ PROMPTS: tuple[Prompts, ...] = ("plain", "compiled")
 
 
 @dataclass(frozen=True)
-class OpenedSynthesis:
-    """A synthesis that can be run; nothing has been asked yet."""
-
-    seeds: Seeds
-    recipe: Recipe
-    config: SynthesisConfig
-    teacher: "Connection"
-    notes: list[str] = field(default_factory=list)
-
-    def run(self, out: Path, *, resume: bool = False, progress: bool = True) -> Synthesized:
-        """Make the examples and write them to `out`; see `synthesize`."""
-        return synthesize(
-            self.seeds, self.recipe, self.config, teacher=self.teacher, out=out, resume=resume, progress=progress
-        )
-
-
-@dataclass(frozen=True)
 class _Parts:
     """What the recipes are made of."""
 
@@ -190,7 +172,6 @@ def open_synthesis(request: SynthesisRequest, budget: "Budget | None" = None) ->
     Raises:
         UserError: A name is unknown, a file is missing or broken, or no question may be trained on.
     """
-    from experiments.pipeline.corpus_notes import gold_note, simulated_note
     from programs.artifact import program_name
 
     prompts = _checked_prompts(request)
@@ -214,15 +195,20 @@ def open_synthesis(request: SynthesisRequest, budget: "Budget | None" = None) ->
     recipe = _recipe(_Parts(request, seeds, corpus, retrieve, program, student, teacher, answers))
     asked = [item.question for item in seeds.seeds]
     notes = [text for text in (request.note, gold_note(asked, retrieve), simulated_note(teacher.id, asked)) if text]
-    config = SynthesisConfig(
-        program=student.program,
-        recipe=request.recipe,
-        student={**form, "prompts": prompts},
-        arguments=_arguments(request, program, retrieve),
-        lms={"answers": answers} if answers else {},
+    return OpenedSynthesis(
+        seeds=seeds,
+        recipe=recipe,
+        teacher=teacher,
+        decided={
+            "program": student.program,
+            "recipe": {"name": request.recipe, **recipe.describe()},
+            "arguments": _arguments(request, program, retrieve),
+            "student": {**form, "prompts": prompts},
+        },
+        lms={"teacher": teacher, **({"answers": answers} if answers else {})},
         spec=part_of(request, SynthesisSpec),
+        notes=notes,
     )
-    return OpenedSynthesis(seeds, recipe, config, teacher, notes)
 
 
 def _recipe(parts: _Parts) -> Recipe:
@@ -279,8 +265,6 @@ def _gold(parts: _Parts) -> Recipe:
 
 
 def _metric(request: SynthesisRequest) -> "Metric":
-    from optimizers.metrics.typed.opened import typed_metric
-
     metric = typed_metric(request.scored_by)
     if metric.judged or not metric.higher_is_better:
         raise UserError(f"{metric.name} cannot say whether an answer is right: name a metric such as em or f1[hotpot].")
@@ -297,8 +281,6 @@ def _checked_prompts(request: SynthesisRequest) -> Prompts:
 
 
 def _passages(path: Path | None) -> "dict[str, PassageRecord] | None":
-    from corpora.passages import read_passages
-
     return None if path is None else {passage.id: passage for passage in read_passages(path)}
 
 

@@ -6,7 +6,7 @@ that a stopped synthesis can be resumed: the examples of the finished one are th
 
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,84 +32,8 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 
-MANIFEST = "manifest.json"
-
-
-def manifest_of(
-    description: Json,
-    seeds: Seeds,
-    rows: Sequence[Row],
-    examples: Sequence[Example],
-    *,
-    sha256: str,
-    left_out: Mapping[str, int],
-    validation: float,
-) -> Json:
-    """Return the manifest.
-
-    Args:
-        description: What decided the examples (`run.json` of the rows).
-        seeds: The questions, and what was refused of their files.
-        sha256: Of `examples.jsonl`.
-        left_out: Reason -> examples of the rows that are not among those written.
-        validation: Share of the questions held back.
-    """
-    kinds: Counter[str] = Counter()
-    rejected: dict[str, Counter[str]] = {"trajectories": Counter(), "examples": Counter()}
-    for row in rows:
-        kinds.update(row["kinds"])
-        for kind, counter in rejected.items():
-            counter.update(row[f"rejected_{kind}"])
-    rejected["examples"].update({reason: count for reason, count in left_out.items() if count})
-    errors = [row for row in rows if row["error"] is not None]
-    return portable(
-        {
-            **description,
-            "sources": seeds.files,
-            "refused_questions": dict(seeds.refused),
-            "complete": len(rows) == len(seeds.seeds),
-            "asked": len(rows),
-            "trajectories": sum(row["trajectories"] for row in rows),
-            "overridden_replies": sum(row["overridden"] for row in rows),
-            "rejected": {kind: dict(sorted(counter.items())) for kind, counter in rejected.items()},
-            "errors": len(errors),
-            "first_error": errors[0]["error"] if errors else None,
-            "validation": validation,
-            "counts": counts_of(examples),
-            **({"kinds": dict(sorted(kinds.items()))} if kinds else {}),
-            "cost": added(rows),
-            "files": {"examples.jsonl": sha256},
-        }
-    )
-
-
-EXAMPLES, QUESTIONS = "examples.jsonl", "questions"
+MANIFEST, EXAMPLES, QUESTIONS = "manifest.json", "examples.jsonl", "questions"
 KIND = "distillation"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SynthesisConfig:
-    """How examples are made, and what the manifest says of it.
-
-    Args:
-        program: Name of the program in the catalog.
-        recipe: Name of the recipe.
-        student: Form of the student: what decides how its prompts look.
-        spec: Seed, threads, and the share of the questions that is held back.
-        arguments: Further settings that decide the examples.
-        lms: Further LMs that take part, by their role.
-    """
-
-    program: str
-    recipe: str
-    student: Json
-    spec: SynthesisSpec
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    lms: Mapping[str, "Connection"] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.spec.validation < 1:
-            raise UserError(f"The validation share must be from 0 to below 1, got {self.spec.validation}.")
 
 
 @dataclass(frozen=True)
@@ -121,64 +45,136 @@ class Synthesized:
     manifest: Json
 
 
-def synthesize(
-    seeds: Seeds,
-    recipe: Recipe,
-    config: SynthesisConfig,
-    *,
-    teacher: "Connection",
-    out: Path,
-    resume: bool = False,
-    progress: bool = True,
-) -> Synthesized:
-    """Make examples of all questions and write them to `out`, with a manifest.
-
-    What was finished is also written when a budget or Ctrl-C ends it; resume to continue.
+@dataclass(frozen=True, kw_only=True)
+class OpenedSynthesis:
+    """A synthesis that can be run; nothing has been asked yet.
 
     Args:
         recipe: Makes the examples of one question on the teacher.
-        out: The folder; created if missing.
-        resume: Continue a stopped synthesis with the same settings.
-        progress: Show an estimate of the calls and a bar on stderr.
-
-    Raises:
-        UserError: `out` contains something else, the LM does not answer, or no question gave an example.
-        BaseException: Ctrl-C or a spent budget, after writing what is finished.
+        decided: What decides the examples beside LMs and questions: program, recipe, arguments, form of the student.
+        lms: Those that take part, by their role.
+        spec: Seed, threads, and the share of the questions that is held back.
+        notes: For the user.
     """
-    rows_folder = out / QUESTIONS
-    _check_folder(out, resume=resume)
-    description = _describe(seeds, recipe, config, teacher)
 
-    asked = threading.Event()  # the folder is that of this synthesis, and locked
+    seeds: Seeds
+    recipe: Recipe
+    teacher: "Connection"
+    decided: Json
+    lms: Mapping[str, "Connection"]
+    spec: SynthesisSpec
+    notes: list[str]
 
-    def work(item: Seed) -> Row:
-        asked.set()
-        return _row(item, recipe)
+    def run(self, out: Path, *, resume: bool = False, progress: bool = True) -> Synthesized:
+        """Make examples of all questions and write them to `out`, with a manifest.
 
-    if calls := sum(recipe.max_calls(item.question) for item in seeds.seeds):
-        shown = open_console(stderr=True, quiet=not progress)
-        shown.print(str(unmeasured(len(seeds.seeds), calls)), highlight=False)
-    try:
-        rows = map_rows(
-            seeds.seeds,
-            work,
-            id_of=lambda item: item.id,
-            description=description,
-            connection=teacher,
-            out=rows_folder,
-            threads=config.spec.threads,
-            resume=resume,
-            progress=progress,
+        What was finished is also written when a budget or Ctrl-C ends it; resume to continue.
+
+        Args:
+            out: The folder; created if missing.
+            resume: Continue a stopped synthesis with the same settings.
+            progress: Show an estimate of the calls and a bar on stderr.
+
+        Raises:
+            UserError: `out` contains something else, the LM does not answer, or no question gave an example.
+            BaseException: Ctrl-C or a spent budget, after writing what is finished.
+        """
+        rows_folder = out / QUESTIONS
+        _check_folder(out, resume=resume)
+        description = self._description()
+        asked = threading.Event()  # the folder is that of this synthesis, and locked
+
+        def work(item: Seed) -> Row:
+            asked.set()
+            return _row(item, self.recipe)
+
+        if calls := sum(self.recipe.max_calls(item.question) for item in self.seeds.seeds):
+            shown = open_console(stderr=True, quiet=not progress)
+            shown.print(str(unmeasured(len(self.seeds.seeds), calls)), highlight=False)
+        try:
+            rows = map_rows(
+                self.seeds.seeds,
+                work,
+                id_of=lambda item: item.id,
+                description=description,
+                connection=self.teacher,
+                out=rows_folder,
+                threads=self.spec.threads,
+                resume=resume,
+                progress=progress,
+            )
+        except BaseException:
+            # A refused folder is of another synthesis, or another process writes it.
+            if asked.is_set() and (kept := read_rows(rows_folder)):
+                self._write(out, kept, description)
+            raise
+        made = self._write(out, rows, description)
+        if not made.examples:
+            cure = _cure(made.manifest)
+            raise UserError(f"No example was made: {_reasons(made.manifest)}. See {out / MANIFEST}.{cure}")
+        return made
+
+    def _description(self) -> Json:
+        """Return `run.json` of the rows: all that decides them, so that only the same synthesis is resumed."""
+        return {
+            "schema": SCHEMA,
+            "kind": KIND,
+            **self.decided,
+            "lms": {role: describe_lm(lm) for role, lm in self.lms.items()},
+            "questions": describe_questions([item.question for item in self.seeds.seeds]),
+            "sources": [
+                {"source": name, "questions": count}
+                for name, count in Counter(item.source.name for item in self.seeds.seeds).items()
+            ],
+            "seed": self.spec.seed,
+            **describe_session(),
+        }
+
+    def _write(self, out: Path, rows: Sequence[Row], description: Json) -> Synthesized:
+        """Write examples and manifest in the order of the questions, whatever order they were finished in."""
+        by_id = {row["id"]: row for row in rows}
+        ordered = [by_id[item.id] for item in self.seeds.seeds if item.id in by_id]
+        made = [Example.model_validate(example) for row in ordered for example in row["examples"]]
+        distinct = without_repeats(made)
+        allowed, asked = without_asked(distinct, self.seeds.held)
+        examples = split_by_question(allowed, self.spec.validation, seed=self.spec.seed)
+        sha256 = write_examples(out / EXAMPLES, examples)
+        left_out = {"repeats": len(made) - len(distinct), "evaluation_question_is_asked": asked}
+        lost = [*(row["rejected_examples"] for row in ordered), {why: n for why, n in left_out.items() if n}]
+        errors = [row["error"] for row in ordered if row["error"] is not None]
+        kinds = _added_up(row["kinds"] for row in ordered)
+        manifest: Json = portable(
+            {
+                **description,
+                "sources": self.seeds.files,
+                "refused_questions": dict(self.seeds.refused),
+                "complete": len(ordered) == len(self.seeds.seeds),
+                "asked": len(ordered),
+                "trajectories": sum(row["trajectories"] for row in ordered),
+                "overridden_replies": sum(row["overridden"] for row in ordered),
+                "rejected": {
+                    "trajectories": _added_up(row["rejected_trajectories"] for row in ordered),
+                    "examples": _added_up(lost),
+                },
+                "errors": len(errors),
+                "first_error": errors[0] if errors else None,
+                "validation": self.spec.validation,
+                "counts": counts_of(examples),
+                **({"kinds": kinds} if kinds else {}),
+                "cost": added(ordered),
+                "files": {EXAMPLES: sha256},
+            }
         )
-    except BaseException:
-        # A refused folder is of another synthesis, or another process writes it.
-        if asked.is_set() and (kept := read_rows(rows_folder)):
-            _write(out, seeds, kept, description, config)
-        raise
-    made = _write(out, seeds, rows, description, config)
-    if not made.examples:
-        raise UserError(f"No example was made: {_reasons(made.manifest)}. See {out / MANIFEST}.{_cure(made.manifest)}")
-    return made
+        write_json(out / MANIFEST, manifest)
+        return Synthesized(out, examples, manifest)
+
+
+def _added_up(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums of counts by name, in the order of the names."""
+    found: Counter[str] = Counter()
+    for each in counts:
+        found.update(each)
+    return dict(sorted(found.items()))
 
 
 CURES = {
@@ -200,26 +196,6 @@ def _check_folder(out: Path, *, resume: bool) -> None:
         raise UserError(f"{out} already contains examples. Resume it, or choose another folder.")
     if not (out / QUESTIONS / RUN).exists():
         raise UserError(f"{out} contains examples that no synthesis wrote, e.g. a mixture. Choose another folder.")
-
-
-def _describe(seeds: Seeds, recipe: Recipe, config: SynthesisConfig, teacher: "Connection") -> Json:
-    """Return `run.json` of the rows: all that decides them, so that only the same synthesis is resumed."""
-    return {
-        "schema": SCHEMA,
-        "kind": KIND,
-        "program": config.program,
-        "recipe": {"name": config.recipe, **recipe.describe()},
-        "arguments": dict(config.arguments),
-        "student": config.student,
-        "lms": {role: describe_lm(lm) for role, lm in {"teacher": teacher, **config.lms}.items()},
-        "questions": describe_questions([item.question for item in seeds.seeds]),
-        "sources": [
-            {"source": name, "questions": count}
-            for name, count in Counter(item.source.name for item in seeds.seeds).items()
-        ],
-        "seed": config.spec.seed,
-        **describe_session(),
-    }
 
 
 def _row(item: Seed, recipe: Recipe) -> Row:
@@ -245,28 +221,6 @@ def _row(item: Seed, recipe: Recipe) -> Row:
         **meter.counts(),
         "error": error,
     }
-
-
-def _write(out: Path, seeds: Seeds, rows: Sequence[Row], description: Json, config: SynthesisConfig) -> Synthesized:
-    """Write examples and manifest in the order of the questions, whatever order they were finished in."""
-    by_id = {row["id"]: row for row in rows}
-    ordered = [by_id[item.id] for item in seeds.seeds if item.id in by_id]
-    made = [Example.model_validate(example) for row in ordered for example in row["examples"]]
-    distinct = without_repeats(made)
-    allowed, asked = without_asked(distinct, seeds.held)
-    examples = split_by_question(allowed, config.spec.validation, seed=config.spec.seed)
-    sha256 = write_examples(out / EXAMPLES, examples)
-    manifest = manifest_of(
-        description,
-        seeds,
-        ordered,
-        examples,
-        sha256=sha256,
-        left_out={"repeats": len(made) - len(distinct), "evaluation_question_is_asked": asked},
-        validation=config.spec.validation,
-    )
-    write_json(out / MANIFEST, manifest)
-    return Synthesized(out, examples, manifest)
 
 
 def _reasons(manifest: Json) -> str:

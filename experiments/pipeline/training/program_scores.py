@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from experiments.runs.config import RunConfig
     from experiments.runs.specs import ProgramSpec
     from optimizers.distill.examples import Example
-    from programs.lms.connect import Connection
 
 
 METRICS = {"program_em": "em", "program_f1": "f1[hotpot]"}  # by their names among the metrics of a training run
@@ -37,13 +36,11 @@ class ProgramScores:
     Args:
         config: The program; what it does not name is chosen as for the embedded LM.
         questions: Questions with answers that nothing is trained on.
-        threads: Questions in progress at a time.
         name: Of the questions, where several sets are asked; part of the names of the values.
     """
 
     config: "ProgramSpec"
     questions: "Sequence[Question]"
-    threads: int = 8
     name: str = ""
 
     def __str__(self) -> str:
@@ -137,7 +134,7 @@ class ProgramScores:
         from experiments.runs.config import RunConfig
         from optimizers.metrics.catalog import get_metric
 
-        return RunConfig(metrics=[get_metric(name) for name in METRICS.values()], threads=self.threads)
+        return RunConfig(metrics=[get_metric(name) for name in METRICS.values()])
 
     def _program(self, lm: "Connection") -> "dspy.Module":
         from experiments.pipeline.opened import AnswererSpec

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 from experiments.pipeline.tuning.config import Candidates, TuneConfig
 from experiments.pipeline.tuning.unseen import open_version
 from optimizers.evaluating import instructions_of
-from optimizers.tuning.prompts import DEMOS, PRESENT, Prompts, demos_of, instruction_of
+from optimizers.examples import to_examples
+from optimizers.teleprompters.task import Task
+from optimizers.tuning.prompts import DEMOS, PRESENT, Prompts, demos_of, instruction_of, write_instructions
+from programs.lms.calls.budget import BudgetExceeded
 from signatures.common.costs import Costs
 
 if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
-    from optimizers.teleprompters.task import Task
     from optimizers.tuning.space import Space
     from programs.lms.connect import Connection
 
@@ -62,8 +64,6 @@ def prepare(
     Raises:
         UserError: An artifact is of another program, or an optimizer cannot be used.
     """
-    from programs.lms.calls.budget import BudgetExceeded
-
     made = Prepared()
     for folder in config.candidates.artifacts:
         _from_artifact(student, knobs, folder, made)
@@ -153,9 +153,7 @@ def _compiled(
 
 def _tasks(student: "dspy.Module", trainset: "Sequence[Question]", config: TuneConfig) -> "list[tuple[str, str, Task]]":
     """Return label, optimizer and task of each compilation."""
-    from optimizers.examples import to_examples
     from optimizers.teleprompters.compile import checked_task
-    from optimizers.teleprompters.task import Task
 
     asked: Candidates = config.candidates
     writer = asked.prompt_lm
@@ -209,9 +207,6 @@ def _written(
     made: Prepared,
     say: Callable[[str], None],
 ) -> None:
-    from optimizers.examples import to_examples
-    from optimizers.tuning.prompts import write_instructions
-
     asked = config.candidates
     say(f"Write instructions: {asked.instructions} per predictor.")
     failed: list[str] = []

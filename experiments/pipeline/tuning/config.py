@@ -9,6 +9,7 @@ from optimizers.teleprompters.task import check_seed
 from optimizers.tuning.objective import Goal
 from optimizers.tuning.signs import PRUNE_BELOW, check_prune_below, check_sampler
 from signatures.common.errors import UserError
+from signatures.common.files import sha256_file
 from signatures.common.specs import deciding
 
 if TYPE_CHECKING:
@@ -45,8 +46,6 @@ class Candidates(CandidateSpec):
 
     def describe(self) -> dict[str, Any]:
         """Return what decides the candidates, as JSON values."""
-        from signatures.common.files import sha256_file
-
         return deciding(
             CandidateSpec,
             self,

@@ -14,7 +14,11 @@ from pydantic import BaseModel, ConfigDict
 
 from experiments.pipeline.tuning.candidates import Prepared
 from experiments.pipeline.tuning.config import DATABASE, QUICK_JOURNAL, TuneConfig
+from optimizers.replay.replaying import ReplayEvaluator
 from optimizers.tuning.objective import Goal
+from optimizers.tuning.prompts import read_prompts
+from programs.parts.gates import replayable_knobs
+from programs.parts.knobs import knobs_of
 from programs.parts.threads import daemon
 from signatures.common.costs import Costs
 from signatures.common.errors import UserError, with_causes
@@ -26,7 +30,6 @@ if TYPE_CHECKING:
     import optuna
 
     from corpora.questions import Question
-    from optimizers.replay.replaying import ReplayEvaluator
     from programs.lms.connect import Connection
 
 
@@ -189,8 +192,6 @@ def booked(study: "optuna.Study", paid: Callable[[], Costs]) -> Iterator[dict[st
 
 
 def _read(record: dict[str, Any], student: "dspy.Module") -> tuple[Prepared, dict[str, float]]:
-    from optimizers.tuning.prompts import read_prompts
-
     prepared = Prepared(read_prompts(record, student), list(record["queued"]), list(record["notes"]))
     return prepared, dict(record["spent"])
 
@@ -306,7 +307,6 @@ def replayed(
         yield None
         return
     from experiments.pipeline.branches.recorder import buying, checked_record
-    from optimizers.replay.replaying import ReplayEvaluator
 
     metric = config.metric.name
     if config.buy:
@@ -335,9 +335,6 @@ def searched_knobs(student: "dspy.Module", config: TuneConfig) -> tuple[str, ...
     """
     if config.replay is None or config.buy:
         return config.searched
-    from programs.parts.gates import replayable_knobs
-    from programs.parts.knobs import knobs_of
-
     known = knobs_of(student)
     own = tuple(name for name in replayable_knobs(student) if known[name].space is not None)
     for name in [*(config.searched or ()), *config.narrowed]:

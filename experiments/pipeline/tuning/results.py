@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.analysis.statistics import mean_of
 from experiments.analysis.tuning.findings import Findings, findings, importances
 from experiments.analysis.tuning.plots import draw_all
 from experiments.pipeline.compiling.frozen import relative_path
 from experiments.pipeline.tuning.config import TuneConfig
 from experiments.runs.config import corpus_of
 from experiments.runs.files import git_revision, write_json
+from optimizers.examples import asked_words
 from optimizers.tuning.objective import LiveEvaluator
 from optimizers.tuning.prompts import is_prompt
 from optimizers.tuning.records import Trial, read_trial
@@ -71,8 +73,6 @@ def write_results(
         UserError: The trial that was named is not complete, or a file cannot be written.
     """
     import filelock
-
-    from optimizers.examples import asked_words
 
     with filelock.FileLock(out / ".results.lock"):  # other processes of the study write into the same folder
         trials = [read_trial(trial) for trial in study.get_trials(deepcopy=False)]
@@ -138,7 +138,6 @@ def _freeze(
     record: dict[str, Any],
     connection: "Connection",
 ) -> None:
-    from experiments.analysis.statistics import mean_of
     from programs.artifact import freeze, lm_record
 
     knobs = {name: value for name, value in trial.setting.items() if not is_prompt(name)}

@@ -30,12 +30,16 @@ from experiments.pipeline.tuning.results import Found, check_choice, write_resul
 from experiments.pipeline.tuning.unseen import check_unseen
 from experiments.runs.config import describe_questions, request_of
 from experiments.runs.specs import CandidateSpec, StudySpec
+from optimizers.examples import asked_words, to_examples
+from optimizers.teleprompters.task import Task, check_splits
 from optimizers.tuning.objective import Evaluator, LiveEvaluator, Objective
+from optimizers.tuning.prompts import PRESENT, instruction_calls
 from optimizers.tuning.samplers import grid_size, open_pruner, open_sampler
 from optimizers.tuning.signs import PRUNE_BELOW
 from optimizers.tuning.space import Space, knob_space, most_calls
 from programs.inference import warm_up
-from programs.lms.calls.budget import PAID
+from programs.lms.calls.budget import PAID, Budget
+from programs.lms.calls.control import controlled
 from signatures.common.costs import Costs
 from signatures.common.errors import UserError
 from signatures.common.specs import deciding, fields_of
@@ -45,7 +49,6 @@ if TYPE_CHECKING:
     import optuna
 
     from corpora.questions import Question
-    from programs.lms.calls.budget import Budget
     from programs.lms.connect import Connection
 
 
@@ -68,11 +71,8 @@ def estimate_study(
 
 
 def _candidate_calls(student: "dspy.Module", train: "Sequence[Question]", config: TuneConfig) -> int:
-    from optimizers.examples import to_examples
     from optimizers.teleprompters.catalog import get_optimizer
     from optimizers.teleprompters.compile import checked_task
-    from optimizers.teleprompters.task import Task
-    from optimizers.tuning.prompts import instruction_calls
 
     candidates = config.candidates
     calls = instruction_calls(student, candidates.instructions)
@@ -105,8 +105,6 @@ def split_questions(
         UserError: A question is of a test split, two have one id, or one is in both sets.
     """
     from corpora.questions import select
-    from optimizers.examples import asked_words, to_examples
-    from optimizers.teleprompters.task import Task, check_splits
 
     seen: set[str] = set()
     for question in questions:
@@ -176,7 +174,7 @@ def tune_program(
             connection.use(),
             replayed(student, questions, config, connection) as record,
             StudyProgress(config.trials, shown=progress) as bar,
-            bar.controlled(),
+            controlled(bar.say),
         ):
             opened = open_study(
                 storage,
@@ -243,8 +241,6 @@ def _short(budget: "Budget | None", calls: int) -> str:
 
 def whole_space(knobs: Space, prepared: Prepared) -> Space:
     """Return the space of knobs and prompts."""
-    from optimizers.tuning.prompts import PRESENT
-
     prompts = prepared.prompts.dimensions()
     return knobs.joined(*prompts, present={dimension.name: PRESENT for dimension in prompts})
 
@@ -329,7 +325,6 @@ def _run(
 ) -> tuple[str | None, bool]:
     """Run trials; return why they ended early, and whether Ctrl-C ended them."""
     from optimizers.tuning.worker import work
-    from programs.lms.calls.budget import Budget
 
     budget: Budget | None = getattr(connection.lm, "budget", None)
     limits = {name: limit for name, limit in (budget.limits if budget else {}).items() if limit and name in PAID}

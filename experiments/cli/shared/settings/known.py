@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from experiments.cli.shared import options
@@ -50,7 +51,7 @@ OF_MODEL = _of("server", "address", "model")
 # What a file that is merely found may set: nothing here reaches a host, a key, a file outside of it, or code. Settings
 # that are not listed need approval, new ones too; `cache_bytes` because a small one deletes replies that were paid for.
 _FIELDS = {field.label: field for spec in (LMSpec, Execution) for field in fields_of(spec).values()}
-_HARMLESS = {"budget", *(name for name, field in _FIELDS.items() if field.field.trusted is False)}
+HARMLESS = {"budget", *(name for name, field in _FIELDS.items() if field.field.trusted is False)}
 
 _NAME_OF_A_KEY = re.compile(r"key|token(?!s)|secret|password|credential|auth", re.IGNORECASE)
 _KEY = re.compile(
@@ -120,11 +121,6 @@ def known_options() -> dict[str, Any]:
     every: Callable[..., None] = with_option_groups(every_setting)
     command = get_command_from_info(CommandInfo(callback=every), pretty_exceptions_short=False, rich_markup_mode=None)
     return {name: option for option in command.params if (name := setting_of(option)) is not None}
-
-
-def harmless(name: str) -> bool:
-    """Return whether a file that is merely found may set a setting."""
-    return name in _HARMLESS
 
 
 def names() -> list[str]:
@@ -415,7 +411,7 @@ def _reasons(values: Mapping[str, Any], distrusted: str) -> dict[str, str]:
     """Return why settings of a file do not apply, by name."""
     found = {name: _WITHOUT_LM for name in ("api_base", "api_key_env") if name in values and "lm" not in values}
     if distrusted:
-        found = {name: distrusted for name in values if not harmless(name)}
+        found = {name: distrusted for name in values if name not in HARMLESS}
         if "lm" in found:  # what is said of that LM is not meant for another one
             found |= {name: OF_UNAPPROVED for name in OF_MODEL if name in values and name not in found}
     return found
@@ -591,13 +587,7 @@ class Settings:
         return {name: stated[name] for name in WITHOUT_OPTION if name in stated and name not in self.cache}
 
 
-class _NoContext:
-    """What an option asks of its context when it reads its variable."""
-
-    auto_envvar_prefix = None
-
-
-_NO_CONTEXT: Any = _NoContext()
+_NO_CONTEXT: Any = SimpleNamespace(auto_envvar_prefix=None)  # what an option asks when it reads its variable
 
 
 def read_settings() -> Settings:
@@ -760,32 +750,7 @@ _BUSY = "Another command is approving a settings file: try again."
 
 def approved_digest(path: Path) -> str | None:
     """Return the SHA-256 of the content of a settings file that was approved; None if it never was."""
-    return _read().get(_key(path))
-
-
-def approve(path: Path, digest: str) -> None:
-    """Approve a settings file with this content, in place of any other content.
-
-    Args:
-        digest: SHA-256 of its content, in hexadecimal.
-
-    Raises:
-        UserError: The configuration folder cannot be written.
-    """
-    _write(path, digest)
-
-
-def withdraw(path: Path) -> None:
-    """Approve a settings file no more.
-
-    Raises:
-        UserError: The configuration folder cannot be written.
-    """
-    _write(path, None)
-
-
-def _key(path: Path) -> str:
-    return str(path.resolve())
+    return _read().get(str(path.resolve()))
 
 
 def _read() -> dict[str, str]:
@@ -798,11 +763,19 @@ def _read() -> dict[str, str]:
     return {path: digest for path, digest in texts if isinstance(digest, str)}
 
 
-def _write(path: Path, digest: str | None) -> None:
+def approve(path: Path, digest: str | None) -> None:
+    """Approve a settings file with this content, in place of any other content; or with none any more.
+
+    Args:
+        digest: SHA-256 of its content, in hexadecimal; None for none.
+
+    Raises:
+        UserError: The configuration folder cannot be written.
+    """
     file = config_dir() / _NAME
     try:
         with exclusive_lock(file.with_suffix(".lock"), _BUSY), atomic_write(file) as out:
-            kept = {**_read(), _key(path): digest}
+            kept = {**_read(), str(path.resolve()): digest}
             json.dump({name: value for name, value in kept.items() if value is not None}, out, indent=1, sort_keys=True)
     except OSError as error:
         raise UserError(f"{file} cannot be written: {error.strerror}. Name the settings file with --config.") from None

@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 
 from experiments.cli.shared.settings.known import (
+    HARMLESS,
     approve,
     approved_digest,
-    harmless,
     named_file,
     names,
     read_file,
     read_files,
-    withdraw,
 )
 from signatures.common.errors import UserError
 
@@ -142,7 +141,7 @@ def test_a_file_that_is_merely_found_decides_only_what_is_harmless(folder):
     found = read_file(path)
     assert found.values == {"threads": 3}
     assert set(found.ignored) == {"lm", "api_base", "api_key_env", "max_tokens", "cache_dir", "cache_bytes"}
-    assert not any(map(harmless, ("lm", "api_base", "api_key_env", "cache_dir", "cache_bytes", "a_new_one")))
+    assert HARMLESS.isdisjoint({"lm", "api_base", "api_key_env", "cache_dir", "cache_bytes", "a_new_one"})
 
 
 def test_a_found_file_decides_limits_of_an_lm_that_it_does_not_name(folder):
@@ -163,7 +162,7 @@ def test_an_approval_is_of_path_and_content(folder, tmp_path):
     assert "changed" in changed.ignored["api_base"][1]
     write(folder, SERVER)
     assert read_file(path).ignored == {}
-    withdraw(path)
+    approve(path, None)
     assert approved_digest(path) is None
     assert "found" in read_file(path).ignored["lm"][1]
 
