@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from corpora.sentences import document_sentences
-from signatures.common.errors import UserError
 from signatures.text import CJK, is_chinese
 
 _LONGEST_WORD = 100  # characters; a longer run, such as a key or a sequence, counts as several words
@@ -17,23 +16,22 @@ _END = re.compile(r"[.!?][\"'”’)]*\s+(?=[A-Z\"'“‘(])|[。！？]")
 _WIDE_END = re.compile(r"[\u3000-\u303f\uff00-\uffef][”’…]*$")
 
 
-def cut_text(text: str, words: int = 100) -> Iterator[tuple[list[str], str]]:
-    """Yield sentences and text of each passage of a text in order; none if it is blank; no word is lost.
+def cut_paragraphs(
+    paragraphs: Iterable[str], words: int = 100, language: str = "en"
+) -> Iterator[tuple[list[str], str]]:
+    """Yield sentences and text of each passage of paragraphs in order; none if they are blank; no word is lost.
 
     Passages are filled sentence by sentence, across paragraph breaks, up to `words` words; only a longer sentence is
     split, between words. White space becomes single spaces. In Chinese sentences every character counts as a word,
     and no space follows them. What is no language counts as a word per 100 characters, and may be split there.
 
     Args:
-        text: A document, or a part of one.
+        paragraphs: Of a document, or of a part of one.
         words: Maximum per passage, at least 1 (the papers use 100).
-
-    Raises:
-        UserError: `words` is below 1.
+        language: Whose rules say where sentences end.
     """
-    if words < 1:
-        raise UserError(f"A passage needs at least 1 word, got {words}.")
-    for sentences in fill(chain.from_iterable(pieces(part, words) for part in split_paragraphs(text)), words):
+    found = chain.from_iterable(pieces(paragraph, words, language) for paragraph in paragraphs)
+    for sentences in _filled(found, words):
         yield sentences, join_pieces(sentences)
 
 
@@ -42,7 +40,7 @@ def split_paragraphs(text: str) -> list[str]:
     return re.split(r"\n\s*\n|\r\n\s*\r\n", text)
 
 
-def pieces(paragraph: str, words: int, language: str = "en") -> Iterator[tuple[str, int]]:
+def pieces(paragraph: str, words: int, language: str) -> Iterator[tuple[str, int]]:
     """Yield sentences, or parts of them, of at most `words` words, with their number of words."""
     for sentence in chain.from_iterable(_sentences(part, language) for part in _bounded(paragraph)):
         single, count = counted(sentence)
@@ -101,7 +99,7 @@ def _sentences(part: str, language: str) -> list[str]:
     return document_sentences(part, language)
 
 
-def fill(units: Iterator[tuple[str, int]], words: int) -> Iterator[list[str]]:
+def _filled(units: Iterator[tuple[str, int]], words: int) -> Iterator[list[str]]:
     """Gather sentences into passages of at most `words` words."""
     passage: list[str] = []
     size = 0

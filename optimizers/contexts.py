@@ -73,7 +73,6 @@ class ReflectionScores:
 def fixed_context(
     question: "Question",
     corpus: Mapping[str, Passage],
-    noise: Sequence[Passage] | None = None,
     *,
     condition: Condition,
     n: int = REFERENCES,
@@ -90,12 +89,11 @@ def fixed_context(
     Args:
         question: Needs `gold_ids`, at least two for "partial".
         corpus: Passages by id, including the gold.
-        noise: Passages to draw noise from, except gold; they may contain the answer by chance. None draws from the
-            question's `context_ids`, which benchmarks choose to mislead.
         condition: How much of the gold is included.
         n: Number of passages.
         seed: Seed of the draw and of the order.
-        spare: Noise for a question without `context_ids`, if `noise` is None.
+        spare: Noise for a question without `context_ids`, which benchmarks choose to mislead; it may contain the answer
+            by chance.
 
     Raises:
         UserError: The gold is missing or exceeds `n`, or there is too little noise.
@@ -108,7 +106,7 @@ def fixed_context(
         raise UserError(f"Question {question.id!r} with {len(gold)} gold passages and n={n} needs {need}.")
     rng = random.Random(f"{seed}:{question.id}")
     kept = rng.sample(gold, len(gold) if condition == "complete" else len(gold) // 2)
-    pool = ([corpus[id] for id in question.context_ids if id in corpus] or spare) if noise is None else noise
+    pool = [corpus[id] for id in question.context_ids if id in corpus] or spare
     drawn = list(islice(_draw_noise(pool, set(question.gold_ids), rng), n - len(kept)))
     if len(kept) + len(drawn) < n:
         raise UserError(
@@ -123,7 +121,6 @@ def fixed_context(
 def balanced_contexts(
     questions: Sequence["Question"],
     corpus: Mapping[str, Passage],
-    noise: Sequence[Passage] | None = None,
     *,
     n: int = REFERENCES,
     seed: int = 0,
@@ -140,8 +137,8 @@ def balanced_contexts(
     pairs = []
     for question in questions:
         try:
-            complete = fixed_context(question, corpus, noise, condition="complete", n=n, seed=seed, spare=spare)
-            partial = fixed_context(question, corpus, noise, condition="partial", n=n, seed=seed, spare=spare)
+            complete = fixed_context(question, corpus, condition="complete", n=n, seed=seed, spare=spare)
+            partial = fixed_context(question, corpus, condition="partial", n=n, seed=seed, spare=spare)
         except UserError:
             continue
         pairs.append((complete, partial))

@@ -47,21 +47,29 @@ class Outcome:
         return float(self.seconds if name == "seconds" else asked(self.costs, name))
 
 
-def left_out_note(kept: int, repeated: int, undefined: int, failed: int, error: str | None) -> str | None:
-    """Return how many questions are left out of what is fitted, and why; None if none are.
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """Training questions that nothing is fitted on.
 
     Args:
-        kept: Questions that are not left out.
         repeated: Those that ask what another one asks, by its words.
-        undefined: Those whose answers the metric does not score.
-        failed: Those that ended in an error.
+        undefined: Those that have an answer which the metric does not score.
+        failed: Those of which a run ended in an error.
         error: The first of these errors.
     """
-    reasons = [f"{repeated} that ask the same as another"] if repeated else []
-    reasons += [f"{undefined} that the metric does not score"] if undefined else []
-    reasons += [f"{failed} that ended in an error ({error})"] if failed else []
-    left_out = repeated + undefined + failed
-    return f"{left_out} of {kept + left_out} questions are left out: {', '.join(reasons)}." if left_out else None
+
+    repeated: int = 0
+    undefined: int = 0
+    failed: int = 0
+    error: str | None = None
+
+    def note_beside(self, kept: int) -> str | None:
+        """Return how many are left out beside so many that are not, and why; None if none are."""
+        reasons = [f"{self.repeated} that ask the same as another"] if self.repeated else []
+        reasons += [f"{self.undefined} that the metric does not score"] if self.undefined else []
+        reasons += [f"{self.failed} that ended in an error ({self.error})"] if self.failed else []
+        number = self.repeated + self.undefined + self.failed
+        return f"{number} of {kept + number} questions are left out: {', '.join(reasons)}." if number else None
 
 
 def evaluate_examples(

@@ -22,7 +22,7 @@ import dspy
 
 from optimizers.evaluating import evaluate_examples
 from optimizers.examples import Score, graded_metric
-from optimizers.teleprompters.task import Task, check_splits
+from optimizers.teleprompters.task import check_splits
 from programs.multi_step.adaptive_rag import ASK, COMPLEX, MODERATE, ROUTES, AdaptiveRAG
 from programs.parts.knobs import with_knobs
 from signatures.common.errors import UserError, UserNotice
@@ -84,7 +84,7 @@ def label_routes(
         BudgetExceeded: The budget of the LM is used up.
     """
     graded_metric(metric)  # raises if lower is better
-    check_splits(Task(trainset=list(examples), score=metric))
+    check_splits(examples)
     labels: dict[int, str] = {}
     unscored: set[int] = set()
     for complexity, route in ROUTES.items():

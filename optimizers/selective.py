@@ -22,10 +22,10 @@ from typing import Any
 import dspy
 import numpy as np
 
-from optimizers.evaluating import Outcome, evaluate_examples, left_out_note
-from optimizers.examples import Score, different, example_id
+from optimizers.evaluating import LeftOut, Outcome, evaluate_examples
+from optimizers.examples import Score, example_id
 from optimizers.logistic import FOLDS, Array, Fitter, feature_matrix, folds, logistic
-from optimizers.teleprompters.task import Task, check_splits
+from optimizers.teleprompters.task import training_questions
 from programs.parts.knobs import with_knobs
 from programs.parts.logistic import BIAS, format_weights, score
 from programs.parts.prediction import completed
@@ -52,29 +52,21 @@ class Graded:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Asked(LeftOut):
     """What a program made of training questions.
 
     Args:
         answers: Of the questions that it answered and that have a score.
         abstained: Questions on which it abstained itself.
-        undefined: Questions left out because the metric is undefined for an answer.
-        failed: Questions left out because the program ended in an error.
-        error: The first of these errors.
-        repeated: Questions left out because another asks the same, by its words.
     """
 
     answers: list[Graded]
     abstained: int = 0
-    undefined: int = 0
-    failed: int = 0
-    error: str | None = None
-    repeated: int = 0
 
     @property
     def note(self) -> str | None:
         """How many questions were left out, and why; None if none were."""
-        return left_out_note(len(self.answers) + self.abstained, self.repeated, self.undefined, self.failed, self.error)
+        return self.note_beside(len(self.answers) + self.abstained)
 
 
 @dataclass(frozen=True)
@@ -165,11 +157,8 @@ def ask(
         UserError: There are fewer than `FEWEST` examples, one is of a test split, or two have one id.
         BudgetExceeded: The budget of the LM is used up.
     """
-    check_splits(Task(trainset=list(examples), valset=[], score=metric))
     _check_number(len(examples), None)
-    if len({example_id(example) for example in examples}) < len(examples):
-        raise UserError("Two training questions have one id: give every question a different id.")
-    once = different(examples)
+    once = training_questions(examples)
     features: dict[str, dict[str, float]] = {}
 
     def noted(example: Any, prediction: Any) -> float | None:
@@ -187,11 +176,11 @@ def ask(
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     return Asked(
         [Graded(id, features[id], bool(value)) for id, value in scored],
-        len(outcomes) - len(errors) - len(answered),
-        len(answered) - len(scored),
-        len(errors),
-        errors[0] if errors else None,
-        len(examples) - len(once),
+        abstained=len(outcomes) - len(errors) - len(answered),
+        undefined=len(answered) - len(scored),
+        failed=len(errors),
+        error=errors[0] if errors else None,
+        repeated=len(examples) - len(once),
     )
 
 

@@ -25,10 +25,11 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from corpora.index.progress import Pace, duration
+from corpora.ingest.failures import told
 from corpora.ingest.formats import BY_SUFFIX, ReadSettings, read_document
 from corpora.ingest.passages import document_passages
 from corpora.passages import PassageRecord, write_passages
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError
 from signatures.common.progress import ProgressLine
 from signatures.common.terminal import shown
 
@@ -210,13 +211,10 @@ def _serve(pipe: Connection, work: Callable[[Any], Any], memory: int) -> None:
 def _answer(work: Callable[[Any], Any], task: Any) -> bytes:
     result: Any
     try:
-        result = work(task)
+        with told():
+            result = work(task)
     except UserError as error:
         result = error
-    except MemoryError:
-        raise
-    except Exception as error:  # noqa: BLE001 - libraries meet hostile files with errors of all kinds
-        result = UserError(f"it cannot be read ({type(error).__name__}: {one_line(error, 100)})")
     return bytes(ForkingPickler.dumps(result))
 
 

@@ -4,10 +4,9 @@ import bisect
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, NamedTuple
 
-from corpora.cut import counted, fill, join_pieces, pieces
+from corpora.cut import counted, cut_paragraphs, join_pieces, pieces
 from corpora.ingest.document import LONGEST_NAME, Document, Paragraph, Section
 from corpora.paragraphs import passage_id
 from corpora.passages import SECTION_DIVIDER, PassageRecord
@@ -132,8 +131,7 @@ def _cut(section: Section, words: int, language: str) -> Iterator[tuple[list[str
     """Yield sentences, text and pages of each passage of a section."""
     if all(each.page is None and each.table is None for each in section.paragraphs):  # the same in less time
         texts = (utf8(each.text) for each in section.paragraphs)
-        for sentences in fill(chain.from_iterable(pieces(text, words, language) for text in texts), words):
-            yield sentences, join_pieces(sentences), {}
+        yield from ((*passage, {}) for passage in cut_paragraphs(texts, words, language))
         return
     filling = _Filling()
     for paragraph in section.paragraphs:

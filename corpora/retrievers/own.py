@@ -3,7 +3,6 @@
 One of LangChain or LlamaIndex is a retriever, too.
 """
 
-import inspect
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from corpora.retrievers.explain import Explained, places_in
 from corpora.retrievers.foreign import ForeignRetriever
 from signatures.common.errors import UserError, UserNotice, one_line, seen
 from signatures.common.files import sha256_file
-from signatures.common.own_code import code_digest, digest_of_code, import_own
+from signatures.common.own_code import code_digest, digest_of_code, import_own, takes
 from signatures.common.per_process import Uncopied
 from signatures.types import Passage, Retriever, deduplicate
 
@@ -58,7 +57,7 @@ def given_retriever(value: Any, name: str | None = None, code: str | None = None
         return value
     kind = value if hasattr(value, "__qualname__") else type(value)
     name = name or f"{kind.__module__}:{kind.__qualname__}"
-    if _takes(value, "query", 5):
+    if takes(value, "query", 5):
         return OwnRetriever(value, name, code or f"{name}@{digest_of_code(kind)}")
     foreign = _adopted(value)
     if foreign is None:
@@ -165,9 +164,9 @@ def _made(value: Any, name: str, index: Path | None, code: str) -> Retriever:
         return found
     if not callable(value):
         raise UserError(f"Own retriever {name!r} is of type {type(value).__name__}. {_FORMS}.")
-    if not _takes(value) and index is None:
+    if not takes(value) and index is None:
         raise UserError(f"Own retriever {name!r} is made from an index: name its folder (index), too.")
-    arguments = () if _takes(value) else (index,)
+    arguments = () if takes(value) else (index,)
     try:
         made = value(*arguments)
     except UserError:
@@ -184,13 +183,3 @@ def _state_of(index: Path | None) -> str:
     """Return what changes with the index in a folder; nothing if there is none of ours."""
     described = None if index is None else index / "index.json"
     return f"-{sha256_file(described)[:12]}" if described is not None and described.is_file() else ""
-
-
-def _takes(value: Any, *arguments: Any) -> bool:
-    if not callable(value):
-        return False
-    try:
-        inspect.signature(value).bind(*arguments)
-    except (TypeError, ValueError):
-        return False
-    return True

@@ -8,37 +8,29 @@ from typing import Any
 import dspy
 
 from optimizers.cascade.fitting import CascadeSample, Fitted, check_number, fit, threshold_for
-from optimizers.evaluating import Outcome, evaluate_examples, left_out_note
-from optimizers.examples import Score, different, example_id
-from optimizers.teleprompters.task import Task, check_splits
+from optimizers.evaluating import LeftOut, Outcome, evaluate_examples
+from optimizers.examples import Score, example_id
+from optimizers.teleprompters.task import training_questions
 from programs.cascade import Cascade
 from programs.parts.knobs import with_knobs
 from programs.parts.prediction import completed
-from signatures.common.errors import UserError, UserNotice
+from signatures.common.errors import UserNotice
 
 
 @dataclass(frozen=True)
-class AskedSamples:
+class AskedSamples(LeftOut):
     """What both programs of a cascade made of training questions.
 
     Args:
         samples: Of the questions that both answered and that have a score.
-        undefined: Questions left out because the metric is undefined for an answer.
-        failed: Questions left out because a program ended in an error.
-        error: The first of these errors.
-        repeated: Questions left out because another asks the same, by its words.
     """
 
     samples: list[CascadeSample]
-    undefined: int = 0
-    failed: int = 0
-    error: str | None = None
-    repeated: int = 0
 
     @property
     def note(self) -> str | None:
         """How many questions were left out, and why; None if none were."""
-        return left_out_note(len(self.samples), self.repeated, self.undefined, self.failed, self.error)
+        return self.note_beside(len(self.samples))
 
 
 def fit_cascade(
@@ -97,11 +89,8 @@ def ask_both(
         UserError: There are fewer than `FEWEST` examples, one is of a test split, or two have one id.
         BudgetExceeded: The budget of the LM is used up.
     """
-    check_splits(Task(trainset=list(examples), valset=[], score=metric))
     check_number(len(examples))
-    if len({example_id(example) for example in examples}) < len(examples):
-        raise UserError("Two training questions of the cascade have one id: give every question a different id.")
-    once = different(examples)
+    once = training_questions(examples)
     features: dict[str, dict[str, float]] = {}
     abstained: dict[str, set[str]] = {"cheap": set(), "dear": set()}
 
@@ -133,7 +122,8 @@ def ask_both(
         else:
             tokens, added = one.cost("tokens"), other.cost("tokens") - (one.cost("tokens") if cascade.before else 0)
             samples.append(CascadeSample(one.id, features[one.id], one.score, returned, tokens, added))
-    return AskedSamples(samples, undefined, len(errors), errors[0] if errors else None, len(examples) - len(once))
+    repeated, error = len(examples) - len(once), errors[0] if errors else None
+    return AskedSamples(samples, repeated=repeated, undefined=undefined, failed=len(errors), error=error)
 
 
 def fitted_cascade(

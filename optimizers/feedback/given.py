@@ -18,7 +18,7 @@ from optimizers.feedback.metric import feedback_metric
 from optimizers.metrics.catalog import given_metric
 from optimizers.metrics.metric import OF_QUESTION, Metric, Need
 from signatures.common.errors import UserError, one_line
-from signatures.common.own_code import digest_of_code
+from signatures.common.own_code import digest_of_code, takes
 
 _ALL = 5  # arguments: example, prediction, trace, name of a predictor, its calls
 
@@ -109,7 +109,8 @@ def metric_and_feedback(metric: Any) -> tuple[Metric, OptimizerMetric, Values]:
     ) -> Any:
         if pred_name is None:
             return float(values(example, prediction) or 0.0)
-        found = metric(*(example, prediction, trace, pred_name, pred_trace)[: _ALL if _takes(metric, _ALL) else number])
+        given = _ALL if takes(metric, *range(_ALL)) else number
+        found = metric(*(example, prediction, trace, pred_name, pred_trace)[:given])
         score = float(_score(found) or 0.0)
         return dspy.Prediction(score=score, feedback=_words(found) or _described(example, prediction, score))
 
@@ -127,21 +128,13 @@ def _arguments(metric: Any) -> int:
             f"metric must be a function (example, prediction, trace=None), a Metric or a name, got "
             f"{one_line(repr(metric), 60)}."
         )
-    found = next((number for number in (2, 3, _ALL) if _takes(metric, number)), None)
+    found = next((number for number in (2, 3, _ALL) if takes(metric, *range(number))), None)
     if found is None:
         raise UserError(
             f"The metric takes {one_line(str(inspect.signature(metric)), 80)}: it must take (example, prediction), "
             "(example, prediction, trace), or GEPA's five arguments."
         )
     return found
-
-
-def _takes(metric: Any, number: int) -> bool:
-    try:
-        inspect.signature(metric).bind(*range(number))
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def _score(found: Any) -> Any:

@@ -119,12 +119,14 @@ def references(hop: int) -> Callable[[Any, Any], float | None]:
 _COV_RAG = "https://arxiv.org/abs/2410.05801"
 _GENGROUND = "https://arxiv.org/abs/2406.14891"
 
-_HOP_MATCH = (
-    "among the hops whose sub-question is a gold one by its words; exact match decides; undefined without such a hop."
+# Name of a metric, which drafts it counts, their classes, whether more of them is better.
+_REVISIONS: tuple[tuple[str, str, tuple[Revision, ...], bool], ...] = (
+    ("success", "right and stayed so, or were corrected", ("direct", "revised"), True),
+    ("direct", "right and stayed so (figure 5)", ("direct",), True),
+    ("corrected", "wrong and were corrected (figure 5)", ("revised",), True),
+    ("failure", "wrong and stayed so", ("failure",), False),
+    ("error", "right and were spoiled", ("error",), False),
 )
-
-_REFERENCES = (Need.ANSWERS, Need.HOPS, Need.TEXTS, Need.VERIFICATIONS)
-_HOPS = (Need.SUB_QUESTIONS, Need.HOPS)
 
 VERIFICATION_METRICS = (
     Metric(
@@ -142,56 +144,27 @@ VERIFICATION_METRICS = (
         _COV_RAG,
         needs=(Need.VERIFICATIONS,),
     ),
-    Metric(
-        "references[before]",
-        "1 when the first references hold a gold answer (normalised substring); undefined for yes and no.",
-        references(0),
-        _COV_RAG,
-        needs=_REFERENCES,
+    *(
+        Metric(
+            f"references[{when}]",
+            f"1 when the {which} references hold a gold answer (normalised substring); undefined for yes and no.",
+            references(hop),
+            _COV_RAG,
+            needs=(Need.ANSWERS, Need.HOPS, Need.TEXTS, Need.VERIFICATIONS),
+        )
+        for when, which, hop in (("before", "first", 0), ("after", "last", -1))
     ),
-    Metric(
-        "references[after]",
-        "1 when the last references hold a gold answer (normalised substring); undefined for yes and no.",
-        references(-1),
-        _COV_RAG,
-        needs=_REFERENCES,
-    ),
-    Metric(
-        "revision[success]",
-        f"Share of drafts that were right and stayed so, or were corrected, {_HOP_MATCH}",
-        share("direct", "revised"),
-        _GENGROUND,
-        needs=_HOPS,
-    ),
-    Metric(
-        "revision[direct]",
-        f"Share of drafts that were right and stayed so (figure 5), {_HOP_MATCH}",
-        share("direct"),
-        _GENGROUND,
-        needs=_HOPS,
-    ),
-    Metric(
-        "revision[corrected]",
-        f"Share of drafts that were wrong and were corrected (figure 5), {_HOP_MATCH}",
-        share("revised"),
-        _GENGROUND,
-        needs=_HOPS,
-    ),
-    Metric(
-        "revision[failure]",
-        f"Share of drafts that were wrong and stayed so, {_HOP_MATCH}",
-        share("failure"),
-        _GENGROUND,
-        needs=_HOPS,
-        higher_is_better=False,
-    ),
-    Metric(
-        "revision[error]",
-        f"Share of drafts that were right and were spoiled, {_HOP_MATCH}",
-        share("error"),
-        _GENGROUND,
-        needs=_HOPS,
-        higher_is_better=False,
+    *(
+        Metric(
+            f"revision[{name}]",
+            f"Share of drafts that were {what}, among the hops whose sub-question is a gold one by its words; exact "
+            "match decides; undefined without such a hop.",
+            share(*classes),
+            _GENGROUND,
+            needs=(Need.SUB_QUESTIONS, Need.HOPS),
+            higher_is_better=better,
+        )
+        for name, what, classes, better in _REVISIONS
     ),
 )
 

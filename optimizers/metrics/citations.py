@@ -18,6 +18,7 @@ from typing import Any
 
 from optimizers.metrics.entailment.oracle import Entails, Pair
 from optimizers.metrics.fields import passages_of, response_of
+from optimizers.metrics.retrieval import distinct_ids, recall_at
 from signatures.citation_marks import citation_numbers, find_marks, strip_citations, unread_marks
 from signatures.text import split_sentences
 from signatures.types import Passage
@@ -77,15 +78,9 @@ def cited_ids(prediction: Any) -> list[str]:
     return list(dict.fromkeys(references[n - 1].id if 1 <= n <= len(references) else f"[{n}]" for n in marks))
 
 
-def _ids(ids: Sequence[str]) -> set[str]:
-    if isinstance(ids, str):
-        raise TypeError(f"Ids must be a list, got the str {ids!r}. Write [{ids!r}].")
-    return set(ids)
-
-
 def precision(cited: Sequence[str], gold: Sequence[str]) -> float | None:
     """Return the share of cited ids that are gold, as sets; 0 if nothing is cited, None without gold."""
-    named, needed = _ids(cited), _ids(gold)
+    named, needed = set(distinct_ids(cited)), set(distinct_ids(gold))
     if not needed:
         return None
     return len(named & needed) / len(named) if named else 0.0
@@ -93,8 +88,7 @@ def precision(cited: Sequence[str], gold: Sequence[str]) -> float | None:
 
 def recall(cited: Sequence[str], gold: Sequence[str]) -> float | None:
     """Return the share of gold ids that are cited, as sets; None without gold."""
-    named, needed = _ids(cited), _ids(gold)
-    return len(named & needed) / len(needed) if needed else None
+    return recall_at(cited, gold)
 
 
 def titled(passages: Sequence[Passage]) -> str:

@@ -19,7 +19,7 @@ def _metric(name: str, oracle: EntailmentOracle) -> Metric:
 
     # The fingerprint distinguishes runs that were scored with different weights of the same name.
     definition = f"{metric.definition} Oracle {oracle.fingerprint}. {_BY}{describe(oracle)}."
-    return Metric(name, definition, score, metric.source)
+    return Metric(name, definition, score, metric.source, higher_is_better=metric.higher_is_better, needs=metric.needs)
 
 
 def oracles_of(definitions: Mapping[str, str]) -> list[str]:

@@ -18,7 +18,8 @@ _NOT_LETTERS = re.compile(r"[\W_]+")
 _SLUG = 40
 
 
-def _ids(ids: Sequence[str]) -> list[str]:
+def distinct_ids(ids: Sequence[str]) -> list[str]:
+    """Return the ids, each once."""
     if isinstance(ids, str):
         raise TypeError(f"Ids must be a list, got the str {ids!r}. Write [{ids!r}].")
     return list(dict.fromkeys(ids))
@@ -28,8 +29,8 @@ def _ids_at(read: Sequence[str], gold: Sequence[str], k: int | None) -> tuple[li
     """Return the first `k` different ids read, and the gold ids."""
     if k is not None and k < 1:
         raise ValueError(f"k must be at least 1, got {k}.")
-    needed = set(_ids(gold))
-    return _ids(read)[:k], needed
+    needed = set(distinct_ids(gold))
+    return distinct_ids(read)[:k], needed
 
 
 def recall_at(read: Sequence[str], gold: Sequence[str], k: int | None = None) -> float | None:
@@ -63,7 +64,7 @@ def all_gold_at(read: Sequence[str], gold: Sequence[str], k: int | None = None) 
 
 def support_f1(cited: Sequence[str], gold: Sequence[str]) -> float | None:
     """Return the F1 in [0, 1] of cited against gold ids as sets; 0 if nothing is cited, None without gold."""
-    named, needed = set(_ids(cited)), set(_ids(gold))
+    named, needed = set(distinct_ids(cited)), set(distinct_ids(gold))
     return 2 * len(named & needed) / (len(named) + len(needed)) if needed else None
 
 
@@ -113,7 +114,7 @@ def average_precision_at(read: Sequence[str], gold: Sequence[str], k: int | None
 
 def first_of_each(by_hop: Iterable[Sequence[str]], k: int) -> list[str]:
     """Return the first `k` different ids of every hop, in order of the hops, each once."""
-    return _ids([name for hop in by_hop for name in _ids(hop)[:k]])
+    return distinct_ids([name for hop in by_hop for name in distinct_ids(hop)[:k]])
 
 
 def hop_hits(by_hop: Iterable[Sequence[str]], gold: Sequence[str], k: int | None = None) -> float | None:

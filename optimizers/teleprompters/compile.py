@@ -195,7 +195,7 @@ def checked_task(student: dspy.Module, task: Task, optimizer: str) -> Task:
     task = replace(task, options=resolved_options(optimizer, record.options, task.options))
     if not task.trainset:
         raise UserError("The training set is empty: an optimizer needs at least one example.")
-    check_splits(task)
+    check_splits(task.trainset, task.valset)
     if record.compares and not task.valset:
         trainset, valset = hold_out(task.trainset, seed=task.seed)
         task = replace(task, trainset=trainset, valset=valset)

@@ -17,7 +17,7 @@ import dspy
 from dspy.utils.callback import BaseCallback
 
 from optimizers.evaluating import Outcome, evaluate_examples
-from optimizers.examples import Score, asked_words, example_id, graded_metric
+from optimizers.examples import Score, asked_words, different, example_id, graded_metric
 from optimizers.teleprompters.dspy_private import forget_compilation
 from programs.parts.meter import Meter, record
 from signatures.common.errors import UserError, one_line
@@ -407,21 +407,32 @@ def is_test_split(split: str) -> bool:
     return _TEST.search(split) is not None
 
 
-def check_splits(task: Task) -> None:
+def check_splits(trainset: Sequence[dspy.Example], valset: Sequence[dspy.Example] = ()) -> None:
     """Raise UserError if an example is a test question, or is in training and validation set by id or by its words."""
-    for examples in (task.trainset, task.valset):
-        for example in examples:
-            split = str(example.get("split") or "").strip()
-            if is_test_split(split):
-                raise UserError(
-                    f"Question {example_id(example)!r} is of the split {one_line(split, 40)}: no optimizer may see it. "
-                    "Choose questions of other splits to optimize on, and keep these to evaluate the result."
-                )
-    ids = {example_id(example) for example in task.trainset}
-    texts = {asked_words(example) for example in task.trainset}
-    for example in task.valset:
+    for example in (*trainset, *valset):
+        split = str(example.get("split") or "").strip()
+        if is_test_split(split):
+            raise UserError(
+                f"Question {example_id(example)!r} is of the split {one_line(split, 40)}: no optimizer may see it. "
+                "Choose questions of other splits to optimize on, and keep these to evaluate the result."
+            )
+    ids = {example_id(example) for example in trainset}
+    texts = {asked_words(example) for example in trainset}
+    for example in valset:
         if example_id(example) in ids or asked_words(example) in texts:
             raise UserError(
                 f"Question {example_id(example)!r} is in the training set and in the validation set: candidates must "
                 "be compared on questions that they have not seen. Leave it out of one of them."
             )
+
+
+def training_questions(examples: Sequence[dspy.Example]) -> list[dspy.Example]:
+    """Return questions to fit something on, of those of the same words the first.
+
+    Raises:
+        UserError: One is of a test split, or two have one id.
+    """
+    check_splits(examples)
+    if len({example_id(example) for example in examples}) < len(examples):
+        raise UserError("Two training questions have one id: give every question a different id.")
+    return different(examples)

@@ -33,7 +33,7 @@ from dspy.adapters.utils import apply_output_field_defaults
 from dspy.utils.exceptions import AdapterParseError
 
 from programs.lms.calls.reply_cache import Unparsed, cached_if_parsed
-from programs.lms.continuing import Continuing
+from programs.lms.continuing import Continuing, checked_text
 from programs.lms.rendering import describe_field, escape, escape_all, is_passages, render
 from programs.lms.servers.thinking import ThinkingBudget, is_thinking_only, record_replies, thinking_apart
 from programs.lms.tolerant import LONGEST_REPLY, check_length, coerce, read_json
@@ -110,18 +110,7 @@ class PlainReplies:
         """
         if not replies_in_text(signature):
             return super().parse(signature, completion)  # type: ignore[misc]
-        try:
-            check_length(completion)
-            if not completion.strip():
-                raise ValueError("the reply is empty")
-        except ValueError as error:
-            raise AdapterParseError(
-                adapter_name=type(self).__name__,
-                signature=signature,
-                lm_response=completion[:LONGEST_REPLY],
-                message=str(error),
-            ) from error
-        return {_text_field(signature): completion.strip()}
+        return {_text_field(signature): checked_text(self, signature, completion, shown=LONGEST_REPLY).strip()}
 
 
 def _text_field(signature: Any) -> str:

@@ -70,23 +70,27 @@ class Continuing:
         if not continues_text(signature):
             return super().parse(signature, completion)  # type: ignore[misc]
         (output,) = signature.output_fields
-        try:
-            check_length(completion)
-            if not completion.strip():
-                raise ValueError("the reply is empty")
-        except ValueError as error:
-            raise AdapterParseError(
-                adapter_name=type(self).__name__,
-                signature=signature,
-                lm_response=completion[:1000],
-                message=str(error),
-            ) from error
-        return {output: completion}
+        return {output: checked_text(self, signature, completion, shown=1000)}
 
     def _call_postprocess(self, processed: Any, original: Any, outputs: list[Any], *rest: Any) -> list[Inputs]:
         if continues_text(original):
             outputs = [_with_thoughts(output) for output in outputs]
         return super()._call_postprocess(processed, original, outputs, *rest)  # type: ignore[misc]
+
+
+def checked_text(adapter: Any, signature: Any, completion: str, shown: int) -> str:
+    """Return a reply that is a text and nothing else; an error has its first `shown` characters.
+
+    Raises:
+        AdapterParseError: It is empty or too long.
+    """
+    try:
+        check_length(completion)
+        if not completion.strip():
+            raise ValueError("the reply is empty")
+    except ValueError as error:
+        raise AdapterParseError(type(adapter).__name__, signature, completion[:shown], str(error)) from error
+    return completion
 
 
 def _turns(signature: Any, inputs: Inputs, text: str) -> Messages:

@@ -64,6 +64,17 @@ def imported_value(name: str) -> Any:
     return None
 
 
+def takes(value: Any, *arguments: Any) -> bool:
+    """Return whether a value can be called with these arguments."""
+    if not callable(value):
+        return False
+    try:
+        inspect.signature(value).bind(*arguments)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _here(module_name: str) -> str:
     """Return the name that a module has here if it is ours; the name may be that of a checkout or of a wheel."""
     return f"{_HERE}{module_name.removeprefix(_WHEEL)}"

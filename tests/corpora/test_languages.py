@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from corpora.cut import cut_text
+from corpora.cut import cut_paragraphs
 from corpora.index.build import build_index
 from corpora.index.open import fingerprints, open_index
 from corpora.index.renew import renew_index
@@ -140,6 +140,6 @@ def test_sentences_end_by_the_rules_of_the_language():
 
 
 def test_a_chinese_heading_does_not_begin_the_sentence_below_it():
-    assert [text for _, text in cut_text("创作\n\n《纸船》发表于1979年。它很短。")] == [
+    assert [text for _, text in cut_paragraphs(["创作", "《纸船》发表于1979年。它很短。"])] == [
         "创作 《纸船》发表于1979年。它很短。"
     ]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora import sentences
-from corpora.cut import cut_text, split_paragraphs
+from corpora.cut import cut_paragraphs, split_paragraphs
 from corpora.sentences import document_sentences
 from signatures.text import split_sentences
 
@@ -33,7 +33,7 @@ def same(text: str) -> bool:
 def cuts(text: str, monkeypatch: pytest.MonkeyPatch, splitter) -> list[tuple[list[str], str]]:
     with monkeypatch.context() as patch:
         patch.setattr("corpora.cut.document_sentences", splitter)
-        return list(cut_text(text, 100))
+        return list(cut_paragraphs(split_paragraphs(text), 100))
 
 
 def test_abbreviations_quotations_brackets_and_marks_are_those_of_pysbd():

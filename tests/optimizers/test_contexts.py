@@ -30,7 +30,7 @@ def ids(item):
 )
 def test_references_hold_the_gold_that_the_condition_says_and_noise_to_n(size, n, seed, condition):
     gold = [f"p{number}" for number in range(size)]
-    item = fixed_context(asked(gold=gold), CORPUS, NOISE, condition=condition, n=n, seed=seed)
+    item = fixed_context(asked(gold=gold), CORPUS, spare=NOISE, condition=condition, n=n, seed=seed)
     held = set(gold) & set(ids(item))
     assert len(item.passages) == len(set(ids(item))) == n
     assert len(held) == (size if condition == "complete" else size // 2)
@@ -45,21 +45,21 @@ def test_closed_book_gives_nothing():
 
 def test_the_same_seed_gives_the_same_and_another_another():
     first, again, other = (
-        fixed_context(asked(), CORPUS, NOISE, condition="partial", n=8, seed=seed) for seed in (1, 1, 2)
+        fixed_context(asked(), CORPUS, spare=NOISE, condition="partial", n=8, seed=seed) for seed in (1, 1, 2)
     )
     assert first == again
     assert ids(first) != ids(other)
 
 
 def test_either_gold_passage_may_be_omitted_and_the_other_may_be_anywhere():
-    items = [fixed_context(asked(name=str(n)), CORPUS, NOISE, condition="partial", n=3) for n in range(200)]
+    items = [fixed_context(asked(name=str(n)), CORPUS, spare=NOISE, condition="partial", n=3) for n in range(200)]
     omitted = Counter(next(iter({"p1", "p2"} - set(ids(item)))) for item in items)
     places = Counter(next(place for place, id in enumerate(ids(item)) if id in ("p1", "p2")) for item in items)
     assert min(omitted.values()) > 60
     assert min(places[place] for place in range(3)) > 40
 
 
-def test_noise_comes_from_the_questions_own_context_unless_a_pool_is_given():
+def test_noise_comes_from_the_questions_own_context():
     question = asked(context=["p1", "p2", "p7", "p8", "p9", "elsewhere"])
     item = fixed_context(question, CORPUS, condition="complete", n=5)
     assert set(ids(item)) == {"p1", "p2", "p7", "p8", "p9"}
@@ -81,24 +81,26 @@ def test_what_cannot_be_given_is_refused_with_the_reason(question, message):
 
 
 def test_a_larger_context_only_adds_noise():
-    two, five, ten = (set(ids(fixed_context(asked(), CORPUS, NOISE, condition="complete", n=n))) for n in (2, 5, 10))
+    two, five, ten = (
+        set(ids(fixed_context(asked(), CORPUS, spare=NOISE, condition="complete", n=n))) for n in (2, 5, 10)
+    )
     assert {"p1", "p2"} == two < five < ten
 
 
 def test_groups_are_equal_in_size_and_each_question_is_in_one():
     questions = [asked(name=str(number)) for number in range(31)]
-    items = balanced_contexts([*questions, asked("one gold", gold=["p1"])], CORPUS, NOISE, seed=3)
+    items = balanced_contexts([*questions, asked("one gold", gold=["p1"])], CORPUS, spare=NOISE, seed=3)
     assert Counter(item.complete for item in items) == {True: 15, False: 15}
     order = [int(item.question.id) for item in items]
     assert order == sorted(set(order))
     assert {len(item.passages) for item in items} == {5}
-    assert items == balanced_contexts([*questions, asked("one gold", gold=["p1"])], CORPUS, NOISE, seed=3)
-    assert items != balanced_contexts(questions, CORPUS, NOISE, seed=4)
+    assert items == balanced_contexts([*questions, asked("one gold", gold=["p1"])], CORPUS, spare=NOISE, seed=3)
+    assert items != balanced_contexts(questions, CORPUS, spare=NOISE, seed=4)
 
 
 def test_groups_of_nothing_are_refused():
     with pytest.raises(UserError, match="Of 2 questions, 1 have the gold and noise for both groups of n=5"):
-        balanced_contexts([asked(), asked("one", gold=["p1"])], CORPUS, NOISE)
+        balanced_contexts([asked(), asked("one", gold=["p1"])], CORPUS, spare=NOISE)
 
 
 def test_reflection_scores_take_abstaining_as_the_positive_class():

@@ -120,7 +120,7 @@ def split_questions(
         words = {asked_words(each) for each in ordered[:size]}  # a question with two ids is on one side
         train = [each for each in ordered if asked_words(each) in words]
         ordered = [each for each in ordered if asked_words(each) not in words]
-    check_splits(Task(trainset=to_examples(train), valset=to_examples(ordered), score=config.metric))
+    check_splits(to_examples(train), to_examples(ordered))
     return train, ordered
 
 

@@ -2,7 +2,6 @@
 
 import platform
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from optimizers.distill.training.checkpoints import BEST
 from programs.lms.weights.choice import DESCRIPTION
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import atomic_write, sha256_file
+from signatures.common.versions import installed_version
 
 NONE_HELD_BACK = "no example is held back for validation. Make or mix the examples with a share held back."
 _PACKAGES = ("torch", "transformers", "peft", "safetensors")
@@ -40,7 +40,7 @@ def describe(training: Any, about: dict[str, Any]) -> dict[str, Any]:
         "evaluated": training.evaluated,
         "validation": training.measured,
         "files": {path.name: sha256_file(path) for path in sorted(training.folder.glob("*.safetensors"))},
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": {"python": platform.python_version(), **{name: installed_version(name) for name in _PACKAGES}},
         **({"best": best(training.measured, keep)} if (keep := training.settings.keep_best) else {}),
         **about,
     }
@@ -66,16 +66,6 @@ def best(measured: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
         values.append((there[name], one["step"]))
     value, step = max(values)
     return {"step": step, "metric": name, "value": -value if name == "loss" else value, "folder": BEST}
-
-
-def _versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = None
-    return found
 
 
 def write(folder: Path, description: dict[str, Any]) -> None:

@@ -13,12 +13,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizers.metrics.entailment import embedding_features, likelihood
+from optimizers.metrics.entailment.embedding_features import EmbeddingFeatures
+from optimizers.metrics.entailment.likelihood import LikelihoodFeatures
 from optimizers.metrics.entailment.oracle import Measured, Pair, over_distinct
 from signatures.common.errors import needing
 from signatures.common.files import sha256_text
@@ -169,28 +170,12 @@ def fit(
 
 
 WEIGHTS = Path(__file__).with_name("weights.json")
-FEATURES: Mapping[str, tuple[str, ...]] = {
-    "lexical": NAMES,
-    "semantic": embedding_features.NAMES,
-    "calibrated": (*NAMES, *embedding_features.NAMES),
-    "likelihood": likelihood.NAMES,
-}
-
-
-class FeatureExtractor(Protocol):
-    """Computes features of pairs."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Return a short string that changes whenever the features change."""
-
-    def __call__(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
-        """Return an array of shape (len(pairs), features)."""
 
 
 class LexicalFeatures:
     """The features of `lexical_features` as an extractor."""
 
+    names = NAMES
     fingerprint = f"containment{VERSION}"
 
     def __call__(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
@@ -198,31 +183,23 @@ class LexicalFeatures:
         return lexical_features(pairs)
 
 
-@functools.cache
-def extractors(name: str) -> tuple[FeatureExtractor, ...]:
-    """Return the extractors of an oracle of `FEATURES`; models are shared by all oracles of this process."""
-    lexical, semantic = LexicalFeatures(), _embedding()
-    return {
-        "lexical": (lexical,),
-        "semantic": (semantic,),
-        "calibrated": (lexical, semantic),
-        "likelihood": (_likelihood(),),
-    }[name]
-
-
-@functools.cache
-def _embedding() -> FeatureExtractor:
-    return embedding_features.EmbeddingFeatures()
-
-
-@functools.cache
-def _likelihood() -> FeatureExtractor:
-    return likelihood.LikelihoodFeatures()
+# All oracles of this process share them, and so their models, which the first use loads.
+_LEXICAL, _SEMANTIC, _LIKELIHOOD = LexicalFeatures(), EmbeddingFeatures(), LikelihoodFeatures()
+_EXTRACTORS: dict[str, tuple[LexicalFeatures | EmbeddingFeatures | LikelihoodFeatures, ...]] = {
+    "lexical": (_LEXICAL,),
+    "semantic": (_SEMANTIC,),
+    "calibrated": (_LEXICAL, _SEMANTIC),
+    "likelihood": (_LIKELIHOOD,),
+}
+FEATURES: Mapping[str, tuple[str, ...]] = {
+    oracle: tuple(name for extractor in extractors for name in extractor.names)
+    for oracle, extractors in _EXTRACTORS.items()
+}
 
 
 def measure_features(name: str, pairs: Sequence[Pair]) -> NDArray[np.float64]:
     """Return the features of pairs for an oracle of `FEATURES`, shape (len(pairs), features)."""
-    return np.concatenate([extractor(pairs) for extractor in extractors(name)], axis=1)
+    return np.concatenate([extractor(pairs) for extractor in _EXTRACTORS[name]], axis=1)
 
 
 class WeightedOracle(Measured):
@@ -237,7 +214,7 @@ class WeightedOracle(Measured):
     @functools.cached_property
     def fingerprint(self) -> str:
         """Return the name with a hash of the weights and of the extractors' fingerprints."""
-        parts = [json.dumps(self.weights.as_dict()), *(extractor.fingerprint for extractor in extractors(self.name))]
+        parts = [json.dumps(self.weights.as_dict()), *(extractor.fingerprint for extractor in _EXTRACTORS[self.name])]
         return f"{self.name}:{sha256_text(' '.join(parts))[:16]}"
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:

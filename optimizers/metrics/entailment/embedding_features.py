@@ -62,6 +62,8 @@ def _unit(vectors: NDArray[Any]) -> NDArray[Any]:
 class EmbeddingFeatures:
     """Features of pairs by the embedded MiniLM. Thread-safe; each distinct text of a call is encoded once."""
 
+    names = NAMES
+
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._model: Any = None

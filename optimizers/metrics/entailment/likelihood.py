@@ -21,6 +21,8 @@ RARE = -3.0  # log-probability without the premise below which a token counts as
 class LikelihoodFeatures:
     """Features of pairs by one forward pass per pair and one per distinct hypothesis. Thread-safe, by a lock."""
 
+    names = NAMES
+
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._request: Any = None

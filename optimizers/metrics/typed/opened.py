@@ -1,7 +1,6 @@
 """Opens metrics by the names that a user typed: of the catalog, of an entailment oracle, and own ones."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from optimizers.metrics.catalog import ORACLE_METRICS, choices, find_metric, get_metric, own_metric
 from optimizers.metrics.entailment.oracle import EntailmentOracle
@@ -46,10 +45,4 @@ def open_typed(names: Iterable[str], oracle: EntailmentOracle | None = None) -> 
     """
     names = list(names)
     decided = {metric.name: metric for metric in with_oracle(oracle, by_oracle(names))} if oracle else {}
-    return [_with_traits(decided[name]) if name in decided else typed_metric(name) for name in names]
-
-
-def _with_traits(metric: Metric) -> Metric:
-    """Return a metric of an oracle with the direction and the needs that the catalog states."""
-    stated = ORACLE_METRICS[metric.name]
-    return replace(metric, higher_is_better=stated.higher_is_better, needs=stated.needs)
+    return [decided.get(name) or typed_metric(name) for name in names]

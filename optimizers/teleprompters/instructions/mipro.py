@@ -197,7 +197,7 @@ class _Search(dspy.MIPROv2):
     ) -> Any:
         """Search with an evaluation that DSPy cannot mistake for a score of 0 when the LM is gone."""
         return super()._optimize_prompt_parameters(
-            program, instructions, demos, _checked(evaluate, self.watch), *settings
+            program, instructions, demos, self.watch.checked(evaluate), *settings
         )
 
     def _perform_full_evaluation(self, *arguments: Any) -> Any:
@@ -207,17 +207,6 @@ class _Search(dspy.MIPROv2):
         except ValueError:  # "No valid program found": every combination tried was evaluated on all examples
             *_, total, _, best_score, best_program, _, _, _ = arguments
             return best_score, best_program, total
-
-
-def _checked(evaluate: Any, watch: Watch) -> Any:
-    def call(*arguments: Any, **settings: Any) -> Any:
-        watch.check()
-        try:
-            return evaluate(*arguments, **settings)
-        finally:
-            watch.check()
-
-    return call
 
 
 def _told(example: dspy.Example) -> dspy.Example:

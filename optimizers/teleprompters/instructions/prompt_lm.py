@@ -89,11 +89,14 @@ class Watch(BaseCallback):
             raise LMGone(self.error)
 
     def checked(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that checks first."""
+        """Return a function that checks before and after its work."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
             self.check()
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.check()
 
         return call
 

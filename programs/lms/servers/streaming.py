@@ -16,7 +16,7 @@ from dspy.lm15 import (
     Usage,
 )
 
-from programs.lms.servers.thinking import FIELDS, NOT_SHOWN, TAGS, split_text
+from programs.lms.servers.thinking import NOT_SHOWN, TAGS, parts_of, split_text
 from programs.parts.replies.sources import SOURCES, StatedSource, stated_sources
 from signatures.common.errors import one_line
 from signatures.common.secrets import redact
@@ -177,14 +177,9 @@ class _Parts:
 
     def feed(self, message: Mapping[str, Any]) -> Iterator[_Delta]:
         """Yield what a fragment of the message adds."""
-        thought = next((message[name] for name in FIELDS if isinstance(message.get(name), str) and message[name]), "")
+        thought, content = parts_of(message)
         if thought:
             yield self.think(thought)
-        content = message.get("content")
-        if isinstance(content, list):
-            content = "".join(part.get("text") or "" for part in content if isinstance(part, dict))
-        if content is not None and not isinstance(content, str):
-            raise TypeError(f"content is {type(content).__name__}")
         if content and self._answering:
             yield self.say(content)
         elif content:

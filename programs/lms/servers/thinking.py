@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,19 +67,29 @@ def _first_letter(text: str, place: int) -> int:
     return found.start() if found else len(text)
 
 
+def parts_of(message: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what a message of the chat API, or a fragment of one, states as thinking, and as content.
+
+    Raises:
+        TypeError: The content is neither text, a list of parts, nor null.
+    """
+    stated = next((message[name] for name in FIELDS if isinstance(message.get(name), str) and message[name]), "")
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(part.get("text") or "" for part in content if isinstance(part, dict))
+    if content is not None and not isinstance(content, str):
+        raise TypeError(f"content is {type(content).__name__}")
+    return stated, content or ""
+
+
 def split_message(message: dict[str, Any]) -> tuple[str, str, bool]:
     """Return the thinking and the answer of a message of the chat API, and whether its content had both.
 
     Raises:
         TypeError: The content is neither text, a list of parts, nor null.
     """
-    content = message.get("content")
-    if isinstance(content, list):
-        content = "".join(part.get("text") or "" for part in content if isinstance(part, dict))
-    if content is not None and not isinstance(content, str):
-        raise TypeError(f"content is {type(content).__name__}")
-    inside, answer = split_text(content or "")
-    separate = next((message[name] for name in FIELDS if isinstance(message.get(name), str) and message[name]), "")
+    separate, content = parts_of(message)
+    inside, answer = split_text(content)
     return "\n".join(part for part in (separate.strip(), inside) if part), answer, bool(inside)
 
 

@@ -53,9 +53,7 @@ def convert(name: str, weights_hash: str, write: Callable[[Path], None]) -> Path
     Raises:
         OSError: The cache folder cannot be written.
     """
-    import openvino_genai
-
-    folder = cache_dir() / "openvino" / f"{name}-{openvino_genai.__version__.replace('/', '_')}"
+    folder = _cached(name)
     if not is_whole(folder, weights_hash):
         import filelock
 
@@ -68,7 +66,14 @@ def convert(name: str, weights_hash: str, write: Callable[[Path], None]) -> Path
     return folder
 
 
-def convert_into(folder: Path, write: Callable[[Path], None]) -> None:
+def _cached(name: str) -> Path:
+    """Return the folder in the cache of a model that is converted for this version of the runtime."""
+    import openvino_genai
+
+    return cache_dir() / "openvino" / f"{name}-{openvino_genai.__version__.replace('/', '_')}"
+
+
+def convert_into(folder: Path, write: Callable[[Path], object]) -> None:
     """Write a converted model into a folder that is not there yet; nothing is checked, and nothing kept."""
     import openvino_genai
 
@@ -145,20 +150,13 @@ def converted() -> Path:
         UserError: The weights are missing.
         OSError: The cache folder cannot be written.
     """
-    import openvino_genai
-
-    folder = cache_dir() / "openvino" / f"{smollm_hash()[:16]}-{openvino_genai.__version__.replace('/', '_')}"
+    folder = _cached(smollm_hash()[:16])
     if folder.is_dir():
         return folder
     try:
         with new_folder(folder, ".converting-") as model:
-            model.mkdir()
             # The runtime writes into the folder of the file, and the package's folder may be read-only.
-            gguf = model / "model.gguf"
-            shutil.copyfile(weights_path(), gguf)
-            note_model()
-            openvino_genai.LLMPipeline(str(gguf), "CPU", enable_save_ov_model=True)
-            gguf.unlink()
+            convert_into(model, functools.partial(shutil.copyfile, weights_path()))
     except OSError:
         if not folder.is_dir():  # else another process has just converted it
             raise

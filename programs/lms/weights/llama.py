@@ -273,8 +273,6 @@ class TensorFile:
 
     def _read_bfloat16(self, name: str) -> NDArray[np.float32]:
         """Widen the upper halves of float32 numbers, a type that numpy does not have."""
-        import json
-
         with open(self.path, "rb") as file:
             size = int.from_bytes(file.read(8), "little")
             start, end = json.loads(file.read(size))[name]["data_offsets"]  # checked by `safe_open`

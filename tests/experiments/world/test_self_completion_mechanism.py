@@ -33,7 +33,7 @@ def gold_read(prediction: dspy.Prediction, case, bench) -> float:
 
 def balanced(bench, n: int) -> list:
     """Return the first n questions with five fixed references, half of them with all of the gold, as in Table 4."""
-    contexts = balanced_contexts(bench.questions[:n], bench.corpus, list(bench.corpus.values()))
+    contexts = balanced_contexts(bench.questions[:n], bench.corpus, spare=list(bench.corpus.values()))
     return [claims.Case(item.question, list(item.passages), item.complete) for item in contexts]
 
 
