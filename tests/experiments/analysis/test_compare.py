@@ -56,7 +56,7 @@ def test_many_runs_leave_the_names_of_costs_metrics_and_runs_their_room(toy: Mod
     lines = [line.strip() for line in shown(comparison.as_table(), width=80).splitlines()]
     assert sum(line.startswith("tokens  ") for line in lines) == 2  # four runs beside one another, then three
     assert sum(line.startswith("parse failures  ") for line in lines) == 2
-    assert any(line.startswith("passage_rec") for line in lines)
+    assert any(line.startswith("passage_r") for line in lines)
     assert sum("(3 unparsed)" in line for line in lines) == 7
 
 
