@@ -103,7 +103,7 @@ def test_the_page_says_what_the_file_says_of_confidence() -> None:
         means = [_cell(em[label], "mean") for label in ("standard", "rag")]
         wanted.append([*means, *stated, *shares, _cell(gained, "difference", "+")])
     page = (ROOT / "experiments/papers/README.md").read_text()
-    lines = page.split("## Confidence of what was read")[1].split("\n## ")[0].splitlines()
+    lines = page.split("## Confidence of the reader")[1].split("\n## ")[0].splitlines()
     cells = [line.strip("| ").split(" | ")[1:] for line in lines if line[:1] == "|" and "[" in line]
     assert sorted(cells) == sorted(wanted)
     assert _cell(file["all"]["against rag"]["rag-reread"], "difference", "+") in page
