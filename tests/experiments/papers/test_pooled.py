@@ -98,6 +98,8 @@ def test_the_page_says_what_the_file_says_of_confidence() -> None:
     for of in file["sets"].values():
         known, em = of["confidence"]["rag"], of["metrics"]["em"]
         shares = [f"{100 * known[f'selective[em]@{percent}']:.1f}" for percent in (100, 80, 50)]
+        if known["confidence[known]"] == 1:  # then the first is EM, which the file has in all its digits
+            shares[0] = f"{100 * em['rag']['mean']:.1f}"
         gained = of["metrics"][F1]["rag-reread"]["against_first"]
         stated = [f"{100 * known['confidence[known]']:.1f}", f"{known['auroc[em]']:.2f}", f"{known['ece[em]']:.2f}"]
         means = [_cell(em[label], "mean") for label in ("standard", "rag")]
