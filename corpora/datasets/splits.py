@@ -1,9 +1,11 @@
 """Divides questions into train, dev and test questions, the same on every machine."""
 
+import math
+import warnings
 from collections.abc import Sequence
 
-from corpora.questions import Question
-from signatures.common.errors import UserError
+from corpora.questions import Question, select
+from signatures.common.errors import UserError, UserNotice
 from signatures.common.files import sha256_text
 from signatures.text_words import same_words
 
@@ -16,7 +18,7 @@ def divide(
     """Return the questions in their order with a `split`: test questions are drawn first, then dev, the rest is train.
 
     They are drawn by a hash of their words, not of the ids by which `select` draws; questions of the same words are in
-    the same split, so that a part can lack as many as it has no room for.
+    the same split, so that a part can lack as many as it has no room for, which a notice says.
 
     Args:
         questions: None has a split, unless `split` names those that are divided.
@@ -26,15 +28,12 @@ def divide(
     Raises:
         UserError: Questions have a split already, none has the split named, or none is left for training.
     """
-    chosen = [question for question in questions if question.split == split]
-    if split is None and len(chosen) < len(questions):
-        had = sorted({question.split for question in questions if question.split is not None})
+    if split is None and (splits := [question.split for question in questions if question.split is not None]):
         raise UserError(
-            f"{len(questions) - len(chosen)} questions have a split already ({', '.join(had)}): name the one whose "
+            f"{len(splits)} questions have a split already ({', '.join(sorted(set(splits)))}): name the one whose "
             "questions are divided (--split)."
         )
-    if not chosen:
-        raise UserError(f"No question has the split {split!r}.")
+    chosen = select(questions, split=split)
     room = {TEST: _count(TEST, test, len(chosen)), DEV: _count(DEV, dev, len(chosen))}
     if sum(room.values()) >= len(chosen):
         raise UserError(
@@ -49,11 +48,22 @@ def divide(
         if part != TRAIN:
             room[part] -= len(alike[words])
         split_of.update(dict.fromkeys(alike[words], part))
+    if any(room.values()):
+        warnings.warn(
+            UserNotice(
+                f"{room[DEV]} dev and {room[TEST]} test questions less than asked for: questions of the same words are "
+                "in the same split, and those left do not fit."
+            ),
+            stacklevel=2,
+        )
     return [each.model_copy(update={"split": split_of.get(each.id, each.split)}) for each in questions]
 
 
 def _count(name: str, size: float, of: int) -> int:
     """Return a number of questions that is stated as such or as a share."""
-    if size < 0 or (size >= 1 and size != int(size)):
+    if not 0 <= size < math.inf or (size >= 1 and size != int(size)):
         raise UserError(f"The {name} questions are a whole number, or a share below 1, got {size:g}.")
-    return round(size * of) if size < 1 else int(size)
+    number = round(size * of) if size < 1 else int(size)
+    if size and not number:
+        raise UserError(f"A share of {size:g} of {of} questions is no {name} question: name a larger one, or 0.")
+    return number

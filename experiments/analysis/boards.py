@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from experiments.analysis.compare import (
     load_runs,
     some,
 )
-from experiments.runs.files import COSTS, ROWS, RUN, Json, read_run
+from experiments.runs.files import COSTS, ROWS, RUN, Json, read_rows, read_run
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import sha256_text
 from signatures.common.secrets import in_texts, redacted, without_keys
@@ -125,10 +124,8 @@ def _runs_in(folder: Path) -> list[Path]:
 
 
 def _unfinished(folder: Path, description: Json, tell: Callable[[str], None]) -> bool:
-    """Return whether answers are missing in a run, and tell so; what else is wrong with its rows is found later."""
-    path = folder / ROWS
-    with path.open("rb") if path.is_file() else nullcontext(()) as rows:
-        reason = _missing(folder, description, sum(1 for _ in rows))
+    """Return whether answers are missing in a run, and tell so."""
+    reason = _missing(folder, description, len(read_rows(folder)))  # not its lines: some questions are asked again
     if reason is not None:
         tell(reason)
     return reason is not None

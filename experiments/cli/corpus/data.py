@@ -209,7 +209,7 @@ def split(
 
     Questions of the same words are in the same split. What is neither dev nor test is train.
     """
-    from corpora.datasets.splits import divide
+    from corpora.datasets.splits import DEV, TEST, TRAIN, divide
     from corpora.questions import read_questions, write_questions
 
     if out.exists() and not overwrite:
@@ -222,7 +222,8 @@ def split(
         return
     say(", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
     say(f"Written: {out}")
-    next_step(_evaluation(out, questions.parent / "index", "dev", "--split", "dev"))
+    name = next(name for name in (DEV, TEST, TRAIN) if name in counts)
+    next_step(_evaluation(out, questions.parent / "index", name, "--split", name))
 
 
 @data.command()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from corpora.datasets.splits import divide
 from corpora.questions import Question
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, UserNotice
 
 
 def asked(*words: str, split: str | None = None) -> list[Question]:
@@ -46,6 +46,11 @@ def test_questions_of_the_same_words_are_in_the_same_split() -> None:
     assert len(by_words) == 40
 
 
+def test_what_a_part_lacks_is_said() -> None:
+    with pytest.warns(UserNotice, match="2 dev and 1 test questions less than asked for"):
+        assert {each.split for each in divide(asked(*["Who?"] * 10), dev=2, test=1)} == {"train"}
+
+
 def test_questions_without_words_are_apart() -> None:
     assert Counter(each.split for each in divide(asked("?", "!", "..."), test=1)) == {"test": 1, "train": 2}
 
@@ -64,7 +69,10 @@ def test_a_split_is_divided_and_others_stay() -> None:
         (MANY, {"dev": 1.5}, "dev questions are a whole number, or a share below 1, got 1.5"),
         (MANY, {"test": -1}, "test questions are a whole number"),
         (asked("A?", split="dev"), {"test": 0.5}, r"1 questions have a split already \(dev\)"),
-        (MANY, {"split": "dev"}, "No question has the split 'dev'"),
+        (MANY, {"dev": float("nan")}, "dev questions are a whole number, or a share below 1, got nan"),
+        (MANY, {"test": float("inf")}, "test questions are a whole number, or a share below 1, got inf"),
+        (asked("A?", "B?", "C?"), {"dev": 0.1}, "A share of 0.1 of 3 questions is no dev question"),
+        (asked("A?", split="train"), {"split": "dev"}, "No question has the split 'dev'. The file has: train"),
     ],
 )
 def test_what_cannot_be_divided_is_an_error(questions: list[Question], sizes: dict[str, float], said: str) -> None:

@@ -248,6 +248,22 @@ def test_an_unfinished_run_below_a_folder_is_left_out_and_told(make: Make, tmp_p
         read_boards([_kept(tmp_path / "set", "begun")])
 
 
+def test_a_question_that_was_asked_again_after_an_error_is_one_answer(make: Make, tmp_path: Path) -> None:
+    _ask_last_again(make("set/rag"), times=1)
+    _unfinished(begun := make("set/begun", "ircot"))
+    _ask_last_again(begun, times=3)  # 8 rows of 5 questions
+    told: list[str] = []
+    (board,) = read_boards([tmp_path / "set"], on_left_out=told.append)
+    assert [run.folder.name for run in board.runs] == ["rag"]
+    assert [each.rpartition("/")[2][:24] for each in told] == ["begun has 5 of 8 answers"]
+
+
+def _ask_last_again(folder: Path, times: int) -> None:
+    rows = folder / "rows.jsonl"
+    lines = rows.read_text().splitlines(keepends=True)
+    rows.write_text("".join([*lines, *lines[-1:] * times]))
+
+
 def _kept(folder: Path, *names: str) -> Path:
     for each in folder.iterdir():
         if each.name not in names:

@@ -56,6 +56,8 @@ def test_questions_are_split_and_each_part_is_asked_by_its_name(verihop, tmp_pat
     code, out, err = verihop(*command, "--overwrite")
     assert (code, "12 train" in out) == (0, True)
     assert "--split dev" in err
+    _, _, err = verihop(*command[:-3], 0, "--test", 3, "--overwrite")
+    assert "--split test" in err
     shown = json.loads(verihop("data", "report", tmp_path / "s.jsonl", "--split", "test", "--json")[1])
     assert shown["questions"] == 3
 
