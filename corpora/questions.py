@@ -14,6 +14,7 @@ from corpora.jsonl import bad_line, read_records, write_records
 from corpora.passages import NotBlank, unique_ids
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
+from signatures.text_words import words_or_text
 
 Item = TypeVar("Item")
 
@@ -95,6 +96,14 @@ def write_questions(path: Path | str, questions: Iterable[Question]) -> int:
         UserError: Two questions share an id, or there is none.
     """
     return write_records(path, questions, unique_ids("questions", path))
+
+
+def ids_by_words(questions: Iterable[Question]) -> dict[str, list[str]]:
+    """Return the ids of the questions of the same words together, by these words, in the order of the questions."""
+    found: dict[str, list[str]] = {}
+    for question in questions:
+        found.setdefault(words_or_text(question.question), []).append(question.id)
+    return found
 
 
 def drawn(items: Iterable[Item], count: int | None, id_of: Callable[[Item], str]) -> list[Item]:

@@ -8,7 +8,7 @@ import dspy
 
 from optimizers.metrics.catalog import Metric
 from signatures.common.errors import UserError
-from signatures.text_words import same_words
+from signatures.text_words import words_or_text
 
 if TYPE_CHECKING:
     from corpora.questions import Question
@@ -53,8 +53,7 @@ def asked_text(asked: Any) -> str:
 
 def asked_words(asked: Any) -> str:
     """Return a key that is equal for examples or questions of the same words."""
-    text = asked_text(asked)
-    return same_words(text) or text
+    return words_or_text(asked_text(asked))
 
 
 def example_id(asked: Any) -> str:

@@ -55,6 +55,11 @@ def same_words(text: str) -> str:
     return " ".join(text_words(text))
 
 
+def words_or_text(text: str) -> str:
+    """Return the key of `same_words`, or the text itself if it has no words: texts without any are not alike."""
+    return same_words(text) or text
+
+
 _BRACKETS = re.compile(r"[(（][^()（）]*[)）]$")
 
 

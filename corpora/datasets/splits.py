@@ -4,10 +4,9 @@ import math
 import warnings
 from collections.abc import Sequence
 
-from corpora.questions import Question, select
+from corpora.questions import Question, ids_by_words, select
 from signatures.common.errors import UserError, UserNotice
 from signatures.common.files import sha256_text
-from signatures.text_words import same_words
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 
@@ -39,10 +38,7 @@ def divide(
         raise UserError(
             f"{room[DEV]} dev and {room[TEST]} test questions leave none of {len(chosen)} to train on: name fewer."
         )
-    alike: dict[str, list[str]] = {}
-    for question in chosen:
-        alike.setdefault(same_words(question.question) or question.question, []).append(question.id)
-    split_of = {}
+    alike, split_of = ids_by_words(chosen), {}
     for words in sorted(alike, key=sha256_text):
         part = next((name for name, left in room.items() if left >= len(alike[words])), TRAIN)
         if part != TRAIN:

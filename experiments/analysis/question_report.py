@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from corpora.kinds import CHOICE, NO, YES, answer_type, choices, contains_answer, stated, states
+from corpora.questions import Question, ids_by_words
 from experiments.analysis.closed_book import ALL, OTHER, SCORES, ClosedBook, closed_books, count_types, row_kind
 from experiments.analysis.statistics import draw_p, holm, places_p
 from optimizers.distill.leakage import (
@@ -22,13 +23,11 @@ from optimizers.distill.leakage import (
 )
 from signatures.common.errors import UserError
 from signatures.text import normalize_answer
-from signatures.text_words import same_words
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-    from corpora.questions import Question
     from signatures.types import Passage
 
 METRICS = ("em", "f1[hotpot]")
@@ -202,7 +201,7 @@ def report_questions(
         ],
         gold_read=read,
         gold_without_answer=without,
-        duplicates=_duplicates(questions),
+        duplicates=[ids for ids in ids_by_words(questions).values() if len(ids) > 1],
         trained_on=None if train is None else _trained_on(questions, passages, train, train_passages or passages),
         warnings=[],
     )
@@ -303,13 +302,6 @@ def _tested(what: str, values: Sequence[str]) -> Iterator[tuple[float, Sorted]]:
         p, found = min(parts, key=itemgetter(0))
         of_places = places_p([place for place, own in enumerate(values) if own == value], size)
         yield min(1.0, 2 * min(len(_PARTS) * p, of_places)), found
-
-
-def _duplicates(questions: "Iterable[Question]") -> list[list[str]]:
-    groups: dict[str, list[str]] = {}
-    for each in questions:
-        groups.setdefault(same_words(each.question) or each.question, []).append(each.id)
-    return [ids for ids in groups.values() if len(ids) > 1]
 
 
 def _warnings(of: QuestionReport) -> list[str]:
