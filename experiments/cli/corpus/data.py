@@ -181,8 +181,7 @@ def subset(
     from corpora.datasets.subsets import take
     from corpora.questions import read_questions, split_hash, write_questions
 
-    if out.exists() and not overwrite:
-        raise UserError(f"{out} exists already: choose another file, or replace it with --overwrite.")
+    _check_free(out, overwrite)
     selected = take(name, read_questions(questions))
     write_questions(out, selected)
     if as_json:
@@ -212,8 +211,7 @@ def split(
     from corpora.datasets.splits import DEV, TEST, TRAIN, divide
     from corpora.questions import read_questions, write_questions
 
-    if out.exists() and not overwrite:
-        raise UserError(f"{out} exists already: choose another file, or replace it with --overwrite.")
+    _check_free(out, overwrite)
     divided = divide(read_questions(questions), dev=dev, test=test, split=of)
     write_questions(out, divided)
     counts = dict(Counter(str(question.split) for question in divided))
@@ -263,8 +261,7 @@ def gold(
     from corpora.passages import read_passages
     from corpora.questions import read_questions, write_questions
 
-    if out.exists() and not output.overwrite:
-        raise UserError(f"{out} exists already: choose another file, or replace it with --overwrite.")
+    _check_free(out, output.overwrite)
     result = resolve_gold(read_questions(questions), read_passages(corpus))
     counts = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in result.counts.items())
     if not result.found:
@@ -299,14 +296,18 @@ def world(
     from experiments.world.generate import PASSAGES, QUESTIONS, generate
 
     for path in (out / PASSAGES, out / QUESTIONS):
-        if path.exists() and not overwrite:
-            raise UserError(f"{path} exists already: choose another folder, or replace it with --overwrite.")
+        _check_free(path, overwrite, other="folder")
     passages_path, questions_path = generate(out, questions=questions, seed=seed)
     if as_json:
         emit({"questions": str(questions_path), "passages": str(passages_path)})
         return
     say(f"Written: {questions_path}, {passages_path}")
     next_step(command("verihop", "index", passages_path, "--retriever", "bm25", "--out", new_path(out / "index")))
+
+
+def _check_free(path: Path, overwrite: bool, *, other: str = "file") -> None:
+    if path.exists() and not overwrite:
+        raise UserError(f"{path} exists already: choose another {other}, or replace it with --overwrite.")
 
 
 def _evaluation(questions: Path, index: Path, name: str, *more: str) -> str:
