@@ -9,13 +9,14 @@ from typing import Any
 from experiments.analysis.closed_book import main_score, reads_nothing
 from experiments.analysis.compare import (
     Difference,
+    Read,
     Run,
     RunComparison,
     compared,
     differences,
     differing,
     is_foreign,
-    load_runs,
+    runs_of,
     some,
 )
 from experiments.runs.files import COSTS, ROWS, RUN, Json, read_rows, read_run
@@ -95,18 +96,21 @@ def read_boards(folders: Sequence[Path], *, on_left_out: Callable[[str], None] =
     """
     if not folders:
         raise UserError("A leaderboard needs at least one run. Name the folders of runs (`verihop eval --out`).")
-    groups: dict[str, list[tuple[Path, Json]]] = {}
+    groups: dict[str, list[Read]] = {}
     for named in folders:
         for folder in _runs_in(named):
             _refuse_links(folder)
             description = read_run(folder)
-            shard = description.get("shard") is not None
-            if folder != named and (shard or _unfinished(folder, description, on_left_out)):
+            if folder != named and description.get("shard") is not None:
                 continue
-            groups.setdefault(description["questions"]["sha256"], []).append((folder, description))
+            rows = read_rows(folder, complete=True)
+            if folder != named and (reason := _missing(folder, description, len(rows))):
+                on_left_out(reason)
+                continue
+            groups.setdefault(description["questions"]["sha256"], []).append((folder, description, rows))
     if not groups:
         raise UserError("No run here is finished: merge shards (`verihop merge`), or go on (`verihop eval --resume`).")
-    titles = {digest: _title(*runs[0]) for digest, runs in groups.items()}
+    titles = {digest: _title(*runs[0][:2]) for digest, runs in groups.items()}
     boards = [_board(titles[digest], runs) for digest, runs in groups.items()]
     return sorted(boards, key=lambda board: (board.title, board.questions["sha256"]))
 
@@ -115,20 +119,13 @@ def _runs_in(folder: Path) -> list[Path]:
     """Return the folders of runs below a folder, in order; itself if it is one, or if there are none."""
     if (folder / RUN).exists():
         return [folder]
-    found = sorted(path.parent for path in folder.rglob(RUN))
+    below = list(folder.rglob("*"))
+    found = sorted(path.parent for path in below if path.name == RUN and path.exists())
     known = {path.resolve() for path in found}
-    for path in folder.rglob("*"):
+    for path in below:
         if path.is_symlink() and (path / RUN).exists() and path.resolve() not in known:
             raise UserError(f"{path} is a link to a run elsewhere: name that run's folder, too, or remove the link.")
     return found or [folder]
-
-
-def _unfinished(folder: Path, description: Json, tell: Callable[[str], None]) -> bool:
-    """Return whether answers are missing in a run, and tell so."""
-    reason = _missing(folder, description, len(read_rows(folder)))  # not its lines: some questions are asked again
-    if reason is not None:
-        tell(reason)
-    return reason is not None
 
 
 def _missing(folder: Path, description: Json, answers: int) -> str | None:
@@ -156,9 +153,9 @@ def _title(folder: Path, description: Json) -> str:
     return one_line(name, _LONGEST_TITLE) or "questions"
 
 
-def _board(title: str, described: Sequence[tuple[Path, Json]]) -> Board:
-    ordered = sorted(described, key=lambda each: each[1]["program"]["name"] != REFERENCE)  # stable: the first rag
-    runs = [_without_keys(run) for run in load_runs([folder for folder, _ in ordered])]
+def _board(title: str, found: Sequence[Read]) -> Board:
+    ordered = sorted(found, key=lambda each: each[1]["program"]["name"] != REFERENCE)  # stable: the first rag
+    runs = [_without_keys(run) for run in runs_of(ordered)]
     _check_finished(runs)
     comparison = compared(runs)
     metric = main_score(comparison.metrics) or next(iter(comparison.metrics))

@@ -255,7 +255,7 @@ class Run:
         return [row for rows in self.questions for row in rows]
 
 
-_ABREAST = 4  # runs beside one another in 80 columns
+Read = tuple[Path, Json, list[Row]]  # a folder, its `run.json` and its rows
 _SETTINGS = re.compile(r"(?<=\w)-(?=\d*[a-f])[0-9a-f]{8}$")  # at the end of names that `verihop reproduce` gives
 
 
@@ -276,8 +276,13 @@ def load_runs(folders: Sequence[Path]) -> list[Run]:
     Raises:
         UserError: A folder contains no answered question, or the runs share none.
     """
-    asked = [by_question(read_rows(folder, complete=True)) for folder in folders]
-    descriptions = [read_run(folder) for folder in folders]
+    return runs_of([(folder, read_run(folder), read_rows(folder, complete=True)) for folder in folders])
+
+
+def runs_of(found: Sequence[Read]) -> list[Run]:
+    """Return the runs of what was read, as `load_runs` does; it says what is raised."""
+    folders = [folder for folder, _, _ in found]
+    asked = [by_question(rows) for _, _, rows in found]
     for folder, own in zip(folders, asked, strict=True):
         if not own:
             raise UserError(f"{folder} has no answered question yet. Run it first.")
@@ -293,7 +298,7 @@ def load_runs(folders: Sequence[Path]) -> list[Run]:
             [own[key] for key in shared],
             [rows for key, rows in own.items() if key not in common],
         )
-        for label, folder, description, own in zip(labels_of(folders), folders, descriptions, asked, strict=True)
+        for label, (folder, description, _), own in zip(labels_of(folders), found, asked, strict=True)
     ]
 
 
@@ -404,10 +409,13 @@ class RunComparison:
 
     def _cost_table(self, shown: slice) -> "Table":
         """Return the costs and failures of these runs, which stand beside one another."""
+        from rich.markup import escape
+
         labels = [run.label for run in self.runs[shown]]
-        table = _table("Mean cost per question, and failures in total", ("", *labels))
-        for column in table.columns:
-            column.no_wrap, column.overflow = column is table.columns[0], "fold"
+        table = _table("Mean cost per question, and failures in total")
+        table.add_column("", no_wrap=True)
+        for label in labels:
+            table.add_column(escape(label), justify="right", overflow="fold")
         for name, lines in self.costs.items():
             table.add_row(name.replace("_", " "), *(number(line.mean.mean) for line in lines[shown]))
         table.add_section()
@@ -418,13 +426,16 @@ class RunComparison:
         return table
 
 
-def _table(title: str, headings: Sequence[str], *, caption: str | None = None) -> "Table":
-    """Return a table without vertical rules, so that it fits 80 columns; numbers are right-aligned."""
+_ABREAST = 4  # runs beside one another in 80 columns
+
+
+def _table(title: str, *, caption: str | None = None) -> "Table":
+    """Return a table without columns and vertical rules, so that it fits 80 columns."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(
+    return Table(
         title=escape(title),
         title_justify="left",
         caption=escape(caption) if caption else None,
@@ -432,15 +443,6 @@ def _table(title: str, headings: Sequence[str], *, caption: str | None = None) -
         box=box.SIMPLE_HEAD,
         padding=(0, 1),
     )
-    for position, heading in enumerate(headings):
-        left = heading in ("metric", "run") or not position
-        table.add_column(
-            escape(heading),
-            justify="left" if left else "right",
-            overflow="fold" if left else "ellipsis",
-            no_wrap=not left,
-        )
-    return table
 
 
 def caption_against(label: str, runs: int = 2) -> str:
@@ -461,7 +463,11 @@ def score_table(title: str, metrics: dict[str, list[Line]], questions: int, *, c
     """
     from rich.markup import escape
 
-    table = _table(title, ("metric", "run", "mean", "difference", "p"), caption=caption)
+    table = _table(title, caption=caption)
+    for name in ("metric", "run"):
+        table.add_column(name, overflow="fold")
+    for name in ("mean", "difference", "p"):
+        table.add_column(name, justify="right", no_wrap=True)
     for name, lines in metrics.items():
         same = len({line.mean.n for line in lines}) == 1
         for position, line in enumerate(lines):
