@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from experiments.pipeline.opened import OpenedProgram
     from experiments.service.app import Service
+
 _SPARE = 16  # threads
 _SECONDS = 1.0  # between two looks at an index
 _LONGEST_PAUSE = 64  # looks, after many that failed
