@@ -249,6 +249,7 @@ def test_a_file_that_can_be_no_store_is_told_at_once(place, run, verihop, tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the libraries, which Python hides from users
 def test_what_is_said_after_an_export_to_mlflow_says_how_to_look_at_it(run, verihop, store, monkeypatch):
     address, folder = store
     monkeypatch.chdir(folder)
