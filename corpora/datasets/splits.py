@@ -17,7 +17,8 @@ def divide(
     """Return the questions in their order with a `split`: test questions are drawn first, then dev, the rest is train.
 
     They are drawn by a hash of their words, not of the ids by which `select` draws; questions of the same words are in
-    the same split, so that a part can lack as many as it has no room for, which a notice says.
+    the same split, so that a part can lack as many as it has no room for, which a notice says. Parts of a split that is
+    divided have its name in front ("train-dev"), so that none passes for an official split.
 
     Args:
         questions: None has a split, unless `split` names those that are divided.
@@ -38,12 +39,12 @@ def divide(
         raise UserError(
             f"{room[DEV]} dev and {room[TEST]} test questions leave none of {len(chosen)} to train on: name fewer."
         )
-    alike, split_of = ids_by_words(chosen), {}
+    alike, split_of, prefix = ids_by_words(chosen), {}, "" if split is None else f"{split}-"
     for words in sorted(alike, key=sha256_text):
         part = next((name for name, left in room.items() if left >= len(alike[words])), TRAIN)
         if part != TRAIN:
             room[part] -= len(alike[words])
-        split_of.update(dict.fromkeys(alike[words], part))
+        split_of.update(dict.fromkeys(alike[words], prefix + part))
     if any(room.values()):
         warnings.warn(
             UserNotice(

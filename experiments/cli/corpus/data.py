@@ -206,7 +206,8 @@ def split(
 ) -> None:
     """Divide questions into train, dev and test questions by a hash of their words.
 
-    Questions of the same words are in the same split. What is neither dev nor test is train.
+    Questions of the same words are in the same split. What is neither dev nor test is train. Parts of a split that is
+    divided have its name in front: train-train, train-dev, train-test.
     """
     from corpora.datasets.splits import DEV, TEST, TRAIN, divide
     from corpora.questions import read_questions, write_questions
@@ -214,13 +215,14 @@ def split(
     _check_free(out, overwrite)
     divided = divide(read_questions(questions), dev=dev, test=test, split=of)
     write_questions(out, divided)
-    counts = dict(Counter(str(question.split) for question in divided))
+    counts = dict(Counter(question.split or "(none)" for question in divided))
     if as_json:
         emit({"questions": str(out), "counts": counts})
         return
     say(", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
     say(f"Written: {out}")
-    name = next(name for name in (DEV, TEST, TRAIN) if name in counts)
+    parts = [name if of is None else f"{of}-{name}" for name in (DEV, TEST, TRAIN)]
+    name = next(name for name in parts if name in counts)
     next_step(_evaluation(out, questions.parent / "index", name, "--split", name))
 
 

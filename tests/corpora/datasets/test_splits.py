@@ -55,10 +55,10 @@ def test_questions_without_words_are_apart() -> None:
     assert Counter(each.split for each in divide(asked("?", "!", "..."), test=1)) == {"test": 1, "train": 2}
 
 
-def test_a_split_is_divided_and_others_stay() -> None:
+def test_a_split_is_divided_into_parts_that_pass_for_no_official_one_and_others_stay() -> None:
     official = [*asked("A?", "B?", "C?", "D?", split="dev"), Question(id="t", question="E?", split="train")]
     divided = divide(official, test=2, split="dev")
-    assert Counter(each.split for each in divided) == {"test": 2, "train": 3}
+    assert Counter(each.split for each in divided) == {"dev-test": 2, "dev-train": 2, "train": 1}
     assert divided[-1] == official[-1]
 
 

@@ -62,6 +62,15 @@ def test_questions_are_split_and_each_part_is_asked_by_its_name(verihop, tmp_pat
     assert shown["questions"] == 3
 
 
+def test_parts_of_a_split_have_its_name_in_front_and_questions_without_one_are_counted(verihop, tmp_path):
+    rows = [{"id": str(n), "question": f"Where is {n}?", **({"split": "train"} if n < 4 else {})} for n in range(6)]
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["data", "split", tmp_path / "q.jsonl", "--split", "train", "--out", tmp_path / "s.jsonl", "--dev", 1]
+    code, out, err = verihop(*command, "--test", 0)
+    assert (code, out.splitlines()[0]) == (0, "2 (none), 1 train-dev, 3 train-train")
+    assert "--split train-dev" in err
+
+
 def test_a_set_without_an_address_is_not_fetched(verihop, tmp_path):
     code, _, err = verihop("data", "fetch", "musique", "--out", tmp_path)
     assert (code, "no URL to fetch from" in err) == (2, True)
