@@ -346,7 +346,8 @@ def leaderboard(runs: Sequence[Path | str], out: Path | str | None = None, *, ch
     """Return runs as boards, one for each set of questions, and write them as pages that work from a file.
 
     Args:
-        runs: Folders of finished runs, of any programs, or folders with such below.
+        runs: Folders of finished runs, of any programs, or folders with such below, of which those that are damaged or
+            not finished are left out with a notice.
         out: Folder for the pages, new or of an earlier leaderboard; None writes nothing.
         check: Refuse runs that are not comparable.
 
@@ -355,7 +356,8 @@ def leaderboard(runs: Sequence[Path | str], out: Path | str | None = None, *, ch
         what runs differ although they must not.
 
     Raises:
-        UserError: A folder has no finished run or is damaged, runs are not comparable, or `out` has other files.
+        UserError: A folder has no finished run or is that of a damaged one, runs are not comparable, or `out` has other
+            files.
     """
     from experiments.analysis.boards import check_comparable, read_boards
     from experiments.analysis.report.leaderboard import write_leaderboard

@@ -1,6 +1,7 @@
 """Boards: finished runs of several programs on the same questions, and in what they differ although they must not."""
 
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from experiments.analysis.compare import (
     some,
 )
 from experiments.runs.files import COSTS, ROWS, RUN, Json, read_rows, read_run
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError, UserNotice, one_line
 from signatures.common.files import sha256_text
 from signatures.common.secrets import in_texts, redacted, without_keys
 
@@ -82,17 +83,22 @@ class Board:
         }
 
 
-def read_boards(folders: Sequence[Path], *, on_left_out: Callable[[str], None] = lambda _: None) -> list[Board]:
+def _notice(reason: str) -> None:
+    warnings.warn(UserNotice(f"Left out: {reason}"), stacklevel=3)
+
+
+def read_boards(folders: Sequence[Path], *, on_left_out: Callable[[str], None] = _notice) -> list[Board]:
     """Return the runs in these folders, those on the same questions together; boards by their titles.
 
     Args:
-        folders: Of runs, or with folders of runs at any depth below them, where shards of a run and runs that are not
-            finished are left out.
-        on_left_out: Called for each run that is left out because it is not finished, with the reason and the cure.
+        folders: Of runs, or with folders of runs at any depth below them, where shards of a run, and runs that are
+            damaged or not finished, are left out.
+        on_left_out: Called for each run that is left out because it is damaged or not finished, with reason and cure;
+            by default a notice says so.
 
     Raises:
-        UserError: A folder has no finished run with answers, is damaged or is named twice; or the runs on the same
-            questions share no metric.
+        UserError: A folder has no finished run with answers, is that of a damaged run, is named twice or has a link to
+            runs elsewhere; or the runs on the same questions share no metric.
     """
     if not folders:
         raise UserError("A leaderboard needs at least one run. Name the folders of runs (`verihop eval --out`).")
@@ -100,10 +106,16 @@ def read_boards(folders: Sequence[Path], *, on_left_out: Callable[[str], None] =
     for named in folders:
         for folder in _runs_in(named):
             _refuse_links(folder)
-            description = read_run(folder)
-            if folder != named and description.get("shard") is not None:
+            try:
+                description = read_run(folder)
+                if folder != named and description.get("shard") is not None:
+                    continue
+                rows = read_rows(folder, complete=True)
+            except UserError as error:
+                if folder == named:
+                    raise
+                on_left_out(str(error))
                 continue
-            rows = read_rows(folder, complete=True)
             if folder != named and (reason := _missing(folder, description, len(rows))):
                 on_left_out(reason)
                 continue
@@ -123,8 +135,11 @@ def _runs_in(folder: Path) -> list[Path]:
     found = sorted(path.parent for path in below if path.name == RUN and path.exists())
     known = {path.resolve() for path in found}
     for path in below:
-        if path.is_symlink() and (path / RUN).exists() and path.resolve() not in known:
-            raise UserError(f"{path} is a link to a run elsewhere: name that run's folder, too, or remove the link.")
+        if not (path.is_symlink() and path.is_dir()):
+            continue
+        if any(run.exists() and run.parent.resolve() not in known for run in path.resolve().rglob(RUN)):
+            what = "a run" if (path / RUN).exists() else "a folder of runs"
+            raise UserError(f"{path} is a link to {what} elsewhere: name that folder, too, or remove the link.")
     return found or [folder]
 
 

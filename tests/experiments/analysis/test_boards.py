@@ -12,7 +12,7 @@ import pytest
 
 from experiments.analysis.boards import check_comparable, read_boards
 from experiments.analysis.compare import labels_of
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, UserNotice
 
 Change = Callable[[dict[str, Any]], Any]
 Make = Callable[..., Path]
@@ -244,7 +244,7 @@ def test_an_unfinished_run_below_a_folder_is_left_out_and_told(make: Make, tmp_p
     (board,) = read_boards([tmp_path / "set"], on_left_out=told.append)
     assert [run.folder.name for run in board.runs] == ["rag"]
     assert [each.rpartition("/")[2][:24] for each in told] == ["begun has 5 of 8 answers", "empty has 0 of 8 answers"]
-    with pytest.raises(UserError, match="No run here is finished"):
+    with pytest.warns(UserNotice, match="begun"), pytest.raises(UserError, match="No run here is finished"):
         read_boards([_kept(tmp_path / "set", "begun")])
 
 
@@ -276,7 +276,18 @@ def test_a_linked_run_below_a_folder_is_not_dropped_silently(make: Make, tmp_pat
     (tmp_path / "set" / "latest").symlink_to("rag")
     assert len(read_boards([tmp_path / "set"])[0].runs) == 1
     (tmp_path / "set" / "other").symlink_to(make("elsewhere/ircot", "ircot"))
-    with pytest.raises(UserError, match="other is a link to a run elsewhere: name that run"):
+    with pytest.raises(UserError, match="other is a link to a run elsewhere: name that folder"):
+        read_boards([tmp_path / "set"])
+
+
+def test_a_linked_folder_of_runs_is_not_dropped_silently(make: Make, tmp_path: Path) -> None:
+    make("set/sub/rag")
+    make("elsewhere/ircot", "ircot")
+    for name, target in {"again": "sub", "loop": "loop", "gone": "nowhere"}.items():
+        (tmp_path / "set" / name).symlink_to(target)
+    assert len(read_boards([tmp_path / "set"])[0].runs) == 1
+    (tmp_path / "set" / "more").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="more is a link to a folder of runs elsewhere: name that folder"):
         read_boards([tmp_path / "set"])
 
 
@@ -312,6 +323,16 @@ def test_a_damaged_run_is_refused_by_the_name_of_its_file(damage: str, make: Mak
     spoil(bad)
     with pytest.raises(UserError, match=said):
         read_boards([good, bad])
+
+
+@pytest.mark.parametrize("damage", ["a command", "a pipe", "huge costs"])
+def test_a_damaged_run_below_a_folder_is_left_out_and_told(damage: str, make: Make, tmp_path: Path) -> None:
+    make("set/rag")
+    spoil, said = DAMAGES[damage]
+    spoil(make("set/bad", "cot"))
+    with pytest.warns(UserNotice, match=f"Left out: .*{said}"):
+        (board,) = read_boards([tmp_path / "set"])
+    assert [run.folder.name for run in board.runs] == ["rag"]
 
 
 def test_nothing_and_a_run_that_is_named_twice_are_refused(make: Make) -> None:
