@@ -69,7 +69,7 @@ class RetroRAG(dspy.Module):
     agree), "disagreed", "no answer", "unparseable" (a reply was), "final" (of the last round: output, but not
     accepted), None (usable, but `evaluate_answer` is off). `details`: `inferential_evidence` (whether any inference was
     ever kept; Figure 6), `rounds`, `answered` and `agreement` (P(yes) per round, or None), `probability_mode`.
-    An answer cites passages of the last E_s, also where it is that of an earlier round.
+    An answer cites passages of the E_s of its round.
 
     Args:
         retrieve: Ranks passages for a query.
@@ -242,7 +242,8 @@ class RetroRAG(dspy.Module):
             calls.append(partial(try_predict, direct, config=sampling, **shown))
         first, *second = replies = fanout(calls)
         text, reasoning = (first.answer.strip(), first.reasoning) if first else ("", "")
-        return Answer(replies, text, reasoning, second[0].answer.strip() if second and second[0] else None)
+        again = second[0].answer.strip() if second and second[0] else None
+        return Answer(replies, text, reasoning, again, source=state.source)
 
     def _evidence(self, state: State) -> dict[str, Any]:
         passages = state.source if self.source else []
@@ -323,6 +324,6 @@ class RetroRAG(dspy.Module):
         told: dict[str, Any] = {
             "hops": hops,
             "passages": state.read,
-            "citations": passages_supporting(state.question, text, state.source),
+            "citations": passages_supporting(state.question, text, final.source if final else []),
         }
         return make_prediction(text, stop_reason=answers[-1].stop_reason, **told, details=details)

@@ -150,6 +150,7 @@ class Answer(NamedTuple):
     answered: float | None = None  # P(yes) that a is an answer; None if not judged or unparseable
     agreement: float | None = None  # s_sc; None if not judged or unparseable
     verdict: str | None = None
+    source: list[Passage] = []  # the E_s that it was drawn from
 
     @property
     def accepted(self) -> bool:

@@ -125,3 +125,15 @@ def test_given_passages_are_weighed_again_without_a_retriever(tell, passages, sc
 def test_it_cites_the_held_passages_that_state_the_answer(tell, passages):
     tell(agreement=1.0)
     assert RetroRAG()("Question?", passages=passages[:5]).citations == ["p4"]
+
+
+def test_an_answer_of_an_earlier_round_cites_what_that_round_read(tell, passages):
+    """Both passages state it; the second round reads the other one, and declines."""
+    twin = passages[4].model_copy(update={"id": "p9", "title": "Port"})
+    tell(
+        answering=["Ansa Merrow", "unknown"],
+        weighing=lambda user: 0.9 if ("## query ## ]]\nharbour" in user) == ("Port" in user) else 0.1,
+    )
+    result = RetroRAG(source_size=1, max_rounds=2)("Question?", passages=[passages[4], twin])
+    assert [passage.id for passage in result.passages] == ["p4", "p9"]
+    assert (result.answer, result.citations) == ("Ansa Merrow", ["p4"])
