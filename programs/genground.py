@@ -140,9 +140,10 @@ class Claim(NamedTuple):
 class GenGround(dspy.Module):
     """Alternate answer deduction and knowledge grounding, one hop at a time.
 
-    The verdict of a hop: "kept" (nothing citable, the answer from memory is kept), "confirmed" (evidence agrees with
-    the draft), "corrected" (evidence changed it), "read" (without grounding). Its passage ids, which are cited, are the
-    passage quoted; without grounding, all passages of the hop.
+    The verdict of a hop: "kept" (nothing citable, the answer from memory is kept), "unparseable" (nothing citable, and
+    the reply with that answer was), "confirmed" (evidence agrees with the draft), "corrected" (evidence changed it),
+    "read" (without grounding). Its passage ids, which are cited, are the passage quoted; without grounding, all
+    passages of the hop.
 
     Args:
         retrieve: Ranks passages for a sub-question.
@@ -225,7 +226,7 @@ class GenGround(dspy.Module):
                 break
             fixed = passages if not hops or self.retrieve is None else None
             hop, passages_read = self._ground(claim, fixed)  # step 2
-            hops.append(settled(hop))
+            hops.append(settled(_with_loss(hop, reply)))
             read += passages_read
         answer = self._conclude(question, hops)  # step 3
         return self._prediction(answer, hops, read, stop_reason)
@@ -278,8 +279,9 @@ class GenGround(dspy.Module):
     def _answer_without_deduction(self, question: str, fixed: list[Passage] | None) -> dspy.Prediction:
         """Answer the original question from memory and ground that answer."""
         reply = try_predict(self.memory, question=question)
-        hop, read = self._ground(Claim(question, question, reply.answer if reply else ""), fixed)
-        answer = settled(hop).answer
+        grounded, read = self._ground(Claim(question, question, reply.answer if reply else ""), fixed)
+        hop = settled(_with_loss(grounded, reply))
+        answer = hop.answer
         if self.true_false:
             answer = _yes_or_no(answer) or self._decide_truth(question, [hop])
         return self._prediction(answer, [hop], read, DONE)
@@ -363,6 +365,12 @@ class GenGround(dspy.Module):
     def _prediction(self, answer: str, hops: list[Hop], read: list[Passage], stop_reason: str) -> dspy.Prediction:
         citations = [id for hop in hops for id in hop.passage_ids]
         return make_prediction(answer, stop_reason=stop_reason, hops=hops, passages=read, citations=citations)
+
+
+def _with_loss(hop: Hop, reply: dspy.Prediction | None) -> Hop:
+    """Return the hop; it says so if it has neither evidence nor a draft, whose reply was unparseable."""
+    lost = reply is None and hop.verdict == KEPT
+    return hop.model_copy(update={"verdict": UNPARSEABLE}) if lost else hop
 
 
 def _yes_or_no(answer: str) -> str:

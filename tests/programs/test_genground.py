@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from programs.genground import GenGround
+from programs.parts.prediction import hops_heard_by
 from signatures.common.errors import UserError
 from signatures.types import Passage
 from tests.programs.fakes import traced
@@ -146,11 +147,15 @@ def test_an_unparseable_first_deduction_grounds_the_question_itself(scripted, re
     )
 
 
-def test_no_parseable_reply_at_all_is_an_abstention(scripted, retriever):
+@pytest.mark.parametrize("knobs", [{}, {"deduce": False}, {"early_stop": False}])
+def test_no_parseable_reply_at_all_is_an_abstention_and_no_answer_that_was_kept(scripted, retriever, knobs):
     scripted(lambda system, user: "??")
-    result = GenGround(retriever)("Question?")
+    heard = []
+    with hops_heard_by(heard.append):
+        result = GenGround(retriever, **knobs)("Question?")
     assert (result.answer, result.abstained) == ("", True)
-    assert result.hops[0].verdict == "kept"
+    assert [(hop.answer, hop.verdict) for hop in result.hops] == [("", "unparseable")]
+    assert heard == result.hops
 
 
 def test_without_deduction_the_whole_question_is_answered_and_grounded(scripted, retriever):
