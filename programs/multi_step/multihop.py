@@ -27,6 +27,7 @@ from programs.parts.prediction import (
     UNPARSEABLE,
     drop_from_trace,
     make_prediction,
+    recall,
     retrieve_passages,
     settled,
     try_predict,
@@ -50,8 +51,9 @@ PASSAGES, NOTES, SUMMARIES = "passages", "notes", "summaries"
 class MultiHop(dspy.Module):
     """Write one query per hop from the passages so far, then read the answer from all passages.
 
-    The question of a hop is its query; its answer is empty, since only the last step answers. `details`, with notes or
-    summaries: `notes`.
+    The question of a hop is its query; its answer is empty, since only the last step answers. With nothing to read
+    (`passages=[]`, or searches that find nothing) it answers from memory, as the program `standard`. `details`, with
+    notes or summaries: `notes`.
 
     Args:
         retrieve: Ranks passages for a query.
@@ -146,7 +148,10 @@ class MultiHop(dspy.Module):
     def _concluded(
         self, question: str, found: list[Passage], hops: list[Hop], details: dict[str, Any] | None = None, **known: Any
     ) -> dspy.Prediction:
-        final = try_predict(self.reading, question=question, **known) if self.conclude else None
+        final = None
+        if self.conclude:
+            read = any(hop.passage_ids for hop in hops)
+            final = try_predict(self.reading, question=question, **known) if read else recall(question)
         answer = final.answer if final else ""
         cited = found if self.carry == NOTES else None  # which the LM has named
         return make_prediction(

@@ -4,7 +4,7 @@ import pytest
 
 from programs.catalog import build
 from signatures.types import Passage
-from tests.programs.fakes import Fake
+from tests.programs.fakes import Fake, traced
 
 CLAIM = "The island where Ansa Merrow was born lies in the Amber Sea."
 TITLES = {"birth of Merrow": ["Ansa Merrow", "Merrow (name)"], "sea of Quillon": ["Quillon", "Quillon (ship)"]}
@@ -87,3 +87,15 @@ def test_fixed_passages_are_noted_in_place_of_the_first_search(scripted, preset)
     scripted(story([("unused", said), ("unused", said)]))
     result = build("multihop", preset=preset)("In which sea?", passages=[Passage(id="i", title="Isle", text="Isle.")])
     assert ([passage.id for passage in result.passages], len(result.hops)) == (["i"], 1)
+
+
+@pytest.mark.parametrize("preset", ["paper", "small", "gepa"])
+def test_with_nothing_to_read_the_answer_is_from_memory(scripted, preset):
+    said = {"reasoning": "so", "query": "q", "summary": "Nothing.", "answer": "Tren"}
+    engine = scripted(lambda system, user: said)
+    program = build("multihop", preset=preset)
+    result, trace = traced(program, CLAIM, passages=[])
+    assert (result.answer, result.citations, result.stop_reason) == ("Tren", [], "done")
+    assert "Answer the question from what you know" in str(engine.requests[-1].system)
+    assert not [output for _, _, output in trace if "answer" in output]
+    assert len(engine.prompts) <= program.max_calls()
