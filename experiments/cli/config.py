@@ -144,11 +144,20 @@ def _row(active: ActiveSettings, name: str) -> dict[str, Any]:
     }
     if name == "api_key_env" and value is not None:
         row["key_is_set"] = bool(os.environ.get(str(value)))
+    if number is None and name == "retry_timeout":
+        row["serve_and_mcp"] = _retry_timeout_of_services()
     stated = active.settings.places({})
     void = [active.settings.place(name, at) for at, place in enumerate(stated) if name in place]
     if number is None and void:
         row["void"] = void[0]
     return row
+
+
+def _retry_timeout_of_services() -> float:
+    """Return the default of `serve` and `mcp`, which alone have another one than all other commands."""
+    from experiments.cli.serve import WaitedFor
+
+    return WaitedFor.retry_timeout
 
 
 def _row_without_option(active: ActiveSettings, name: str) -> dict[str, Any]:
@@ -201,6 +210,8 @@ def _line(name: str, row: dict[str, Any]) -> str:
     if "key_is_set" in row:
         value += " (is set)" if row["key_is_set"] else " (is not set)"
     source = row["place"] or row["from"]
+    if "serve_and_mcp" in row:
+        source += f"; in serve and mcp {row['serve_and_mcp']}"
     if "void" in row:
         source += f"; {row['void']} is of another LM or server"
     if "ignored" in row:
@@ -229,7 +240,8 @@ def _write(active: ActiveSettings) -> Path:
         typed = active.numbers.get(name) == TYPED
         value = active.values[name] if typed else option.default
         text = _toml(_EXAMPLES[name] if value is None or value == [] else value)
-        lines += ["", *textwrap.wrap(option.help, WIDTH, initial_indent="# ", subsequent_indent="# ")]
+        services = f" Default of serve and mcp: {_retry_timeout_of_services()}." if name == "retry_timeout" else ""
+        lines += ["", *textwrap.wrap(option.help + services, WIDTH, initial_indent="# ", subsequent_indent="# ")]
         lines.append(f"{'' if typed else '# '}{name} = {text}")
         if has_key(lines[-1]):
             raise UserError(f"The value of {name} has what looks like a key in it, which no file may contain: {CURE}.")

@@ -40,6 +40,15 @@ def test_every_setting_is_shown_with_where_it_comes_from(here, verihop, monkeypa
     assert (base["value"], base["from"], base["void"]) == (None, "default", "verihop.toml:2")
 
 
+def test_the_shorter_patience_of_serve_and_mcp_is_shown(here, verihop):
+    (line,) = [line for line in verihop("config")[1].splitlines() if line.startswith("  retry_timeout ")]
+    assert line.split() == "retry_timeout 600.0 default; in serve and mcp 20.0".split()
+    assert json.loads(verihop("config", "--json")[1])["settings"]["retry_timeout"]["serve_and_mcp"] == 20
+    assert "in serve and mcp" not in verihop("config", "--retry-timeout", 5)[1]
+    assert verihop("config", "--init")[0] == 0
+    assert "# and mcp: 20.0.\n# retry_timeout = 600.0\n" in (here / "verihop.toml").read_text()
+
+
 def test_no_secret_is_shown(here, verihop, monkeypatch):
     monkeypatch.setenv("VERIHOP_API_BASE", "https://ann:swordfish@lm.example/v1")
     monkeypatch.setenv("VERIHOP_API_KEY_ENV", "OUR_KEY")
