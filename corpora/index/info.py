@@ -64,7 +64,8 @@ class Request(BaseModel):
     def fingerprint(self) -> str:
         """Return a short string that changes with the corpus, engine, embedder and settings that affect the ranking."""
         settings = self.settings.model_dump(include=set(RELEVANT[self.retriever]))
-        exact = self.model_dump(exclude=None if self.triples else {"triples"})  # other indexes keep their fingerprints
+        stated = set(Request.model_fields) - (set() if self.triples else {"triples"})  # others keep their fingerprints
+        exact = self.model_dump(include=stated)
         return f"{self.retriever}-{sha256_text(canonical({**exact, 'settings': settings}))[:16]}"
 
 

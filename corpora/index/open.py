@@ -5,7 +5,7 @@ from pathlib import Path
 
 from corpora.encoders.openvino_encoder import PRECISIONS
 from corpora.index.database import table_of
-from corpora.index.info import CONTENT, PARTS, EmbedderInfo, IndexInfo, Request, has_vectors
+from corpora.index.info import CONTENT, PARTS, EmbedderInfo, IndexInfo, has_vectors
 from corpora.index.manifest import read_info
 from corpora.index.replace import complete_index, state_of
 from corpora.languages import DEFAULT_LANGUAGE
@@ -174,7 +174,7 @@ def _as_retriever(info: IndexInfo, name: str, settings: Mapping[str, float]) -> 
 
 
 def _fingerprint(info: IndexInfo, precision: str = "f32") -> str:
-    exact = Request(**{field: getattr(info, field) for field in Request.model_fields}).fingerprint()
+    exact = info.fingerprint()
     if info.retriever in (MultihopEngine.name, GRAPH_MULTIHOP):
         exact = f"{exact}-{VERSION}-{adapter().hash[:12]}"
     if info.retriever in (GRAPH, GRAPH_MULTIHOP):

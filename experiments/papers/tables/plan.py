@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,12 +139,12 @@ class Cell:
     missing: str | None
     recipe: Recipe | None = None
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """Return what tells its runs from others of the same program, LM and questions; tables share equal ones."""
         said = self.setting
         rest = (said.references, said.n_references if said.references else None, said.repeats or 1)
-        searched = (self.retriever, self.program.rerank, self.program.index and str(self.program.index))
+        searched = (self.retriever, self.program.rerank, _identity(self.program.index))
         made = [] if self.recipe is None else self.recipe.decided
         return _hash([self.program.preset, dict(self.program.knobs), *rest, *searched, *made])
 
@@ -175,6 +175,17 @@ class Cell:
     def label(self) -> str:
         """Return what it is, for messages."""
         return f"{self.row.label}, {self.column.label}"
+
+
+def _identity(index: Path | None) -> str | None:
+    """Return the fingerprint of an index, the same wherever it is; the path if there is none, as of a recording."""
+    from corpora.index.manifest import INFO_FILE, parse_info
+    from corpora.index.replace import state_of
+
+    if index is None:
+        return None
+    _, stated = state_of(index)
+    return str(index) if stated is None else parse_info(stated, index / INFO_FILE).fingerprint()
 
 
 def cells_of(table: Table, request: Request) -> list[Cell]:

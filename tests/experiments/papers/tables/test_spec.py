@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from corpora.index.build import build_index
 from experiments.papers.tables.asking import searched_by
 from experiments.papers.tables.found import _is_of
 from experiments.papers.tables.plan import Request, cells_of, distinct, index_of, searches
@@ -126,6 +127,19 @@ def test_a_run_is_found_again_without_the_questions(request_for, tmp_path):
             cells = [plan(read_table("genground", name), request).cells for request in (with_them, without)]
             assert [cell.hash for cell in cells[0]] == [cell.hash for cell in cells[1]]
             assert all(cell.missing for cell in cells[1])
+
+
+def test_an_index_is_of_the_same_cell_wherever_it_is(request_for, small_world, tmp_path):
+    one, other, elsewhere = small_world(120) / "index", tmp_path / "other", tmp_path / "copy"
+    shutil.copytree(one, elsewhere)
+    build_index(small_world(120) / "passages.jsonl", other, retriever="bm25s")
+
+    def hashes(index):
+        cells = cells_of(read_table("genground", "table2"), request_for(index=index))
+        return {cell.hash for cell in cells if searches(cell.setting)}
+
+    assert hashes(one) == hashes(elsewhere)
+    assert not hashes(one) & (hashes(other) | hashes(None) | hashes(tmp_path / "nothing"))
 
 
 def test_a_paper_is_found_by_its_name_its_number_and_its_program():
