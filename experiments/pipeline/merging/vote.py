@@ -40,8 +40,8 @@ def vote(folders: Sequence[Path], out: Path) -> RunSummary:
         out: A new or empty folder.
 
     Raises:
-        UserError: There are fewer than two runs or too many, they are not comparable, repeat questions or are not
-            finished, or `out` contains something.
+        UserError: There are fewer than two runs or too many, one is a folder of runs, they are not comparable, repeat
+            questions or are not finished, or `out` contains something.
     """
     if not 2 <= len(folders) <= MOST_PROGRAMS:
         raise UserError(f"A vote takes 2 to {MOST_PROGRAMS} runs, got {len(folders)}.")
@@ -52,6 +52,8 @@ def vote(folders: Sequence[Path], out: Path) -> RunSummary:
         raise UserError(f"{named} have different questions: a vote takes runs on the same ones.")
     check_comparable(boards)
     of_folder = {run.folder: run for run in boards[0].runs}
+    if unnamed := [str(folder) for folder in folders if folder not in of_folder]:
+        raise UserError(f"{unnamed[0]} is a folder of runs: name each run, since the order of the runs decides ties.")
     runs = [of_folder[folder] for folder in folders]
     if repeated := [str(run.folder) for run in runs if run.description.get("repeats", 1) > 1]:
         raise UserError(f"{repeated[0]} asks each question several times: a vote takes one answer of each run.")

@@ -1,6 +1,7 @@
 """The majority of runs: answers, scores and costs are those of the ensemble of their programs."""
 
 import json
+import shutil
 
 import pytest
 
@@ -152,3 +153,10 @@ def test_the_folder_and_the_number_of_runs_are_checked_first(runs, tmp_path):
         vote([runs / "cot", runs / "rag"], runs / "cot")
     with pytest.raises(UserError, match="named twice"):
         vote([runs / "cot", runs / "cot"], tmp_path / "voted")
+
+
+def test_a_folder_with_runs_below_it_is_refused_since_their_order_decides_ties(runs, tmp_path):
+    below = tmp_path / "below"
+    shutil.copytree(runs / "rag", below / "rag")
+    with pytest.raises(UserError, match="below is a folder of runs: name each run"):
+        vote([below, runs / "cot"], tmp_path / "voted")
