@@ -1,4 +1,4 @@
-"""Chance hangs on what a prompt is about: not on its wording, its layout or its demonstrations."""
+"""Random draws depend on what a prompt is about: not on its wording, its layout or its demonstrations."""
 
 import dspy
 import pytest
