@@ -290,7 +290,7 @@ def report(
         questions: A `questions.jsonl`, or questions.
         passages: The corpus; by default `passages.jsonl` next to the file.
         train: Questions that were trained on, or their file, to find what both ask or need.
-        split: Report on questions of this split alone.
+        split: Report only on questions of this split.
         dataset: The files are official ones of this dataset (`verihop data list`).
 
     Raises:
@@ -346,7 +346,7 @@ def leaderboard(runs: Sequence[Path | str], out: Path | str | None = None, *, ch
     """Return runs as boards, one for each set of questions, and write them as pages that work from a file.
 
     Args:
-        runs: Folders of finished runs, of any programs, or folders with such below, of which those that are damaged or
+        runs: Folders of finished runs, of any programs, or folders that contain them; runs in those that are damaged or
             not finished are left out with a notice.
         out: Folder for the pages, new or of an earlier leaderboard; None writes nothing.
         check: Refuse runs that are not comparable.

@@ -44,9 +44,8 @@ def compile_(
 ) -> None:
     """Optimize a program on training questions and freeze it into an artifact.
 
-    A budget that is spent freezes the best candidate so far, else the uncompiled program (exit code 3); the same
-    command with --resume and a larger budget goes on. The budget is one of the whole compilation, all sessions
-    together; its seconds are those of a session.
+    If the budget is spent, the best candidate so far is frozen, or else the uncompiled program (exit code 3); continue
+    with --resume and a larger budget. The budget covers all sessions of the compilation; its seconds count per session.
     """
     from experiments.pipeline.compile import note_without_demonstrations, stopped_text
     from experiments.pipeline.verbs import compilation

@@ -51,7 +51,7 @@ def config(
         bool | None,
         typer.Option(
             "--trust/--distrust",
-            help="Let the file that was found, as it is now, choose LM, address, key and cache; or no longer.",
+            help="Allow the found file, with its present content, to set LM, address, key and cache; or no longer.",
             show_default=False,
         ),
     ] = None,
@@ -59,10 +59,10 @@ def config(
 ) -> None:
     """Show every setting: the value that holds, and whether an option, a variable, a file or a default gives it.
 
-    A setting is the default of the option of that name in every command. An option that is typed is stronger than a
-    variable, a variable than verihop.toml in this folder or a parent, and that than the one in your configuration
-    folder. With options, e.g. --lm, the table is that of a command with them. A file that is merely found decides LM,
-    address, key and cache only after --trust, and after each change again.
+    A setting is the default of the option of the same name in every command. An option takes precedence over a
+    variable, a variable over verihop.toml in this folder or a parent, and that over the one in your configuration
+    folder. With options, e.g. --lm, the table is that of a command with them. A file that was found, not named, sets
+    LM, address, key and cache only after --trust, which each change of the file revokes.
     """
     active = active_settings()
     _check_variables()

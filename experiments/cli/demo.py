@@ -23,7 +23,7 @@ class DemoOutput(options.Output):
 def demo(lm: LMSpec, limits: options.Limits, output: DemoOutput, threads: options.Threads = 8) -> None:
     """Index, evaluate, compile, evaluate again, answer: in a few minutes, offline with the embedded LM.
 
-    An LM of the settings is used, too, within their budget; one budget limits all steps together.
+    An LM named in the settings is used, within their budget; one budget limits all steps together.
     """
     from experiments.cli.ask import show_answer
     from experiments.pipeline.demo import QUESTION, run_demo

@@ -20,7 +20,7 @@ def doctor(
     index: Annotated[Path | None, typer.Option(help="Also check this index.", show_default=False)] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check the installation, an index and an LM, and name cures; exit code 1 if something does not work."""
+    """Check the installation, an index and an LM, and say how to fix what does not work (then exit code 1)."""
     from experiments.pipeline.doctor import examine
 
     checks = []

@@ -29,7 +29,7 @@ class EvalOutput(Watched):
 
     out: Annotated[Path, Field("Folder for the run.", "--out -o")]
     report: Annotated[bool, Field("Also write report.html into the run's folder.", "--report")] = False
-    no_calls: Annotated[bool, Field("Do not keep the LM calls, which `verihop trace` shows.", "--no-calls")] = False
+    no_calls: Annotated[bool, Field("Do not store the LM calls, which `verihop trace` shows.", "--no-calls")] = False
 
 
 @with_option_groups

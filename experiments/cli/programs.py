@@ -19,11 +19,11 @@ from signatures.common.own_code import is_own
 def check(
     name: Annotated[
         str,
-        typer.Argument(autocompletion=program_names, help="A program of your own as module:Class, or one of the list."),
+        typer.Argument(autocompletion=program_names, help="Your own program as module:Class, or one of the list."),
     ],
     as_json: options.Json = False,
 ) -> None:
-    """Check what a program owes to work in every command, without LM and index; exit 1 if it does not keep it."""
+    """Check that a program works in every command, without LM and index; exit 1 if it does not."""
     from programs.catalog import typed_program
     from programs.own.contract import check_program, points
 

@@ -35,9 +35,7 @@ class Which:
     estimate: Annotated[
         bool, Field("Only say what is missing and what the rest costs; no LM is asked.", "--estimate")
     ] = False
-    only_table: Annotated[bool, Field("Ask no LM: write the table from the runs that are there.", "--only-table")] = (
-        False
-    )
+    only_table: Annotated[bool, Field("Ask no LM: write the table from existing runs.", "--only-table")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +74,10 @@ class Material:
     ] = None
     limit: options.Limit = None
     runs: Annotated[
-        Path | None, Field("Take cells from runs of `verihop eval` below this folder, whose folders name their set.")
+        Path | None, Field("Take cells from runs of `verihop eval` in this folder, in subfolders named after the set.")
     ] = None
     answers: Annotated[
-        Path | None, Field("Take over the answers that a table was published with, TABLE-answers.jsonl.zst.")
+        Path | None, Field("Restore the answers that were published with a table, TABLE-answers.jsonl.zst.")
     ] = None
     review: Annotated[list[Path] | None, typer.Option(help="Folder of human ratings; repeatable.")] = None
     examples: Annotated[Path | None, Field("Folder of training examples (`verihop distill synthesize`).")] = None
@@ -87,7 +85,7 @@ class Material:
 
 @dataclass(frozen=True, kw_only=True)
 class Asking:
-    """How questions are processed; the same command goes on with what was stopped."""
+    """How questions are processed; the same command resumes stopped work."""
 
     PANEL: ClassVar[str] = "Execution"
     threads: options.Threads = 8
@@ -132,7 +130,7 @@ def reproduce(
     """Write tables and figures of a paper: our numbers with n and interval beside the published ones.
 
     First it says what is missing and what the rest costs, then asks what it can. Each cell is an ordinary run, which
-    tables share; another --lm adds rows of its own.
+    tables share; another --lm adds its own rows.
     """
     from experiments.papers.tables.run import plan
 

@@ -39,7 +39,7 @@ Token = Annotated[
 ]
 QuestionBudget = Annotated[
     list[str] | None,
-    typer.Option(help="What one question may take, e.g. calls=50 tokens=20000.", show_default=False),
+    typer.Option(help="Budget of one question, e.g. calls=50 tokens=20000.", show_default=False),
 ]
 Reload = Annotated[
     bool,
@@ -63,7 +63,7 @@ class Serving:
     token: Token = None
     width: Annotated[int, Range(1, 256), Field("Questions answered at a time.")] = 16
     queue: Annotated[int, Range(0), Field("Questions that may wait; further ones get status 503.")] = 64
-    seconds: Annotated[float, Range(0.1), Field("That a question may take, once it is begun.")] = 600.0
+    seconds: Annotated[float, Range(0.1), Field("Seconds that a question may take once it is started.")] = 600.0
     question_budget: QuestionBudget = None
     reload: Reload = True
     processes: Annotated[
@@ -247,7 +247,7 @@ def mcp(
 ) -> None:
     """Offer a program to MCP clients as tools: ask, search and read_passage.
 
-    Over stdio by default: the client starts this command, and whatever else prints does so on standard error.
+    Over stdio by default: the client starts this command, and all other output goes to standard error.
     """
     require_extra("mcp", "fastapi", "uvicorn", "prometheus_client")
     from experiments.pipeline.setup import parse_limits

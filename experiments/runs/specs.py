@@ -51,7 +51,7 @@ class Retrieval:
             "A retriever of the index other than the one it was built for (graph-lm: graph, whose triples the LM "
             "chooses); your own: module:name; or the web: serper, searxng or FILE.toml, recorded in --index, which "
             "replays it when it is named alone. By default multihop where the index serves it, with preset small "
-            "chosen by default; of an artifact, that which it was compiled with."
+            "chosen by default; for an artifact, what it was compiled with."
         ),
     ] = None
     rerank: Annotated[
@@ -96,7 +96,7 @@ class ProgramSpec(Retrieval, Knobs):
         str | None,
         Field(
             "Program by name, or your own: module:Class; `verihop programs` lists them. By default rag with the "
-            "embedded LM. Beside --artifact: the own program that it holds."
+            "embedded LM. With --artifact: your own program in it."
         ),
     ] = None
     artifact: Annotated[Path | None, Field("A program compiled by `verihop compile`.")] = None
@@ -456,24 +456,27 @@ class Search:
     prune: Annotated[
         bool,
         _DECIDES(
-            "End trials early that a Wilcoxon test, after 8, 16, 32 ... questions, finds worse than the best, which "
-            "is the default; not with --against or a grid.",
+            "End a trial early (default) if a Wilcoxon test after 8, 16, 32 ... questions finds it worse than the "
+            "best; not with --against or a grid.",
             "--prune/--no-prune",
         ),
     ] = True
     prune_below: Annotated[
-        float, _OPTIONAL("p of that test; 0.3 ends more trials, for a budget of fewer than ten whole ones.")
+        float, _OPTIONAL("p of that test; 0.3 ends more trials, for a budget of fewer than ten complete ones.")
     ] = PRUNE_BELOW
     replay: Annotated[
         Path | None,
         _DECIDES("Evaluate trials from the record of this run (`eval --record-branches`), without LM calls."),
     ] = None
     buy: Annotated[
-        bool, Field("Ask, within the budget, what the record lacks; once for all trials.", "--buy", decides="replay")
+        bool,
+        Field(
+            "Run, within the budget, the branches that the record lacks, once for all trials.",
+            "--buy",
+            decides="replay",
+        ),
     ] = False
-    folds: Annotated[
-        int, Range(0, 50), Field("Folds of the estimate on questions that did not choose the setting; 0 for none.")
-    ] = 5
+    folds: Annotated[int, Range(0, 50), Field("Folds of the estimate on held-out questions; 0 for none.")] = 5
 
     @property
     def from_record(self) -> bool:
@@ -563,8 +566,8 @@ class Choosing:
         int | None,
         Range(0),
         Field(
-            "Freeze this trial, e.g. another of the front; by default the best, or the program as it was if "
-            "settings chosen so gain nothing on held-out questions.",
+            "Freeze this trial, e.g. another of the front; by default the best, or the unchanged program if "
+            "this choice gains nothing on held-out questions.",
             "--pick",
         ),
     ] = None
@@ -650,7 +653,7 @@ class Filters:
         tuple[str, ...],
         Field("Only calls of these predictors, separated by commas; by default all.", decides="recipe"),
     ] = ()
-    validation: Annotated[float, Range(0, 0.9), Field("Share of the questions held back to measure the loss.")] = 0.1
+    validation: Annotated[float, Range(0, 0.9), Field("Share of the questions held out to measure the loss.")] = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -666,12 +669,12 @@ class FittingSpec:
     fit: Annotated[
         Path | None,
         Field(
-            "questions.jsonl to fit weights and threshold on, better hundreds than tens, none of the split test: each "
+            "questions.jsonl to fit weights and threshold on, preferably hundreds, none of the split test: each "
             "artifact answers each of them once."
         ),
     ] = None
     metric: Annotated[
-        str | Any, Field("The metric that an answer is right or better by; `verihop metrics` lists them.")
+        str | Any, Field("The metric by which an answer is right or better; `verihop metrics` lists them.")
     ] = "em"
     index: Annotated[Path | None, Field("Index folder; by default that of the artifacts.")] = None
     retriever: Annotated[str | None, Field("Of the index; by default as the artifacts were compiled.")] = None
@@ -695,9 +698,9 @@ class FittingSpec:
 class CascadeSpec(FittingSpec):
     """What the weights and the threshold of a cascade are fitted for."""
 
-    most_tokens: Annotated[
-        float | None, Range(0), Field("Tokens of a question at most, on average, cached ones included.")
-    ] = None
+    most_tokens: Annotated[float | None, Range(0), Field("Maximum mean tokens per question, cached ones included.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -707,8 +710,8 @@ class SelectiveSpec(FittingSpec):
     precision: Annotated[
         float | None,
         Range(0.01, 0.99),
-        Field("The least share of right answers among those given, e.g. 0.8; by default all answers are given."),
+        Field("Minimum share of right answers among those given, e.g. 0.8; by default all answers are given."),
     ] = None
     delta: Annotated[
-        float, Range(0.001, 0.5), Field("The most probability that the share is below --precision all the same.")
+        float, Range(0.001, 0.5), Field("Maximum probability that the share is nevertheless below --precision.")
     ] = 0.05

@@ -29,11 +29,13 @@ class Shares:
     PANEL: ClassVar[str] = "Mixture"
     total: Annotated[int | None, Range(1), Field("With --weight, at most N examples.")] = None
     cap: Annotated[int | None, Range(1), Field("Most examples of one data set.")] = None
-    made_share: Annotated[float, Range(0, 1), Field("Largest share of a skill that is of the generated world.")] = 0.5
+    made_share: Annotated[
+        float, Range(0, 1), Field("Maximum share of a skill's examples from the generated world.")
+    ] = 0.5
     validation: Annotated[
         float | None,
         Range(0, 0.9),
-        Field("Share of the questions held back to measure the loss; by default those of the folders."),
+        Field("Share of the questions held out to measure the loss; by default those of the folders."),
     ] = None
 
 

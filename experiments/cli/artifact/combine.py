@@ -33,7 +33,7 @@ def ensemble(
 ) -> None:
     """Combine artifacts that answer every question; the majority of the short answers decides.
 
-    Of equally frequent answers that of the earlier artifact is returned. A question takes the LM calls of all of them.
+    In a tie, the answer of the earlier artifact is returned. A question takes the LM calls of all of them.
     """
     _combine("ensemble", folders, out, {}, overwrite, as_json, own_programs)
 
@@ -41,7 +41,7 @@ def ensemble(
 @with_option_groups
 def cascade(
     cheap: Annotated[Path, typer.Argument(help="The artifact that answers every question.")],
-    expensive: Annotated[Path, typer.Argument(help="The artifact that is asked where the cheap answer is doubtful.")],
+    expensive: Annotated[Path, typer.Argument(help="The artifact that is asked where the cheap answer is unsure.")],
     out: Out,
     fitting: CascadeSpec,
     selection: Selection,
@@ -57,8 +57,8 @@ def cascade(
     """Combine a cheap artifact with an expensive one, which is asked only where features of the cheap answer say so.
 
     With --fit the weights of the features and the threshold are fitted on training questions; without it they are those
-    of --set or the defaults, and no LM is called. A budget that is spent writes nothing (exit code 3): the same command
-    with a larger one takes the replies from the cache.
+    of --set or the defaults, and no LM is called. If the budget is spent, nothing is written (exit code 3); the same
+    command with a larger budget reuses the cached replies.
     """
     chosen = options.pairs(knobs)
     if fitting.fit is None:
@@ -99,10 +99,10 @@ def selective(
 ) -> None:
     """Let an artifact answer only where its answer is likely enough to be right, and abstain elsewhere.
 
-    With --fit the probability of being right is fitted on training questions (the confidence that it states then means
-    what it says), and with --precision the threshold, too: it is tested on a part of the questions that was not fitted
-    on. Without --precision all answers are given. Without --fit weights and threshold are those of --set or the
-    defaults, and no LM is called. A budget that is spent writes nothing (exit code 3).
+    With --fit the probability of being right is fitted on training questions, so that the stated confidence is
+    calibrated. With --precision the threshold is fitted too, and tested on a held-out part of the questions. Without
+    --precision all answers are given. Without --fit weights and threshold are those of --set or the defaults, and no LM
+    is called. If the budget is spent, nothing is written (exit code 3).
     """
     chosen = options.pairs(knobs)
     if fitting.fit is None:

@@ -143,9 +143,11 @@ class Reporting:
 
     PANEL: ClassVar[str] = "Report"
     dataset: Annotated[str | None, Field("FILE and --train are files of this dataset, not questions.jsonl.")] = None
-    split: Annotated[str | None, Field("Report on questions of this split alone, e.g. dev.")] = None
+    split: Annotated[str | None, Field("Report only on questions of this split, e.g. dev.")] = None
     passages: Annotated[Path | None, Field("The corpus; by default passages.jsonl next to FILE.")] = None
-    train: Annotated[Path | None, Field("Questions that were trained on, to find what both files ask or need.")] = None
+    train: Annotated[
+        Path | None, Field("Training questions, to find questions and gold passages that both files share.")
+    ] = None
 
 
 @data.command()
@@ -199,15 +201,15 @@ def split(
     test: Annotated[float, typer.Option(help="Number of test questions, or below 1 their share.")] = 0.2,
     of: Annotated[
         str | None,
-        typer.Option("--split", help="Divide the questions of this split alone.", show_default=False),
+        typer.Option("--split", help="Divide only the questions of this split.", show_default=False),
     ] = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
     """Divide questions into train, dev and test questions by a hash of their words.
 
-    Questions of the same words are in the same split. What is neither dev nor test is train. Parts of a split that is
-    divided have its name in front: train-train, train-dev, train-test.
+    Questions with the same words are in the same split. Those in neither dev nor test are train. Parts of a split that
+    is divided are named after it: train-train, train-dev, train-test.
     """
     from corpora.datasets.splits import DEV, TEST, TRAIN, divide
     from corpora.questions import read_questions, write_questions

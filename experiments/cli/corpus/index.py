@@ -36,7 +36,7 @@ def triples(
 ) -> None:
     """Let an LM write what each passage states as triples, one call a passage.
 
-    --budget limits what that takes, and --resume goes on with another.
+    --budget limits the calls and their cost, and --resume continues with another budget.
     """
     from experiments.pipeline import setup
     from experiments.pipeline.triples import ROWS, extract_triples
@@ -72,7 +72,7 @@ def push(
 ) -> None:
     """Copy an index into a folder, or a repository of the model hub, from which others pull it.
 
-    A new repository is private. After Ctrl-C the same command goes on.
+    A new repository is private. After Ctrl-C the same command resumes.
     """
     from corpora.index.remote import push_index
 
@@ -91,7 +91,7 @@ def pull(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the index.")],
     output: options.Replacing,
 ) -> None:
-    """Copy an index that was pushed, and check the hash of each file; after Ctrl-C the same command goes on."""
+    """Copy an index that was pushed, and check the hash of each file; after Ctrl-C the same command resumes."""
     from corpora.index.remote import pull_index
 
     with interruptible():
@@ -128,9 +128,9 @@ class Building(Indexing):
     dense: Annotated[
         str | None,
         Field(
-            "How vectors are searched: flat, rabitq, ivf_rabitq, or a database: milvus, pgvector, lancedb, whose place "
-            "VERIHOP_MILVUS, VERIHOP_PGVECTOR and VERIHOP_LANCEDB name. By default by the size of the corpus. Without "
-            "a corpus, that of the index of --out is changed."
+            "How vectors are searched: flat, rabitq, ivf_rabitq, or a database: milvus, pgvector, lancedb, at the "
+            "address in VERIHOP_MILVUS, VERIHOP_PGVECTOR or VERIHOP_LANCEDB. By default by the size of the corpus. "
+            "Without a corpus, changes the index in --out."
         ),
     ] = None
     embed_api_base: Annotated[
@@ -142,7 +142,7 @@ class Building(Indexing):
     ] = None
     triples: Annotated[
         Path | None,
-        Field("Triples of the passages (`verihop index triples`), of which retriever graph makes its graph."),
+        Field("Triples of the passages (`verihop index triples`), from which the retriever graph builds its graph."),
     ] = None
     cluster: Annotated[str | None, Field("Embed with Ray: local, auto, or ray://HOST:10001.")] = None
     workers: Annotated[int | None, Range(1), Field("Ray processes; by default one per core.")] = None

@@ -29,11 +29,13 @@ def ingest(
     reading: Reading,
     spoken: InLanguage,
     output: options.Replacing,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Passages, also .gz or .zst.")] = Path("passages.jsonl"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the passages, also .gz or .zst.")] = Path(
+        "passages.jsonl"
+    ),
 ) -> None:
     """Turn documents into passages with titles, headings and page numbers.
 
-    A document that cannot be read is named, and the others go on.
+    A document that cannot be read is reported, and the others are still read.
     """
     from corpora.ingest.formats import ReadSettings
     from corpora.ingest.ingest import CutSettings

@@ -181,7 +181,8 @@ class Searching(Retrieval):
     check: Annotated[
         bool,
         Field(
-            "Check what a retriever owes, your own above all: every fault at once; exit 1 if there is one.", "--check"
+            "Check that a retriever, such as your own, works in every command: all faults at once; exit 1 if any.",
+            "--check",
         ),
     ] = False
 

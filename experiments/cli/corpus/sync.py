@@ -27,14 +27,16 @@ def sync(
     output: options.Output,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the index.")] = Path("index"),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would change.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on: sync again whenever documents change.")] = False,
-    names: Annotated[bool, typer.Option("--names", help="Name the documents that were added and so on.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep running: sync again whenever documents change.")] = False,
+    names: Annotated[
+        bool, typer.Option("--names", help="Print the names of added, changed, removed and unchanged documents.")
+    ] = False,
 ) -> None:
     """Bring an index up to date with documents; the first time, build it.
 
     New documents are added, changed ones replaced, and those that are gone removed; passages whose text stays keep
-    their ids, and are not embedded again. After Ctrl-C or a crash the same command goes on. A document that cannot be
-    read is named, and the others go on.
+    their ids, and are not embedded again. After Ctrl-C or a crash the same command resumes. A document that cannot be
+    read is reported, and the others are still read.
     """
     from corpora.sync.watch import changes
     from experiments.pipeline.sync import sync as sync_documents

@@ -199,7 +199,7 @@ def plan(
     answering: Answering,
     output: TrainingFolder,
 ) -> None:
-    """Train in stages, each from the adapter of the one before, as a file says; resumable over many sittings."""
+    """Train in stages, each from the adapter of the one before, as a file says; resumable over many sessions."""
     from experiments.pipeline.training.plan import PlanRun, read_plan
 
     run = PlanRun(

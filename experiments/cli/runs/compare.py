@@ -78,7 +78,7 @@ def _show_question(runs: list[Path], question: str, *, as_json: bool) -> None:
 
 
 def leaderboard(
-    runs: Annotated[list[Path], typer.Argument(help="Finished run folders, or folders with such below.")],
+    runs: Annotated[list[Path], typer.Argument(help="Finished run folders, or folders that contain them.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the pages.", show_default=False)] = None,
     check: Annotated[
         bool,
@@ -92,8 +92,8 @@ def leaderboard(
 ) -> None:
     """Write runs as a page: programs ranked on each question set, quality against cost, answers and traces.
 
-    It works from a file. Differences to rag are paired and corrected (Holm); closed book and the majority answer stand
-    beside. Each row has the hashes of questions, corpus and weights, the LM and the command.
+    The page works without a server. Differences from rag are paired and corrected (Holm), with closed book and the
+    majority answer beside them. Each row has the hashes of questions, corpus and weights, the LM and the command.
     """
     from experiments.analysis.boards import check_comparable, read_boards
     from experiments.analysis.report.leaderboard import write_leaderboard

@@ -25,7 +25,7 @@ class AsModel:
         Path | None,
         typer.Option(help="Index that the model names; by default the artifact's.", show_default=False),
     ] = None
-    copy_index: Annotated[bool, typer.Option("--copy-index", help="The index travels with the model.")] = False
+    copy_index: Annotated[bool, typer.Option("--copy-index", help="Copy the index into the model.")] = False
     register: Annotated[str | None, typer.Option(help="Also register it under this name.", show_default=False)] = None
 
 
@@ -53,7 +53,7 @@ def export(
         int | None,
         typer.Option(
             min=0,
-            help="mlflow: of how many questions, the first ones, the LM calls become traces.",
+            help="mlflow: number of questions, from the first, whose LM calls become traces.",
             show_default="100",
         ),
     ] = None,
@@ -65,7 +65,7 @@ def export(
 
     MLflow gets parameters, metrics with 95 % intervals, run.json, summary.json, rows.jsonl, a report if there is one,
     and traces. Inspect gets a sample per question with its model events. A model of MLflow is loaded by
-    mlflow.pyfunc.load_model; its index is named, or travels with it.
+    mlflow.pyfunc.load_model; its index is referenced, or copied into it.
     """
     if to not in TARGETS:
         raise UserError(f"There is no export to {to!r}. Choose from: {', '.join(TARGETS)}.")

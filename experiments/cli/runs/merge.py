@@ -15,13 +15,15 @@ def merge(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the merged run.")],
     incomplete: Annotated[
         bool,
-        typer.Option("--incomplete", help="Also if shards or answers are missing; eval --resume answers the rest."),
+        typer.Option(
+            "--incomplete", help="Merge even if shards or answers are missing; eval --resume answers the rest."
+        ),
     ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Join the shards of a run (eval --shard), or partial runs of the same settings, into one run.
 
-    What `eval --record-branches` recorded of them is joined, too, so that the merged run can be replayed.
+    Records of `eval --record-branches` are joined too, so that the merged run can be replayed.
     """
     from experiments.pipeline.merging.merge import merge as merge_runs
 

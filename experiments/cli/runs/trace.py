@@ -21,13 +21,13 @@ def trace(
     question: Annotated[
         str | None,
         typer.Argument(
-            help="Id of a question, or words that no other has; without it the questions are listed, worst first.",
+            help="Id of a question, or words that only it contains; without it the questions are listed, worst first.",
             show_default=False,
         ),
     ] = None,
-    call: Annotated[int | None, typer.Option(min=1, help="Show this call whole.", show_default=False)] = None,
+    call: Annotated[int | None, typer.Option(min=1, help="Show this call in full.", show_default=False)] = None,
     predictor: Annotated[
-        str | None, typer.Option(help="Show the calls of this predictor whole.", show_default=False)
+        str | None, typer.Option(help="Show the calls of this predictor in full.", show_default=False)
     ] = None,
     repeat: Annotated[int | None, typer.Option(min=1, help="Which repeat of the question.", show_default="1")] = None,
     as_json: options.Json = False,

@@ -363,12 +363,12 @@ class Recording:
     record_branches: Annotated[
         bool,
         Field(
-            "Then also ask what other thresholds would ask, and record it all, for `verihop tune --replay`. For "
+            "Also run the branches that other thresholds would take, and record them for `verihop tune --replay`. For "
             "programs with gates: cov_rag, retro_rag, self_completion, cascade, selective.",
             "--record-branches",
         ),
     ] = False
-    branches: Annotated[int, Range(1), Field("Branches of a question at most, its own included.")] = 8
+    branches: Annotated[int, Range(1), Field("Maximum branches per question, including the one taken.")] = 8
 
     def settings(self, processes: int | None) -> dict[str, Any]:
         """Return branches and processes of the run: if it is recorded, one unless another number is named."""
@@ -401,7 +401,7 @@ OwnPrograms = Annotated[
     typer.Option(
         "--program",
         callback=_imported,
-        help="An own program (module:Class) that an artifact holds, which is imported; repeatable.",
+        help="Your own program (module:Class) in an artifact, which is imported; repeatable.",
         show_default=False,
     ),
 ]

@@ -44,8 +44,8 @@ def tune(
 ) -> None:
     """Search the best knobs, demonstrations and instructions, and freeze them.
 
-    Trial 0 is the program as it is. The best setting is compared with it on questions that did not choose it. A stopped
-    study goes on with --resume.
+    Trial 0 is the unchanged program. The best setting is compared with it on held-out questions. --resume continues a
+    stopped study.
     """
     from experiments.pipeline.verbs import study
 

@@ -55,7 +55,7 @@ class Schedule:
     hours: Annotated[
         float | None, _DECIDES("Stop after this time, more than 0; the learning rate falls to 0 by then.")
     ] = None
-    batch_size: Annotated[int, Range(1), _DECIDES("Examples of a step.")] = 8
+    batch_size: Annotated[int, Range(1), _DECIDES("Examples per step.")] = 8
     learning_rate: Annotated[
         float | None, _DECIDES("Highest learning rate; by default 1e-3 for lora, 2e-5 for full.")
     ] = None
@@ -72,9 +72,9 @@ class Schedule:
             form=("skill=number", "reading=2"),
         ),
     ] = field(default_factory=dict)
-    loss: Annotated[Literal["tokens", "examples"], _DECIDES("What weighs the same in a batch: tokens or examples.")] = (
-        "tokens"
-    )
+    loss: Annotated[
+        Literal["tokens", "examples"], _DECIDES("What has equal weight in a batch: tokens or examples.")
+    ] = "tokens"
     seed: Annotated[int, Range(0), _DECIDES("Seed of every random choice.")] = 0
 
 
@@ -83,7 +83,7 @@ class Machine:
     """How it is computed."""
 
     PANEL: ClassVar[str] = "Machine"
-    device: Annotated[str, Field("cuda, mps, cpu, or auto (the first of these that is there).")] = "auto"
+    device: Annotated[str, Field("cuda, mps, cpu, or auto (the first of these that is available).")] = "auto"
     precision: Annotated[
         Literal["auto", "bfloat16", "float32"],
         _DECIDES("bfloat16, float32, or auto (bfloat16 where the processor has instructions for it)."),
@@ -92,7 +92,7 @@ class Machine:
     row_tokens: Annotated[int, Range(1), _DECIDES("Tokens computed at once; fewer need less memory.")] = 2048
     max_tokens: Annotated[int, Range(2), _DECIDES("Longer examples are left out.")] = 2048
     packing: Annotated[
-        bool, _DECIDES("Compute the shared beginning of prompts once, as by default.", "--packing/--no-packing")
+        bool, _DECIDES("Compute the shared beginning of prompts once (default).", "--packing/--no-packing")
     ] = True
     checkpoint_minutes: Annotated[float, Field("Minutes between checkpoints.")] = 10.0
 
