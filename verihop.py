@@ -120,14 +120,14 @@ def open_index(
 
     Args:
         folder: As `verihop index` writes it, or a recording of the web; None if your own retriever needs none.
-        retriever: Another one of the index than it was built for, e.g. bm25 of a hybrid index; your own as
+        retriever: Another retriever than the index was built for, e.g. bm25 of a hybrid index; your own as
             `module:name`, which is imported; or the web (serper, searxng, FILE.toml), recorded in `folder`.
         rerank: own, own-light, lm, or a cross-encoder or ColBERT model by folder or name, the last three with or
             without the number of passages, as in lm:100; None does not rerank.
         sentences: How many sentences of the first ten passages are read for a query, as a trained scorer chooses them,
             1 to 100; None reads whole passages.
         precision: Of the embedder: f32 (default), bf16 or int8.
-        lm: What the reranker lm asks: a connection, or an id that `connect` takes; by default embedded.
+        lm: The LM of the reranker lm: a connection, or an id that `connect` takes; by default embedded.
 
     Raises:
         UserError: There is no complete index, it cannot be opened so, or the folder is no path.
@@ -144,7 +144,7 @@ def open_index(
 
 
 def push_index(folder: Path | str, target: Path | str, *, overwrite: bool = False, progress: bool = True) -> Received:
-    """Copy an index to where `pull_index` finds it; an interrupted call is finished by the same one.
+    """Copy an index to where `pull_index` finds it; repeat an interrupted call to resume it.
 
     Args:
         folder: A complete index.
@@ -165,7 +165,7 @@ def push_index(folder: Path | str, target: Path | str, *, overwrite: bool = Fals
 
 
 def pull_index(source: Path | str, out: Path | str, *, overwrite: bool = False, progress: bool = True) -> Received:
-    """Copy an index that was pushed, checking the hash of each file; an interrupted call is finished by the same one.
+    """Copy an index that was pushed, checking the hash of each file; repeat an interrupted call to resume it.
 
     Args:
         source: `hf://owner/name[@revision]`, the `https://` address of a folder, or a folder.
@@ -197,7 +197,7 @@ def sync(
     """Bring an index up to date with documents, or build it; call it again when they have changed.
 
     New documents are added, changed ones replaced, and those that are gone removed; passages whose text stays keep
-    their ids, and are not embedded again. A call that was interrupted is finished by the next.
+    their ids, and are not embedded again. The next call resumes an interrupted one.
 
     Args:
         documents: Files, and folders with their subfolders.
@@ -284,12 +284,12 @@ def report(
     split: str | None = None,
     dataset: str | None = None,
 ) -> QuestionReport:
-    """Return what is known of questions before anybody answers them: kinds, order, what guessing scores, warnings.
+    """Return a report on questions before they are asked: kinds, order, scores of guessing, warnings.
 
     Args:
         questions: A `questions.jsonl`, or questions.
         passages: The corpus; by default `passages.jsonl` next to the file.
-        train: Questions that were trained on, or their file, to find what both ask or need.
+        train: Training questions, or their file, to find questions and gold passages that both share.
         split: Report only on questions of this split.
         dataset: The files are official ones of this dataset (`verihop data list`).
 
@@ -343,7 +343,7 @@ def evaluate(
 
 
 def leaderboard(runs: Sequence[Path | str], out: Path | str | None = None, *, check: bool = False) -> list[Board]:
-    """Return runs as boards, one for each set of questions, and write them as pages that work from a file.
+    """Return runs as boards, one for each set of questions, and write them as pages that need no server.
 
     Args:
         runs: Folders of finished runs, of any programs, or folders that contain them; runs in those that are damaged or
@@ -352,8 +352,8 @@ def leaderboard(runs: Sequence[Path | str], out: Path | str | None = None, *, ch
         check: Refuse runs that are not comparable.
 
     Returns:
-        Boards with their ranked runs, the Pareto front of quality against tokens, the comparison with `rag`, and in
-        what runs differ although they must not.
+        Boards with their ranked runs, the Pareto front of quality against tokens, the comparison with `rag`, and
+        settings in which runs differ although they must not.
 
     Raises:
         UserError: A folder has no finished run or is that of a damaged one, runs are not comparable, or `out` has other
@@ -414,7 +414,7 @@ def compile(
         resume, overwrite, progress: Continue a stopped compilation; replace an artifact; show progress on stderr.
         **settings: Further fields of `experiments.runs.specs.CompileSpec`: optimizer ("bootstrap"),
             options, accept, max_demos, seed, threads, teacher and prompt (connections or ids). The budget is that of
-            the LM (`connect`); a notice says so if it ends the work, and what was frozen then.
+            the LM (`connect`); if it is spent, a notice says so, and what was frozen.
 
     Raises:
         UserError: `out` exists, a question is of a test split, or the optimizer does not fit the program.
@@ -447,7 +447,7 @@ def compile_module(
     and `stopped` say so.
 
     Args:
-        module: It is not changed. No predictor may have an LM of its own, which would run past the budget.
+        module: It is not changed. No predictor may have its own LM, which would run past the budget.
         trainset: Examples with their inputs set (`with_inputs`).
         out: Folder of the artifact, for `load_module`.
         metric: What is maximized: `(example, prediction, trace=None)`, also with GEPA's two further arguments, that
@@ -504,7 +504,7 @@ def load_module(folder: Path | str, module: AnyModule) -> AnyModule:
 
     Args:
         folder: Of the artifact. Nothing in it is executed.
-        module: Made as the one that was compiled.
+        module: Constructed like the one that was compiled.
 
     Raises:
         UserError: There is no artifact of a module, it is damaged, or the module has other predictors or fields.
@@ -516,14 +516,14 @@ def load_module(folder: Path | str, module: AnyModule) -> AnyModule:
 
 
 def candidates(out: Path | str, module: dspy.Module) -> list[ScoredProgram]:
-    """Return every program that a compilation into `out` has scored, also one that was killed or is running.
+    """Return every program that a compilation into `out` has scored, even if it was killed or is still running.
 
     Each has `program` (a copy of the module), `mean`, `scores` by example, `label`, and `complete` (whether it was
     scored on all validation examples).
 
     Args:
         out: The folder of `compile_module`.
-        module: Made as the one that is compiled.
+        module: Constructed like the one that is compiled.
 
     Raises:
         UserError: No program was scored.
@@ -555,12 +555,12 @@ def tune(
         split: Use only questions of this split.
         train: Questions that demonstrations and instructions are made from; without any, a third of `questions`.
         metric: What is maximized: a name, or a metric.
-        resume, overwrite, progress: Continue the study in `out`; start anew; show progress on stderr.
+        resume, overwrite, progress: Continue the study in `out`; start from scratch; show progress on stderr.
         **settings: Further fields of `experiments.runs.specs.StudySpec`: trials, sampler, searched,
             narrowed, goal, candidates, folds, seed, threads, storage and others.
 
     Returns:
-        What the trials say; its `artifact` is the folder to `load`.
+        The results of the trials; `artifact` is the folder to `load`.
 
     Raises:
         UserError: A question is of a test split, there is nothing to search, or `out` has another study.
@@ -576,7 +576,7 @@ def tune(
 def freeze(program: Answerer, out: Path | str, *, overwrite: bool = False) -> Artifact:
     """Write a program to a folder that `load` reads, with the LM and the index it belongs to.
 
-    What compiled it stays known, with a list of what was changed since.
+    The record of its compilation is kept, with a list of later changes.
 
     Args:
         program: As `load` returns it, with knobs set by hand, say; or an answerer of your own program.

@@ -23,7 +23,8 @@ def cut_paragraphs(
 
     Passages are filled sentence by sentence, across paragraph breaks, up to `words` words; only a longer sentence is
     split, between words. White space becomes single spaces. In Chinese sentences every character counts as a word,
-    and no space follows them. What is no language counts as a word per 100 characters, and may be split there.
+    and no space follows them. A run of over 100 characters without spaces counts as a word per 100, and may be split
+    there.
 
     Args:
         paragraphs: Of a document, or of a part of one.
@@ -36,7 +37,7 @@ def cut_paragraphs(
 
 
 def split_paragraphs(text: str) -> list[str]:
-    """Return what stands between blank lines."""
+    """Return the texts between blank lines."""
     return re.split(r"\n\s*\n|\r\n\s*\r\n", text)
 
 

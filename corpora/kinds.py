@@ -105,7 +105,7 @@ def contains_answer(question: str, answers: Sequence[str]) -> bool:
 
 
 def states(text: str, answer: str) -> bool:
-    """Return whether an answer stands in a text: as words of its own, or anywhere if it has Han characters."""
+    """Return whether an answer occurs in a text: as separate words, or anywhere if it has Han characters."""
     wanted = normalize_answer(answer)
     if HAN.search(wanted):
         return wanted in normalize_answer(text)

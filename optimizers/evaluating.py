@@ -84,7 +84,7 @@ def evaluate_examples(
 
     The costs of an outcome are counted in it alone; those of a question that ends the evaluation, by a spent budget or
     an error of the metric, are added to the meter of the running context. No other question is begun then, nor after
-    Ctrl-C: whoever catches that, as a notebook does, pays for no more.
+    Ctrl-C: a caller that catches it, such as a notebook, pays for no more.
 
     Args:
         program: Safe under threads.

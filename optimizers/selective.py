@@ -118,8 +118,8 @@ def fit_selective(
         program: Is asked each example once.
         examples: At least `FEWEST`, better hundreds; none may be of a test split.
         metric: 1 where an answer is right, else 0; None where it is undefined.
-        precision: The least share of right answers among those given, between 0 and 1; None withholds none.
-        delta: The most probability, over draws of training questions, that the share is below `precision` all the same.
+        precision: Minimum share of right answers among those given, between 0 and 1; None withholds none.
+        delta: Maximum probability, over draws of training questions, that the share is nevertheless below `precision`.
         threads: Questions asked at a time.
 
     Raises:
@@ -189,8 +189,8 @@ def fit(asked: Asked, *, precision: float | None = None, delta: float = DELTA) -
 
     Args:
         asked: What the program made of training questions; none that is evaluated later may be among them.
-        precision: The least share of right answers among those given, between 0 and 1; None gives all answers.
-        delta: The most probability that the share is below `precision` all the same, between 0 and 1.
+        precision: Minimum share of right answers among those given, between 0 and 1; None gives all answers.
+        delta: Maximum probability that the share is nevertheless below `precision`, between 0 and 1.
 
     Raises:
         UserError: There are too few answers, all or none of them are right, `precision` or `delta` is not between 0 and

@@ -9,7 +9,7 @@ Loading executes nothing from any of these files, and accepts nothing but what `
 stranger. The digests in `artifact.json` reveal damage; they do not say who wrote the files, since anybody can compute
 them.
 
-This module is the door to the room `programs.artifacts`: import from here.
+Import the public functions of `programs.artifacts` from this module.
 """
 
 from programs.artifacts.combining import combine

@@ -45,7 +45,7 @@ class Cascade(dspy.Module):
 
     Args:
         cheap: Answers every question.
-        dear: Answers where the score is above the threshold.
+        dear: The expensive program, which answers where the score is above the threshold.
         k: Passages searched for the features if the cheap program reads none; a search makes no LM call.
         threshold: 1 never asks the expensive program.
         weights: Weight of each feature and `bias`, as "bias=-1 stated=-2.5"; features that are not named weigh 0.

@@ -89,7 +89,7 @@ class Work:
 
 
 async def _awaited(work: Work) -> Any:
-    """Return the result of work without blocking the event loop; whoever is cancelled meanwhile ends it."""
+    """Return the result of work without blocking the event loop; cancelling the task meanwhile ends it."""
     try:
         return await asyncio.wrap_future(work.future)
     except asyncio.CancelledError:
@@ -100,7 +100,7 @@ async def _awaited(work: Work) -> Any:
 
 
 class Stream:
-    """The hops of one question as they settle, then its prediction; each iteration asks anew.
+    """The hops of one question as they settle, then its prediction; each iteration asks again.
 
     `begin` starts the work with a listener. `costs` has the counts of `programs.parts.meter.Meter` when each hop of the
     last iteration settled: of all hops that were yielded, and perhaps of further ones.

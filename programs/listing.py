@@ -100,7 +100,7 @@ def _prompt(predictor: Any) -> dict[str, Any]:
 
 
 def write() -> None:
-    """Write the table anew."""
+    """Rewrite the table."""
     from signatures.common.files import atomic_write
 
     with atomic_write(TABLE) as file:

@@ -3,7 +3,7 @@
 Liu et al., "What Makes Good In-Context Examples for GPT-3?", DeeLIO 2022, section 2 (KATE: the k nearest neighbours of
 the question by sentence embeddings, cosine). https://arxiv.org/abs/2101.06804
 
-DSPy's `KNNFewShot` bootstraps anew for every question that is asked, at three LM calls and more, and saves nothing.
+DSPy's `KNNFewShot` bootstraps again for every question that is asked, at three LM calls and more, and saves nothing.
 Here every demonstration is made once, at compile time, and kept in a pool.
 """
 

@@ -1,7 +1,7 @@
 """Development sets near the official mix of questions, as far as the files of a folder allow.
 
 Slices of benchmarks are often sorted or chosen by type, so that their scores are not those of the benchmark. These sets
-are thinned by a hash of the ids (`thin`) where their files suffice, of train files use only what is held back
+are thinned by a hash of the ids (`thin`) where their files suffice, of train files use only what is held out
 (`heldback.py`), and are written in the order of that hash.
 """
 
@@ -29,7 +29,7 @@ class Part:
 
     Args:
         file: In the folder of the official files.
-        split: Written into its questions; those of a train file are held back from training.
+        split: Written into its questions; those of a train file are held out from training.
         thinned: Whether it is thinned to the mix of the set.
     """
 
@@ -157,7 +157,7 @@ def convert_development(
 
 
 def _chosen(of: DevelopmentSet, part: Part, questions: list[Question]) -> list[Question]:
-    """Return the questions of a part: of a train file those that are held back, thinned where it says so."""
+    """Return the questions of a part: of a train file those that are held out, thinned where it says so."""
     if part.split == "train":
         ids = held_back((question.id for question in questions), HELD_BACK[of.dataset])
         questions = [question for question in questions if question.id in ids]

@@ -1,4 +1,4 @@
-"""Which questions of a data set that has a train file alone are held back for evaluation."""
+"""Which questions are held out for evaluation, for a data set that has only a train file."""
 
 from collections.abc import Iterable
 

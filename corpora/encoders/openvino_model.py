@@ -1,7 +1,7 @@
 """Conversion of sentence-transformers models to OpenVINO, kept in the cache folder.
 
 A conversion is a folder `embedders/<weights hash>-<version of OpenVINO>-<format>` with the model, its tokenizer and a
-list of digests. It is written completely or not at all, and made anew when it is damaged. A BERT with mean pooling, as
+list of digests. It is written completely or not at all, and rebuilt when it is damaged. A BERT with mean pooling, as
 the default model is, is built from its weights (`bert_graph.py`); what torch converts is compared with torch before it
 is used. Opening a conversion needs neither torch nor sentence-transformers.
 """

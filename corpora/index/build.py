@@ -163,7 +163,7 @@ def note_long_passages(store: PassageStore, first: int = 0) -> None:
 
 
 def note_language(store: PassageStore, request: Request) -> None:
-    """Warn with a `UserNotice` if most passages are in another language than the index is built for; name the cure."""
+    """Warn with a `UserNotice` if most passages are in another language than that of the index; say how to fix it."""
     rows = np.unique(np.linspace(0, len(store) - 1, _LOOKED_AT).astype(np.int64))
     code = main_language(passage.text for passage in store.passages(rows, np.zeros(len(rows))))
     if code is None:

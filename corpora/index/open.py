@@ -39,7 +39,7 @@ def open_index(
 ) -> IndexRetriever:
     """Return the retriever of the index in `folder`; the embedder is loaded with the first query.
 
-    An index that is replaced or updated meanwhile is opened anew, so that all its files are of one state.
+    An index that is replaced or updated meanwhile is opened again, so that all its files are of one state.
 
     Args:
         folder: Written by `build_index`.

@@ -2,7 +2,7 @@
 
 The updated index is built beside the old one and then replaces it (`corpora.index.replace`), so that at every moment
 the old or the new one opens. Stored passages and vectors that stay are copied; BM25 and compressed codes are built
-anew, because tantivy keeps deleted passages in its statistics, and codes depend on all vectors. So the updated index
+again, because tantivy keeps deleted passages in its statistics, and codes depend on all vectors. So the updated index
 ranks as one built from the resulting corpus does, with the same scores.
 """
 

@@ -23,8 +23,8 @@ def document_passages(
 
     Keys of a passage: `source`; `headings` above it, if any, outermost first; in formats with pages `page`, on which it
     begins, and `last_page` if it ends on another; and the keys of the document, unless they have one of these names or
-    more than 4,000 characters. A passage ends with its page, unless a sentence goes on on the next one. In the text of
-    a passage each row of a table is a line, and the table's caption is a line in front of the first.
+    more than 4,000 characters. A passage ends with its page, unless a sentence continues on the next one. In the text
+    of a passage each row of a table is a line, and the table's caption is a line in front of the first.
 
     Args:
         document: With a title, of which the first 1,000 characters count.

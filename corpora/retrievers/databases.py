@@ -39,7 +39,7 @@ class Database(Protocol):
         """Return the number of vectors in a table; None if there is no such table."""
 
     def fill(self, table: str, vectors: Vectors, advance: Advance) -> None:
-        """Make the table anew, with these vectors."""
+        """Rebuild the table with these vectors."""
 
     def nearest(self, table: str, vector: NDArray[np.float32], count: int) -> RowNumbers:
         """Return the rows with the highest inner products, in any order."""
@@ -220,7 +220,7 @@ class VectorTable:
             self._database().count(self.name)
 
     def fill(self, vectors: Vectors, advance: Advance) -> None:
-        """Make the table anew: one of this name and size may have vectors of another embedder that is named as ours."""
+        """Rebuild the table: one of this name and size may have vectors of another embedder that is named as ours."""
         with self._explained():
             self._database().fill(self.name, vectors, advance)
         self.check()

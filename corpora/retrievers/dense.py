@@ -132,7 +132,7 @@ def passage_text(record: dict[str, str]) -> str:
 
 
 def faiss_library() -> Any:
-    """Return the module `faiss`, which compressed vectors need; UserError with the cure where it is not installed."""
+    """Return the module `faiss`, which compressed vectors need; UserError with the command to install it."""
     with needing("faiss", "A search of compressed vectors"):
         import faiss
     return faiss

@@ -49,7 +49,7 @@ class Fusing(Protocol):
 
 @runtime_checkable
 class Leading(Protocol):
-    """An engine that goes on from a passage."""
+    """An engine that continues from a passage."""
 
     def follow(self, asked: Sequence[tuple[str, dict[str, str]]], k: int) -> list[Ranking]:
         """Return for each query and passage (its title and text) at most `k` rows that come next."""
@@ -59,7 +59,7 @@ class Leading(Protocol):
 class Prefetching(Protocol):
     """What can do work for queries before they are asked: all retrievers of this folder, and dense engines.
 
-    `prefetch` may run in a thread of its own while others query. A query that was prefetched returns the same passages
+    `prefetch` may run in its own thread while others query. A query that was prefetched returns the same passages
     as without it, up to the rounding of scores, and does not encode.
     """
 

@@ -213,7 +213,7 @@ class GraphEngine:
 
 
 class GraphMultihopEngine(GraphEngine):
-    """Ranks by a walk that starts at the passages of `multihop`; goes on from passages as that does.
+    """Ranks by a walk that starts at the passages of `multihop`; continues from passages as that does.
 
     Args:
         multihop: Its best passages start the walk.

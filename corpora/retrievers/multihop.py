@@ -95,7 +95,7 @@ class MultihopEngine:
         return paths
 
     def _hop(self, queries: Sequence[str], paths: Sequence["_Paths"], beam: int) -> None:
-        """Add to each query's paths those that go on from its best passages."""
+        """Add to each query's paths those that continue from its best passages."""
         chosen = [path.chosen(beam) for path in paths]
         starts = [(query, row) for query, rows in zip(queries, chosen, strict=True) for row in rows]
         records = self._store.records(np.array([row for _, row in starts], dtype=np.int64))

@@ -244,7 +244,7 @@ def depth_of(name: str) -> int | None:
 
 
 def _leads(retriever: Retriever) -> bool:
-    """Return whether a retriever goes on from passages, so that its first passages are others."""
+    """Return whether a retriever continues from passages, so that its first passages are others."""
     return isinstance(getattr(retriever, "engine", None), Leading)
 
 

@@ -166,7 +166,7 @@ def read_unreadable(path: Path, cut: Cut) -> dict[str, Unreadable]:
 
 
 def write_known(path: Path, cut: Cut, lines: Iterable[bytes]) -> None:
-    """Write a file anew."""
+    """Rewrite a file."""
     with atomic_write(path, "wb") as file:
         file.write(line(cut))
         file.writelines(lines)

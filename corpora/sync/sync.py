@@ -145,7 +145,7 @@ def sync_documents(
 
 
 def _refuse_damaged(folder: Path) -> None:
-    """Raise UserError if an index that a sync has made cannot be brought up to date: it can be made anew."""
+    """Raise UserError if an index that a sync has made cannot be brought up to date: it can be rebuilt."""
     try:
         refuse_foreign(folder)
         if ((opened := complete_index(folder)) / INFO_FILE).is_file():

@@ -1,4 +1,4 @@
-"""Fetch pages that a stranger named: public addresses only, within limits, and as their hosts ask.
+"""Fetch pages from untrusted addresses: public addresses only, within limits, and as their hosts ask.
 
 A host's name is resolved once for a connection, all its addresses are checked, and the connection goes to one of those,
 so that no second answer of its name server leads elsewhere. Every redirect is fetched in the same way. No cookies, no

@@ -165,7 +165,7 @@ def main() -> None:
 
 
 def run_as_process() -> None:
-    """Run the command line as a process of its own, which a thread inside a C++ library cannot abort when it ends.
+    """Run the command line as a separate process, which a thread inside a C++ library cannot abort when it ends.
 
     Python ends daemon threads, such as those that wait for an LM after Ctrl-C, by unwinding their stacks; a C++ frame
     that forbids this then aborts the process (status 134 in place of 130). So where a command failed, all that Python

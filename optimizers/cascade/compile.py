@@ -50,7 +50,7 @@ def fit_cascade(
 
     Args:
         cheap: Answers every question.
-        dear: Answers where the cheap run looks doubtful.
+        dear: The expensive program, which answers where the cheap run looks unsure.
         examples: At least `FEWEST` that are not left out; none may be of a test split.
         metric: Higher is better; None where it is undefined.
         before: Whether it is decided before the cheap program is asked.

@@ -54,7 +54,7 @@ def balanced(examples: Sequence[Example], seed: int) -> list[Example]:
     """Return the examples in their order, of each predictor as many for yes as for no, and for the first choice as for
     the second; the more frequent are drawn at random.
 
-    Answers are balanced within each source, too: each has a style of its own, which would else tell the answer.
+    Answers are balanced within each source, too: each has its own style, which would else tell the answer.
 
     Args:
         examples: Those that decide for nothing are all kept.

@@ -8,8 +8,8 @@
         program = optimizer.compile(program, trainset=trainset, teacher=teacher)
 
 The adapter of the connection renders the examples, so that what is trained is what is asked. The program then runs on
-the trained weights, which are in `trained/01`; a further optimizer goes on from them and writes `trained/02`.
-Training goes on from the weights that answer: `embedded` has the adapter of this package, `embedded:base` has none.
+the trained weights, which are in `trained/01`; a further optimizer continues from them and writes `trained/02`.
+Training continues from the weights that answer: `embedded` has the adapter of this package, `embedded:base` has none.
 Training and serving of other LMs than the embedded one: `trainable_lm` takes the function that opens an engine.
 """
 
@@ -48,7 +48,7 @@ def trainable_lm(
     """Return the LM of a connection, with DSPy's `finetune`.
 
     Args:
-        connection: Of an LM in this process. Training goes on from its weights, an adapter with its rank and layers.
+        connection: Of an LM in this process. Training continues from its weights, an adapter with its rank and layers.
         folder: Where each training writes a numbered folder with its examples and weights.
         settings: Of the training; `train_kwargs` of the optimizer are added to them. For an engine of another kind than
             ours, `base` must name its weights.
@@ -68,7 +68,7 @@ def trainable_lm(
 
 
 def of_connection(connection: Connection, settings: TrainingSettings) -> TrainingSettings:
-    """Return the settings with which training goes on from the weights that a connection answers with.
+    """Return the settings with which training continues from the weights that a connection answers with.
 
     Raises:
         UserError: The settings name other weights.
@@ -180,7 +180,7 @@ class TrainingHere(Provider):
         return trained
 
     def _further(self, model: str) -> dict[str, str]:
-        """Return the settings with which training goes on from weights trained here."""
+        """Return the settings with which training continues from weights trained here."""
         folder = self._trained.get(model)
         if folder is None:
             return {}

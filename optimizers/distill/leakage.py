@@ -2,7 +2,7 @@
 
 Questions are screened before they are asked (`without_leaks`). Examples are checked, too (`without_asked`): a teacher
 may pose an evaluation question of one hop as a step of another question. Examples that are made already are screened by
-their questions (`drop_leaked`) or, where those are not at hand, by what their prompts show (`without_shown`). Questions
+their questions (`drop_leaked`) or, where those are missing, by what their prompts show (`without_shown`). Questions
 for which a retriever finds an evaluation's gold passage may be left out as well (`without_retrieved`).
 """
 
@@ -168,7 +168,7 @@ def leak_of(question: "Question", evaluation: Evaluation, passages: Mapping[str,
 
     Args:
         question: The question to train on.
-        evaluation: What is held back.
+        evaluation: What is held out.
         passages: Passages by id; the texts of gold passages among them are compared, too.
     """
     if evaluation.asks(question.question):
@@ -205,7 +205,7 @@ def without_retrieved(questions: "Iterable[Question]", evaluation: Evaluation, r
 
     Args:
         questions: To train on, screened by `without_leaks`.
-        evaluation: What is held back.
+        evaluation: What is held out.
         retrieve: Over the corpus that the prompts are made of.
     """
     asked = list(questions)
@@ -232,7 +232,7 @@ def drop_leaked(
     Args:
         examples: Their `question_id` is looked up in `asked`.
         asked: Questions by id.
-        evaluation: What is held back.
+        evaluation: What is held out.
         passages: Passages by id; the texts of gold passages among them are compared, too.
 
     Raises:

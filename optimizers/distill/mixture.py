@@ -124,7 +124,7 @@ def split_by_question(examples: Iterable[Example], validation: float, *, seed: i
 
     Args:
         examples: Whatever split they have is replaced.
-        validation: Share of the questions that are held back, in [0, 1).
+        validation: Share of the questions that are held out, in [0, 1).
         seed: Chooses them.
     """
 
@@ -138,7 +138,7 @@ def split_by_question(examples: Iterable[Example], validation: float, *, seed: i
 
 
 def one_split_each(examples: Sequence[Example]) -> list[Example]:
-    """Return the examples with their splits, a question that is held back in one example held back in all."""
+    """Return the examples with their splits, a question held out in one example held out in all."""
     held = {example.question_id for example in examples if example.split == "validation"}
     return [
         example.model_copy(update={"split": "validation"}) if example.question_id in held else example

@@ -86,7 +86,7 @@ def citation_accuracy(question: "Question", references: Sequence[Passage], respo
 
 
 def conciseness(response: str) -> float:
-    """Return how far a response comes to the point, in [0, 1]; 0.0 without a response."""
+    """Return how far a response keeps to the point, in [0, 1]; 0.0 without a response."""
     words = text_words(strip_citations(response))
     if not words:
         return 0.0

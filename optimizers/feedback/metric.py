@@ -4,7 +4,7 @@ GEPA (Agrawal et al., "GEPA: Reflective Prompt Evolution Can Outperform Reinforc
 https://arxiv.org/abs/2507.19457) shows the text to the LM that writes the next instruction: about the whole prediction
 (`prediction.py`) and about each call of one predictor, what it saw and what it should have produced, if the gold knows
 it. The names of the signature's fields say what a call is: `sub_question` poses a step, `answer` answers, `query`
-searches, `evidence` quotes. A field that no function here knows gets no feedback of its own.
+searches, `evidence` quotes. A field that no function here knows gets no separate feedback.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The record of a run: what every question came to, by the decisions of its gates; in memory, and its files.
+"""The record of a run: the outcome of every question, by the decisions of its gates; in memory, and its files.
 
 Both files are of the kind of `optimizers.replay.memory`. The first value of `branches.jsonl.gz` says what was recorded;
 each other one has leaves of one question. `replies.jsonl.gz` has LM replies and passages, which are read only to run

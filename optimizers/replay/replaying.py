@@ -26,11 +26,11 @@ from signatures.common.errors import UserError, one_line
 
 @dataclass(frozen=True)
 class Unseen(Outcome):
-    """A question whose branch was never recorded: it has no score, and its costs are those of nothing."""
+    """A question whose branch was never recorded: it has no score, and no costs."""
 
 
 def replay(record: Record, knobs: Mapping[str, Any], *, metric: str, ids: Sequence[str] | None = None) -> list[Outcome]:
-    """Return what each question comes to with a setting of the knobs; `Unseen` where nothing was recorded.
+    """Return the outcome of each question with a setting of the knobs; `Unseen` where nothing was recorded.
 
     Scores, answers and costs are those of running the program with these knobs on the recorded LM and corpus, with no
     reply known before. Seconds are 0: they cannot be replayed.
@@ -51,7 +51,7 @@ def replay(record: Record, knobs: Mapping[str, Any], *, metric: str, ids: Sequen
 
 
 def outcome_of(record: Record, id: str, root: Any, setting: Mapping[str, Any], metric: str) -> Outcome:
-    """Return what one question comes to with a setting of all knobs."""
+    """Return the outcome of one question with a setting of all knobs."""
     leaf = walk(record.tree(id, root), setting)
     return unseen(id) if leaf is None else record.outcome(id, leaf, metric)
 
@@ -103,7 +103,7 @@ class Runner:
         return cls(with_memory(program), record, scores, **settings)
 
     def run(self, example: dspy.Example, knobs: Mapping[str, Any], memory: Memory) -> Leaf:
-        """Return what a question comes to with a setting of the knobs.
+        """Return the outcome of a question with a setting of the knobs.
 
         The program runs until nothing it does is new, so that its costs are counted as if nothing had been known.
 
@@ -168,7 +168,7 @@ class Buyer:
         self._lock = threading.Lock()
 
     def buy(self, example: dspy.Example, knobs: Mapping[str, Any]) -> None:
-        """Record what a question comes to with a setting; nothing if the budget is spent or the program fails."""
+        """Record the outcome of a question with a setting; nothing if the budget is spent or the program fails."""
         if self.spent is not None:
             return
         memory = self.log.memory(example.id)

@@ -1,4 +1,4 @@
-"""Trees of decisions: what a question comes to under each setting of the knobs that only gates read."""
+"""Trees of decisions: the outcome of a question under each setting of the knobs that only gates read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any

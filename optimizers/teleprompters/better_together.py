@@ -3,7 +3,7 @@
 Soylu et al., "Fine-Tuning and Prompt Optimization: Two Great Steps that Work Better Together", EMNLP 2024,
 https://arxiv.org/abs/2407.10930 (`dspy.BetterTogether`). A strategy such as "p -> w -> p" names the steps: "p" is the
 prompt optimizer of the option, "w" trains the LM's weights on traces that the metric accepts, and every other step is
-an optimizer by its name. The best program of all steps on the validation set is returned; a step goes on from its
+an optimizer by its name. The best program of all steps on the validation set is returned; a step continues from its
 predecessor, even if that was not the best, as in the paper.
 
 Weights are trained where the LM can be (`optimizers/distill/bootstrap_finetune.py`), which needs a folder for them:
@@ -13,7 +13,7 @@ Weights are trained where the LM can be (`optimizers/distill/bootstrap_finetune.
 
 `compiled.lm` is then the LM with the weights that belong to the program. With any other LM a strategy without "w" fits.
 
-Departure: DSPy's class evaluates with a metric of its own, ends at the first failing step without saying so, and drops
+Departure: DSPy's class evaluates with its own metric, ends at the first failing step without saying so, and drops
 the trained LM wherever a prompt optimizer copies the program. Here every step's candidates are recorded with their LM.
 """
 
@@ -66,7 +66,7 @@ def _options(step: str) -> dict[str, Any]:
 
 
 def _trained(program: dspy.Module, lm: dspy.LM | None, task: Task) -> tuple[dspy.Module, dspy.LM]:
-    """Return the program without an LM of its own, and the LM trained on the traces that the metric accepts."""
+    """Return the program without its own LM, and the LM trained on the traces that the metric accepts."""
     graded = graded_metric(task.score)
 
     def accepted(example: Any, prediction: Any, trace: Any = None) -> bool:

@@ -6,7 +6,7 @@ each candidate of a search. Here examples run in parallel, and each runs once, h
 
 `knn` chooses those of the most similar training questions for each question (`programs/nearest_demos.py`; Liu et al.,
 "What Makes Good In-Context Examples for GPT-3?", DeeLIO 2022, section 2, https://arxiv.org/abs/2101.06804). DSPy's
-`KNNFewShot` (3.4.1) bootstraps anew for every question that is asked; here the pool is made once, at compile time.
+`KNNFewShot` (3.4.1) bootstraps again for every question that is asked; here the pool is made once, at compile time.
 
 `labeled` costs no LM call. A benchmark's example contains a question, its sub-questions with answers, and the final
 answer. An inner predictor is called in a state: some hops answered, the next one open. Each state of the gold

@@ -9,7 +9,7 @@ examples are never training examples, each training example runs once for all ca
 once, and scores are not rounded before they are compared.
 
 In the ensemble the best candidates vote on each answer (`programs/ensemble.py`). DSPy's `Ensemble` (3.4.1) draws its
-members anew for every question; here they are the same for every question, and the majority of their answers decides.
+members again for every question; here they are the same for every question, and the majority of their answers decides.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""What an optimizer is given, what it hands back, and the record that the catalog keeps of it.
+"""What an optimizer is given, what it returns, and the record that the catalog keeps of it.
 
 DSPy's optimizers hand nothing back before their end. Here every program that is scored on validation examples becomes
 a `ScoredProgram` at once, by `score_candidate` or through DSPy's callback for its own `Evaluate`, so that nothing of it

@@ -1,4 +1,4 @@
-"""Whether what a storage holds can be a study: a file may be damaged, edited, or from a stranger."""
+"""Whether a storage holds a valid study: a file may be damaged, edited, or untrusted."""
 
 import contextlib
 import sqlite3

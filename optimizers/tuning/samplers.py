@@ -25,7 +25,7 @@ def open_sampler(name: str, space: Space, *, seed: int, points: int = GRID_POINT
     """Return a sampler whose random choices depend only on `seed` and on the number of the trial, repetitions apart.
 
     So a study that is resumed, or that several processes work on, never repeats the random choices of another trial.
-    One process that was interrupted goes on as if it had not been, except that a grid is visited in another order.
+    One process that was interrupted continues as if it had not been, except that a grid is visited in another order.
 
     Args:
         name: A name of `signs.SAMPLERS`.
@@ -88,7 +88,7 @@ def _place(study: Study, trial: FrozenTrial) -> int:
 
 
 class SeededSampler(BaseSampler):
-    """Asks a sampler that is made anew, with a seed of its own, for each trial."""
+    """Asks a sampler that is made again, with its own seed, for each trial."""
 
     def __init__(self, make: Callable[[int], BaseSampler], seed: int):
         self._make = make

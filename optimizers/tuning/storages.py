@@ -288,7 +288,7 @@ class DatabaseWithHeartbeat(Heartbeat, RDBStorage):
 
 
 class JournalWithHeartbeat(Heartbeat, JournalStorage):
-    """A journal whose running trials touch a file of their own, so that those of killed processes are noticed.
+    """A journal whose running trials touch their own file, so that those of killed processes are noticed.
 
     Ages are compared with a file touched just now, so that the clocks of machine and file server may differ.
 

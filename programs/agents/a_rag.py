@@ -217,7 +217,7 @@ class ARAG(dspy.Module):
     def _call(self, question: str, lines: Sequence[str]) -> ReplyActions:
         """Return the calls of the LM's reply; without one, its text is the answer, whatever it says.
 
-        Departure: what the calls return is shown in the transcript, as in fields, instead of in messages of their own,
+        Departure: what the calls return is shown in the transcript, as in fields, instead of in separate messages,
         so that it is escaped and shortened alike. A reply without text, which the public code takes for the answer, is
         invalid; one that declines ends the loop without an answer.
         """

@@ -6,7 +6,7 @@ reasoning), 3.4 (reason-in-documents) and 4 (limits). https://arxiv.org/abs/2501
 1. Reason on from the transcript, up to a query or the answer. An answer ends the loop.
 2. A query that is new, within the limit of searches, retrieves k passages. A query that was searched for, or one beyond
    the limit, gets a notice instead. Go to 1.
-3. Reason in the documents, in a call of its own: from the reasoning so far, the query and the passages, but not from
+3. Reason in the documents, in a separate call: from the reasoning so far, the query and the passages, but not from
    the question, extract what helps. That alone joins the reasoning; the passages do not. Go to 1.
 4. After `max_turns` turns there is no answer, unless `reader` reads one. Departure: the public code can then take the
    answer that the LM gives without any search.

@@ -55,7 +55,7 @@ def _check_freezable(program: dspy.Module, depth: int) -> None:
 
 
 def check_no_lms(program: dspy.Module) -> None:
-    """Raise UserError if a predictor has an LM of its own."""
+    """Raise UserError if a predictor has its own LM."""
     if own := [name for name, predictor in program.named_predictors() if predictor.lm is not None]:
         raise UserError(
             f"Predictor {own[0]} has an LM of its own, which an artifact never holds: call set_lm(None) on the program "
@@ -76,7 +76,7 @@ def freeze(program: dspy.Module, folder: Path | str, *, overwrite: bool = False,
         provenance: Values for the fields `lm`, `corpus`, `data`, `optimizer`, `metric`, `revision` of `Artifact`.
 
     Raises:
-        UserError: The folder exists, the program cannot be loaded by its name or has an LM of its own, a demonstration
+        UserError: The folder exists, the program cannot be loaded by its name or has its own LM, a demonstration
             is not one of its signature, the program would not be the same when it is loaded, or another process is
             writing to the folder.
     """

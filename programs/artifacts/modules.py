@@ -88,7 +88,7 @@ def load_module(folder: Path | str, module: Module) -> Module:
 
     Args:
         folder: The folder written by `freeze_module`. It need not be trusted: nothing in it is executed.
-        module: Made as the one that was compiled; it is not changed.
+        module: Constructed like the one that was compiled; it is not changed.
 
     Raises:
         UserError: The folder holds no artifact of a module, it is damaged, or this module has other predictors or

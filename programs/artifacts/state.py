@@ -243,7 +243,7 @@ def _names(names: Any) -> str:
 
 
 def _short(text: str, longest: int = 60) -> str:
-    """Return the text as Python prints it, cut: it may be a stranger's."""
+    """Return the text as Python prints it, truncated: it may be untrusted."""
     return repr(text if len(text) <= longest else text[:longest] + "...")
 
 

@@ -1,1 +1,1 @@
-"""Strategies that retrieve nothing: what the LM knows, or finds by a search of its own."""
+"""Strategies that retrieve nothing: what the LM knows, or finds by its own search."""

@@ -83,7 +83,7 @@ class CoTSC(dspy.Module):
     def _sample(self, question: str, number: int) -> dspy.Prediction | None:
         """Return one chain of thought; None if the reply is unparseable.
 
-        Each is a call of its own, since some servers ignore `n`, and has its own `rollout_id`: neither a cache nor a
+        Each is a separate call, since some servers ignore `n`, and has its own `rollout_id`: neither a cache nor a
         seed makes two of them one.
         """
         # Departure: the paper also cuts off all but the 40 likeliest tokens, for some of its LMs.

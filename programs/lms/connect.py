@@ -194,7 +194,7 @@ def _embedded(exact: bool, source: str) -> EmbeddedEngine:
 
 
 def _gguf(path: str) -> GgufEngine:
-    """Return the engine of this file: it may have been written anew since an engine loaded it."""
+    """Return the engine of this file: it may have been rewritten since an engine loaded it."""
     engine = GgufEngine(path)
     return _gguf_engines.setdefault((engine.path.resolve(), weights_hash(engine.path)), engine)
 

@@ -1,7 +1,7 @@
 """Prompts of signatures that continue a text (`signatures.plain_text`): what a model's own template looks like.
 
 The user's message is the instruction, followed by the other inputs, each behind its name: `Question: ...`. The text so
-far is a last message of the LM itself, which its server or runtime continues; one that cannot do that answers it anew.
+far is a last message of the LM itself, which its server or runtime continues; one that cannot do that answers it again.
 Thinking that a server takes out of the reply (`<think>`) is put back, since it is part of the text; the text so far is
 taken out, which llama.cpp repeats in front of the reply.
 """

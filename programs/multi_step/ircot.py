@@ -45,7 +45,7 @@ class IRCoT(dspy.Module):
         cap: Passages in all (paper: 15); fixed contexts are all kept and count towards it.
         max_sentences: Sentences of the thought (public code: 10).
         reader: Who answers. "direct", the shared reader, is the default: it is the paper's for its smaller LMs, and
-            that of other strategies here, so that comparisons measure the passages. "cot" reasons anew before it
+            that of other strategies here, so that comparisons measure the passages. "cot" reasons again before it
             answers (the paper's reader for its largest LM); "thought" makes no call and takes what the thought says
             (section 5, without a separate reader).
         compare: A comparison of two things is decided from one search where it can be, as in `rag`; it then has no

@@ -75,7 +75,7 @@ class Check(NamedTuple):
 
 
 class SearChain(dspy.Module):
-    """Plan a chain of queries with answers from memory, and plan anew wherever passages correct or complete a step.
+    """Plan a chain of queries with answers from memory, and plan again whenever passages correct or complete a step.
 
     A hop is a query that was searched for: its draft is the LM's answer (None if it had none), its answer the one that
     holds. Its verdict: "confirmed" (the passages say the same), "corrected" (they confidently say something else),

@@ -10,7 +10,7 @@ Press et al., "Measuring and Narrowing the Compositionality Gap in Language Mode
 Departure: the paper's search engine returns an answer; here a corpus returns passages, and the shared reader reads the
 answer. An instruction takes the place of the paper's demonstrations, which compiling adds.
 Departure: where a step cannot be read or repeats a question, and where the final answer says nothing, the answer is
-drawn from the hops in a call of its own; the paper's one text goes on until "So the final answer is:", and public code
+drawn from the hops in a separate call; the paper's one text continues until "So the final answer is:", and public code
 returns an empty answer, or adds that cue, where it never comes.
 """
 

@@ -1,4 +1,4 @@
-"""What every program owes: checks of a class, without LM or index. `verihop programs check` and the tests run them.
+"""What every program must do: checks of a class, without LM or index, run by `verihop programs check` and the tests.
 
 A program that keeps them works in every command: it can be evaluated in parallel and resumed, compiled, tuned, frozen,
 and loaded by others.
@@ -146,7 +146,7 @@ class StandInRetriever(Uncopied):
     """Ranks passages whatever is asked.
 
     Args:
-        passages: Its corpus; None gives each query new passages of its own.
+        passages: Its corpus; None gives each query new passages.
     """
 
     fingerprint = "stand-in"
@@ -207,7 +207,7 @@ class PointResult:
     """How one point of the contract was kept.
 
     Args:
-        point: What a program owes, as a sentence.
+        point: What a program must do, as a sentence.
         broken: What was seen instead; None if it was kept.
     """
 

@@ -40,7 +40,7 @@ def hops_heard_by(listener: Listener | None) -> contextlib.AbstractContextManage
 
 
 def settled(hop: Hop) -> Hop:
-    """Return a hop that will not change any more, after telling whoever listens to the running context.
+    """Return a hop that will not change any more, after telling the listeners of the running context.
 
     A program settles each hop of its prediction once, in order, as early as it can.
     """

@@ -76,7 +76,7 @@ def daemon(work: Callable[..., object], *arguments: object, name: str) -> thread
 
 
 class Started(Generic[Result]):
-    """A task that runs in a daemon thread of its own, in a copy of the context."""
+    """A task that runs in its own daemon thread, in a copy of the context."""
 
     def __init__(self, task: Callable[[], Result], *, name: str):
         self._done = threading.Event()

@@ -60,7 +60,7 @@ class GRG(dspy.Module):
     Args:
         retrieve: Ranks passages for the question; None if every question has fixed contexts.
         similarity: Cosine of question and passage, for the cut-off; None cuts off nothing, since scores of retrievers
-            have scales of their own. It should be that of the dense retriever, as the paper's is.
+            have their own scales. It should be that of the dense retriever, as the paper's is.
         k: Passages retrieved per question or sub-question (the public code: 5).
         cutoff: Cosine below which a passage is not read (preset `code`: 0.7, for its own embedder).
         size: Documents written per question or sub-question (the public code: 1).

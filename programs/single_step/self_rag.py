@@ -65,7 +65,7 @@ class SelfRAG(dspy.Module):
 
     Args:
         retrieve: Ranks passages for the question.
-        k: Passages, each with an answer of its own (paper: up to 10 of its own retriever).
+        k: Passages, each with its own answer (paper: up to 10 of its own retriever).
         threshold: P(yes) above which retrieval is needed (paper: 0.2).
         relevance_weight: Weight of the passage's relevance (paper: 1).
         support_weight: Weight of the answer's support by the passage (paper: 1).

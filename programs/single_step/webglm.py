@@ -1,4 +1,4 @@
-"""WebGLM: rank the paragraphs of a search anew, and answer at length from the best, with citations.
+"""WebGLM: rerank the paragraphs of a search, and answer at length from the best, with citations.
 
 Liu et al., "WebGLM: Towards An Efficient Web-Enhanced Question Answering System with Human Preferences", KDD 2023: the
 two-stage retriever and the generator, and the public code, which is one pass. https://arxiv.org/abs/2306.07906

@@ -1,4 +1,4 @@
-"""Where a question begins and ends, for whoever traces questions; nothing happens, and nothing is imported, otherwise.
+"""The begin and end of a question, for tracers of questions; nothing happens, and nothing is imported, otherwise.
 
 The commands and the service open `question_span` around each question; `traced_by` says who is told.
 """

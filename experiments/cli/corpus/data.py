@@ -259,7 +259,7 @@ def gold(
     """Find the gold passages of questions that name them by title, document or quotation.
 
     The keys are gold_titles, gold_documents and gold_quotes, lists of texts. Of a title or document with several
-    passages the one with a quotation is meant; without title and document, each quotation is a passage of its own.
+    passages, the one with a quotation is taken; without title and document, each quotation names one passage.
     """
     from corpora.gold import resolve_gold
     from corpora.passages import read_passages

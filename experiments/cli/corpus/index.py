@@ -243,7 +243,7 @@ def build(
 
 
 def _check_passages(corpus: Path) -> None:
-    """Raise UserError with the cure if a corpus is documents that are not cut into passages yet."""
+    """Raise UserError that says how to fix it if a corpus is documents that are not cut into passages yet."""
     from corpora.ingest.ingest import BY_SUFFIX
 
     held = corpus / "passages.jsonl"

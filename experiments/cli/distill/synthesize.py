@@ -68,7 +68,7 @@ class Recipe:
 
 @dataclass(frozen=True, kw_only=True)
 class Session(options.Resuming, options.Limits, options.Output):
-    """What this run may cost, whether it goes on with interrupted work, and what it prints."""
+    """What this run may cost, whether it continues with interrupted work, and what it prints."""
 
 
 @with_option_groups

@@ -1,4 +1,4 @@
-"""`verihop replay`: what a recorded run comes to with other thresholds."""
+"""`verihop replay`: the outcome of a recorded run with other thresholds."""
 
 from collections.abc import Sequence
 from pathlib import Path

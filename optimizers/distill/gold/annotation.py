@@ -39,7 +39,7 @@ class GoldHop:
 
 @dataclass(frozen=True)
 class Annotation:
-    """A question whose gold passages are all at hand.
+    """A question whose gold passages are all available.
 
     Args:
         question: The question.
@@ -101,7 +101,7 @@ class Annotation:
 def annotate(question: Question, corpus: Mapping[str, PassageRecord]) -> Annotation | None:
     """Return the question with its gold.
 
-    None if its answer or one of its gold passages is not at hand, or if its only gold passage does not state it.
+    None if its answer or one of its gold passages is not available, or if its only gold passage does not state it.
     """
     if not question.answers or not question.gold_ids or any(gold not in corpus for gold in question.gold_ids):
         return None
@@ -155,7 +155,7 @@ def _first_sentence(record: PassageRecord) -> str:
 
 
 def _hops(question: Question, corpus: Mapping[str, PassageRecord], sentences: Mapping[str, str]) -> tuple[GoldHop, ...]:
-    """Return the decomposition; empty unless every step has an answer and a passage at hand."""
+    """Return the decomposition; empty unless every step has an answer and a passage available."""
     hops = [_hop(step, corpus, sentences) for step in question.sub_questions]
     complete = [hop for hop in hops if hop is not None]
     return tuple(complete) if len(complete) == len(hops) else ()

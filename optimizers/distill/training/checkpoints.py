@@ -101,7 +101,7 @@ def check_unchanged(state: dict[str, Any], run: dict[str, Any]) -> None:
 
     Args:
         state: Of the checkpoint.
-        run: State of the run that is to go on from it.
+        run: State of the run that is to continue from it.
 
     Raises:
         UserError: Its data, base, settings or measurements are others.

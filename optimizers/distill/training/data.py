@@ -1,7 +1,7 @@
 """The examples of a run, read, encoded, split and hashed, and the rows of tokens that are computed at once.
 
 In a packed row, examples share the tokens that their prompts begin with: every example is a segment that sees itself
-and its group's prefix, and nothing else; its positions go on from the prefix. So the loss of a packed row equals that
+and its group's prefix, and nothing else; its positions continue the prefix. So the loss of a packed row equals that
 of its examples computed one by one.
 """
 
@@ -232,7 +232,7 @@ def pack(examples: Sequence[EncodedExample], row_tokens: int, weights: Sequence[
 
     Args:
         examples: Of one batch.
-        row_tokens: Most tokens of a row; an example that is longer gets a row of its own.
+        row_tokens: Most tokens of a row; an example that is longer gets its own row.
         weights: Of each reply token of each example, in the loss.
     """
     rows: list[Row] = []

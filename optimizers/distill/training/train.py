@@ -352,7 +352,7 @@ class Training:
             error.add_note(f"No checkpoint could be written: {one_line(second)}")
 
     def _keep_last(self) -> str:
-        """Write the weights of the last checkpoint as a run's result, to go on from, and return a sentence on them."""
+        """Write the weights of the last checkpoint as a run's result to continue from, and return a note on them."""
         checkpoint = checkpoints.newest(self.folder)
         if checkpoint is None or (step := checkpoints.read_state(checkpoint)["step"]) >= self.step:
             return ""

@@ -74,7 +74,7 @@ class LMGone(BaseException):  # not an Exception: DSPy catches those and scores 
 
 
 class Watch(BaseCallback):
-    """Notices errors of LMs that are the user's to mend, which DSPy's optimizers catch and forget."""
+    """Notices errors of LMs that the user has to fix, which DSPy's optimizers catch and forget."""
 
     def __init__(self) -> None:
         self.error: UserError | None = None

@@ -209,7 +209,7 @@ class Rung:
         number: From 1.
         left: Rungs from this one to the last, this one included.
         trainset: Contains those of the rung before.
-        valset: Contains those of the rung before; on the last rung, all that are not held back.
+        valset: Contains those of the rung before; on the last rung, all that are not held out.
         contenders: Optimizers that may take part, besides random search and the uncompiled program.
         held_back: Number of validation questions that are on no rung.
     """
@@ -228,7 +228,7 @@ def plan(task: Task, contenders: int) -> list[Rung]:
     No set has fewer questions than `fewest`, if there are so many.
 
     The last rung, which one contender reaches (or more, where the option `rungs` allows no further one), has all
-    questions but those that are held back. Their order is random, by the task's seed.
+    questions but those that are held out. Their order is random, by the task's seed.
     """
     factor, most = task.options["keep_one_in"], task.options["rungs"]
     counts = [contenders]
@@ -245,7 +245,7 @@ def plan(task: Task, contenders: int) -> list[Rung]:
 
 
 def divided(task: Task) -> tuple[list[dspy.Example], list[dspy.Example]]:
-    """Return the validation questions of the rungs, and those that are held back for the final test.
+    """Return the validation questions of the rungs, and those that are held out for the final test.
 
     The share `held_back` is rounded down, so that the rungs have at least one.
     """
@@ -279,7 +279,7 @@ def finalist(arms: list[Arm], rung: int) -> Arm:
 
 
 def decide(arms: list[Arm], rung: int, task: Task) -> tuple[Arm, str]:
-    """Return the winner and why: the finalist, if it is better on the questions that were held back.
+    """Return the winner and why: the finalist, if it is better on the questions that were held out.
 
     There is one test, planned before the race, of one program. No arm was given its questions, so that p needs no
     correction for the number of arms or of their candidates.

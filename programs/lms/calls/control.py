@@ -74,7 +74,7 @@ class Control:
         """Tell the user, unless another notice was shown a moment ago; return whether it was told.
 
         Args:
-            at_once: Tell it all the same.
+            at_once: Tell it even so.
         """
         if self._stopped_at is not None:
             return False

@@ -151,7 +151,7 @@ class Recorded:
         record(**counts)
 
     def keep(self, result: CallResult, usage: dict[str, Any]) -> CallResult:
-        """Record the result of a call with its usage, also if it was cached; return what the question goes on with."""
+        """Record the result of a call with its usage, also if it was cached; return what the program gets."""
         if self._recording is None or self._key is None:
             return result
         reply = {**result.dump(), "usage": usage}

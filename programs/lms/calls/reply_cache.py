@@ -51,8 +51,8 @@ _TABLES = (
 class ReplyStore:
     """JSON values by key. Thread- and process-safe; the file may be deleted while nothing uses it.
 
-    If the file is damaged, full, locked or cannot be written, one notice is issued, and the store goes on without what
-    fails: without new entries, or empty.
+    If the file is damaged, full, locked or cannot be written, one notice is issued, and the store continues without
+    what fails: without new entries, or empty.
 
     Args:
         path: The file; created with its folder when it is first used.

@@ -216,7 +216,7 @@ def _timed_out(error: BaseException | None) -> bool:
 def check_readable(responses: Any) -> None:
     """Raise a transient error if a server's reply has no choices, or null in place of a text.
 
-    An empty text is a reply, and so is one that ended for a reason of its own (its length, a filter).
+    An empty text is a reply, and so is one that ended for another reason (its length, a filter).
     """
     for response in responses:
         body = response.provider_data

@@ -105,7 +105,7 @@ class HttpConnection:
         return reply
 
     def abort(self) -> None:
-        """Make whoever waits for a reply over it fail now; called by another thread."""
+        """Make a call that waits for a reply over it fail now; called by another thread."""
         self.aborted = True
         # While the last reply over a connection is read, urllib3 has let go of the socket.
         for opened in (getattr(self._opened, "sock", None), self._replying):

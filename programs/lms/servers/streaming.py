@@ -146,7 +146,7 @@ class ReplyStream:
             self._finish = choice.get("finish_reason") or self._finish
 
     def _last_deltas(self, read_logprobs: ReadLogprobs) -> Iterator[_Delta]:
-        """Yield what was held back, and what stands for an answer that did not come."""
+        """Yield what was buffered, and what stands for an answer that did not come."""
         yield from self._parts.release()
         parts = self._parts
         if not parts.thinking and not parts.answer:
@@ -188,7 +188,7 @@ class _Parts:
                 yield from self.release()
 
     def release(self) -> Iterator[_Delta]:
-        """Yield what was held back; the reply has ended, or its thinking has."""
+        """Yield what was buffered; the reply has ended, or its thinking has."""
         held, self._held = self._held, ""
         self._answering = self._answering or bool(held)
         inside, answer = split_text(held)

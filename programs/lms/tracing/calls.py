@@ -1,6 +1,6 @@
 """LM calls as they were made: what the LM read, what it replied, and what that took.
 
-`programs.lms.calls.metered` tells whoever listens to the running context of each call when it ends, cached or not. A
+`programs.lms.calls.metered` tells the listeners of the running context of each call when it ends, cached or not. A
 program that nobody listens to pays one look at a variable for it.
 """
 

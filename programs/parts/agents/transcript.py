@@ -1,7 +1,7 @@
 """The transcript of an agent: what it thought, did and found, as lines of one input field.
 
 Each turn is one LM call, whose inputs are the question and the transcript so far. The field is a list of texts, which
-the adapter writes one a line, escaped: a passage cannot begin a line of its own, nor imitate a turn or a field. Lines
+the adapter writes one a line, escaped: a passage cannot begin its own line, nor imitate a turn or a field. Lines
 are only appended, so that the calls of a question share their prefix, until the limit is reached:
 
     Thought 1: Who is the harbour master?
@@ -92,7 +92,7 @@ def transcript_lines(turns: Sequence[Entry], most_words: int) -> list[str]:
     """Return the turns as lines of at most `most_words` words together.
 
     What does not fit is left out: first the results of the oldest turns, which a line says; then the oldest turns as a
-    whole; at last the end of what is left. The last turn is left out last, since it is what the LM has to go on from;
+    whole; at last the end of what is left. The last turn is left out last, since the LM has to continue from it;
     what it said is cut to half of the words before its results are.
     """
     said = [turn.said(number) for number, turn in enumerate(turns, start=1)]

@@ -88,7 +88,7 @@ def parse_chain(texts: Iterable[str]) -> list[ChainStep]:
     """Return the steps of a chain in order, without labels such as "Query 1:" and what is no step ("None", a heading).
 
     A text without an arrow is a query up to its first question mark, and behind that its answer. "unknown", a refusal,
-    "None" and nothing at all are no answer. As in the paper's format, an answer may be a text of its own, and an open
+    "None" and nothing at all are no answer. As in the paper's format, an answer may be a separate text, and an open
     query be repeated as an unsolved one. The final content is no step.
     """
     steps: list[ChainStep] = []

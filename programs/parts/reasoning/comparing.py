@@ -167,7 +167,7 @@ def about_two(question: str, names: Sequence[str]) -> AboutTwo | None:
 
 
 def _places(question: str, names: Sequence[str]) -> list[tuple[int, int]]:
-    """Return where each name stands as words of its own, the longer one first, as it may contain the other; or none."""
+    """Return where each name occurs as separate words, the longer one first, as it may contain the other; or none."""
     found: dict[str, tuple[int, int]] = {}
     for name in sorted(names, key=len, reverse=True):
         places = (match.span() for match in re.finditer(_whole(name), question))

@@ -28,7 +28,7 @@ def next_sentence(reply: str, thought: Sequence[str]) -> str:
     Departure: IRCoT and FLARE take the first sentence, whatever it says. LMs without demonstrations repeat the thought
     before they go on; that is no new sentence here. Nor is one that only declines ("The passages do
     not mention it", "So the answer is: unknown"): it is nothing to search for, and no answer. A sentence that ends with
-    a colon takes the next one with it ("So the answer is:" and the answer on a line of its own).
+    a colon takes the next one with it ("So the answer is:" and the answer on its own line).
 
     Args:
         reply: Any number of sentences, as an LM wrote them.

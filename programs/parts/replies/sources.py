@@ -1,4 +1,4 @@
-"""The sources of a reply: pages that an engine with a search of its own names beside its text.
+"""The sources of a reply: pages that an engine with its own search names beside its text.
 
 A program listens for them while it asks; the LM tells them whether it was asked or the cache answered. Prompts,
 predictions of predictors and demonstrations never contain them. They are untrusted: whatever has another form than the

@@ -227,7 +227,7 @@ def _check_words(name: str, value: Any) -> None:
 
 
 def refuse_key(name: str, value: object, place: str) -> None:
-    """Raise UserError, without the value, if it looks like a key, which stands in no setting."""
+    """Raise UserError, without the value, if it looks like a key: no setting may contain one."""
     text = value if isinstance(value, str) else ""
     if name == "api_key_env" and text and (not _VARIABLE.fullmatch(text) or _KEY.fullmatch(text) or _mixed(text)):
         raise UserError(f"{place}: api_key_env is the name of a variable, and this looks like the key itself: {CURE}.")
@@ -576,7 +576,7 @@ class Settings:
         return [typed, self.variables, *(file.values for file in self.files)]
 
     def place(self, name: str, number: int) -> str:
-        """Return where a setting of `places` stands, in words."""
+        """Return the place of a setting of `places`, in words."""
         if number > VARIABLE:
             return self.files[number - VARIABLE - 1].place(name)
         return f"{PREFIX}{name.upper()}" if number == VARIABLE else "command line"

@@ -59,7 +59,7 @@ def load_base(name: str) -> BaseModel:
             weights must be safetensors, since other formats can run code.
 
     Raises:
-        UserError: There is no such LM, it is damaged or lacks weights, needs code of its own, or has no chat template.
+        UserError: There is no such LM, it is damaged or lacks weights, needs its own code, or has no chat template.
     """
     require_packages()
     with quiet():
