@@ -100,7 +100,7 @@ def choices(question: str, answers: Sequence[str]) -> tuple[str, str] | None:
 
 
 def contains_answer(question: str, answers: Sequence[str]) -> bool:
-    """Return whether an accepted answer, other than yes and no, stands in the question."""
+    """Return whether an accepted answer, other than yes and no, occurs in the question."""
     return any(normalize_answer(text) not in ("", YES, NO) and states(question, text) for text in answers)
 
 

@@ -1,7 +1,7 @@
 """Languages by their ISO 639-1 codes: those with a stemmer or rules for sentences, and which one a text is written in.
 
-The stemmers are Snowball's in tantivy, and so are the lists of function words (13 languages), by which a text in Latin
-script is told from others; other scripts tell the language themselves, or nearly so.
+The stemmers are Snowball's in tantivy, and so are the lists of function words (13 languages), by which texts in Latin
+script are told apart; other scripts identify the language, or nearly so.
 """
 
 import functools

@@ -5,7 +5,7 @@ Jeong et al., "Adaptive-RAG", NAACL 2024, section 3.2 (automatic labels). https:
 1. Silver labels: a question has the label of the cheapest route (from memory, one retrieval, several steps) whose
    answer is right.
 2. A question that none of them answers has the label that its data set suggests: moderate where questions take one hop,
-   complex where they take several. Departure: this is told from each question's own gold; the public code leaves such
+   complex where they take several. Departure: each question's own gold decides this; the public code leaves such
    questions out, and adds others with the label of their data set.
 
 The paper trains a T5 on these labels. Here they become demonstrations of the predictor that classifies, or a trainset:
@@ -38,7 +38,7 @@ class Labelled:
         examples: Those that have a label, in order, each with the field `complexity`.
         silver: How many have that of the cheapest route that is right.
         biased: How many have that of their data set.
-        left_out: How many have none: no route is right and the gold tells nothing, or a route could not be scored.
+        left_out: How many have none: no route is right and the gold does not decide, or a route could not be scored.
     """
 
     examples: list[dspy.Example]

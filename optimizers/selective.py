@@ -53,7 +53,7 @@ class Graded:
 
 @dataclass(frozen=True)
 class Asked(LeftOut):
-    """What a program made of training questions.
+    """The results of a program on training questions.
 
     Args:
         answers: Of the questions that it answered and that have a score.
@@ -188,7 +188,7 @@ def fit(asked: Asked, *, precision: float | None = None, delta: float = DELTA) -
     """Return the weights of the rule with the lower log loss, and the lowest threshold that has the precision.
 
     Args:
-        asked: What the program made of training questions; none that is evaluated later may be among them.
+        asked: The results of the program on training questions; none that is evaluated later may be among them.
         precision: Minimum share of right answers among those given, between 0 and 1; None gives all answers.
         delta: Maximum probability that the share is nevertheless below `precision`, between 0 and 1.
 

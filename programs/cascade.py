@@ -11,8 +11,8 @@ run suffice, without a further LM call, from RASER, 2026 (https://arxiv.org/abs/
 3. A weighted sum of the features, as a logistic score from 0 to 1, is compared with a threshold: above it, the
    expensive program is asked, and its answer is returned unless it abstains.
 
-With `before=True` the features are those of the question and of a search for it, and one program alone is asked: what
-the cheap answer would have told is lost, and its cost is saved. Measured, that is better where the expensive program is
+With `before=True` the features are those of the question and of a search for it, and one program alone is asked: the
+information of the cheap answer is lost, and its cost is saved. Measured, that is better where the expensive program is
 the better one on average (`experiments/papers/README.md`, "Cascades").
 
 Weights and threshold are fitted on training questions by `optimizers.cascade.compile`.

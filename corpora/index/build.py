@@ -210,7 +210,7 @@ def build_parts(
     update: UpdateInfo | None = None,
     triples: Path | str | None = None,
 ) -> None:
-    """Build all parts of an index from its stored passages, but those that are there, and write `index.json`.
+    """Build all missing parts of an index from its stored passages, and write `index.json`.
 
     Args:
         folder: With the files of the passages.
@@ -218,7 +218,7 @@ def build_parts(
         embedder: Makes the vectors, if there are some.
         shown: Show progress.
         cluster: Where passages are embedded; None for this process.
-        kept: Vectors that are there; None embeds all.
+        kept: Existing vectors; None embeds all.
         update: Recorded in `index.json`.
         triples: The file that `request` has the hash of.
     """

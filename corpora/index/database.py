@@ -121,7 +121,7 @@ def _remove_codes(folder: Path, kind: ExactKind) -> None:
 
 
 def store_vectors(folder: Path, table: VectorTable | None, kind: ExactKind, *, shown: bool) -> None:
-    """Make what a kind of search needs beside the vectors in the folder of an index, unless it is there."""
+    """Make what a kind of search needs in addition to the vectors in the folder of an index, unless it exists."""
     dense = folder / "dense"
     if table is not None:
         vectors = read_npy(dense / VECTORS_FILE, np.dtype(np.float32), columns=None)

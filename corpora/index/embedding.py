@@ -56,7 +56,7 @@ def step_dense(
         kind: How they will be searched.
         shown: Show progress.
         cluster: Where passages are embedded; None for this process.
-        kept: Vectors that are there; None embeds all.
+        kept: Existing vectors; None embeds all.
         table: Of the vectors in a database, if `kind` is one.
 
     Raises:

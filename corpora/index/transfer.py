@@ -352,7 +352,7 @@ class _Part:
         self.done, self._digest, self.resumed = 0, hashlib.sha256(), False
 
     def facts(self) -> SharedFile:
-        """Return size and hash of what is there."""
+        """Return size and hash of what was received."""
         return SharedFile(bytes=self.done, sha256=self._digest.hexdigest())
 
     def _count(self, piece: bytes) -> None:

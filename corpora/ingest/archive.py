@@ -25,8 +25,8 @@ def open_archive(data: bytes, kind: str, suffix: str, *, markup: int = MOST_MARK
         markup: Bytes of XML that it may have when unpacked.
 
     Raises:
-        UserError: It is none, its content is larger than the limit of compressed files, or its markup than `markup`, or
-            a part of an office document declares a document type, whose entities would become text.
+        UserError: It is not an archive, its content is larger than the limit of compressed files, or its markup than
+            `markup`, or a part of an office document declares a document type, whose entities would become text.
     """
     if data.startswith(_OLE):
         old = f"an old {kind} file ({suffix[:-1]}) or" if suffix.endswith("x") else "no archive, or"

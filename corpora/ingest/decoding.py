@@ -1,4 +1,4 @@
-"""Bytes of a text file whose encoding nobody states, as text."""
+"""Bytes of a text file without stated encoding, as text."""
 
 import codecs
 from typing import NamedTuple

@@ -72,7 +72,7 @@ def make_document(
 ) -> Document:
     """Gather headings and paragraphs into sections.
 
-    A first heading that stands in front of all text, and above all other headings, is the title of the document, or
+    A first heading that precedes all text, and is above all other headings, is the title of the document, or
     repeats the `title` that is given; if it says something else, it is a heading like others. A heading with nothing
     below it is a section of its own words, and one of more than 1,000 characters a paragraph.
     """

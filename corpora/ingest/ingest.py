@@ -233,7 +233,7 @@ def _limit_memory(memory: int) -> Callable[[], int]:
 
 @dataclass(frozen=True)
 class FoundDocuments:
-    """Documents, and files of a folder that are none.
+    """Documents, and files of a folder that are not documents.
 
     Args:
         sources: Name in the corpus -> path, in the order of names.

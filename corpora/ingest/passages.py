@@ -81,7 +81,7 @@ class _Filling:
     words: int = 0
 
     def add(self, piece: _Piece, most: int) -> bool:
-        """Add a piece, unless it stands on another page or there is no room for it."""
+        """Add a piece, unless it is on another page or there is no room for it."""
         caption = _caption(self.pieces[-1] if self.pieces else None, piece, most) if piece.table else _NO_CAPTION
         if self.pieces:
             first, last = self.pieces[0].first, self.pieces[-1].last

@@ -107,7 +107,7 @@ def blocks_of_page(
         lines: Those of the page, in reading order, none blank.
         outline: Entries that lead to this page. One whose title is not found among the lines comes before them.
         page: Number of the page, from 1.
-        tables: Rows of each table, whose number stands in the lines where it was.
+        tables: Rows of each table; its number is in the lines, in the place of the table.
     """
     found, start = [], 0
     places = _places(lines) if outline else {}

@@ -1,4 +1,4 @@
-"""Tables of a PDF page, which has words at places and nothing else: lines whose gaps stand above each other.
+"""Tables of a PDF page, which has words at places and nothing else: lines whose gaps are aligned vertically.
 
 What is not surely a table stays text: prose in columns, lists, and two lines that happen to have a gap.
 """

@@ -41,16 +41,16 @@ def table_rows(
     page: int | None = None,
     sheet: bool = False,
 ) -> Iterator[Paragraph]:
-    """Yield the rows of a table that are not empty, without those of its header, which is told in each.
+    """Yield the rows of a table that are not empty, without those of its header, which each row repeats.
 
     A merged cell counts for every row and column that it fills. A row that is one merged cell names the rows below it.
-    Without a header the cells of a row stand between vertical bars; a table with a single column is not a table.
+    Without a header the cells of a row are separated by vertical bars; a table with a single column is not a table.
 
     Args:
         rows: Their cells, from left to right, as the document has them.
         caption: Of the table; "" if it has none.
         headers: Number of rows at its top that are its header; None to find out.
-        page: On which it stands, from 1; None if the format has no pages.
+        page: Its page, from 1; None if the format has no pages.
         sheet: It is of a spreadsheet, where a first row of words in three or more columns is taken for its header.
     """
     grid = [row for row in _grid(rows) if any(cell and cell.text for cell in row)]

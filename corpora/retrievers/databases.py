@@ -3,7 +3,7 @@
 A database finds the rows nearest to a query by exact search; their scores come of the vectors in the folder of the
 index, as with compressed codes, so that all rank as "flat" does. It can be filled again from them at any time.
 
-Where it is, `VERIHOP_MILVUS`, `VERIHOP_PGVECTOR` and `VERIHOP_LANCEDB` say, and nothing that is written. Departure: of
+Its address is in `VERIHOP_MILVUS`, `VERIHOP_PGVECTOR` or `VERIHOP_LANCEDB`, never in a file. Departure: of
 more than `2 * count` equal vectors, a database returns any, and "flat" the first of the corpus.
 """
 

@@ -190,7 +190,7 @@ class Embedder(Uncopied):
 
     @functools.cached_property
     def prompts(self) -> Prompts:
-        """What stands in front of texts; loads the model only if it is from the hub."""
+        """What precedes texts; loads the model only if it is from the hub."""
         if self._replacement is not None:
             return Prompts()
         if (folder := self._folder()) is None:

@@ -7,7 +7,7 @@ to phrases, from which the walk starts; passages start it, too, with a small wei
 
 Departures: passages that start the walk are the best of the hybrid or of `multihop`, not all by their cosines, so that
 a walk touches a small part of a large graph. The passage whose title an entity is counts more for it than those that
-name it. The entities of a question are those of the graph that stand in it, not the nearest by vectors. LinearRAG's
+name it. The entities of a question are those of the graph that occur in it, not the nearest by vectors. LinearRAG's
 sentences are left out, whose vectors would cost as much as those of the passages. HippoRAG 2's phrases lead to each
 other once for each triple, not once in each direction.
 """

@@ -43,7 +43,7 @@ def own_retriever(name: str, index: Path | None = None) -> Retriever:
 
 
 def given_retriever(value: Any, name: str | None = None, code: str | None = None) -> Retriever | None:
-    """Return what the user gave as a retriever; None if it is none.
+    """Return what the user gave as a retriever; None if it is not a retriever.
 
     Args:
         value: A retriever; a function `(query, k)`, or an object that can be called so; or a retriever of LangChain or

@@ -204,7 +204,7 @@ class _Sync:
     """One sync: what the index holds, what is there now, and what was read of that.
 
     Args:
-        found: The documents that are there.
+        found: The existing documents.
         roots: Names of the folders, if several were named.
         folder: Of the index.
         settings: What is made.

@@ -162,7 +162,7 @@ def _serve_divided(
 
 
 def stated_address(host: str, port: int, token: str | None) -> "Address":
-    """Return the address of a server; a token that is not stated may stand in the environment.
+    """Return the address of a server; a token that is not stated may be in the environment.
 
     Raises:
         UserError: Others could ask without a token, or the token is no word.

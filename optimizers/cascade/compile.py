@@ -19,7 +19,7 @@ from signatures.common.errors import UserNotice
 
 @dataclass(frozen=True)
 class AskedSamples(LeftOut):
-    """What both programs of a cascade made of training questions.
+    """The results of both programs of a cascade on training questions.
 
     Args:
         samples: Of the questions that both answered and that have a score.

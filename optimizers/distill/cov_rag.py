@@ -13,7 +13,7 @@ retrieved references. On the second,
 4. both halves are trained together, without weights.
 
 Labels from gold follow fixed rules; the scores are those of `verification_scores.py`. Gold decides nothing where an
-answer stands in the question ("Which is older, A or B?"), since a wrong response contains it as well.
+answer occurs in the question ("Which is older, A or B?"), since a wrong response contains it as well.
 
 - judgement: "true" if correctness is 1, "unclear" if it is 0.5 or the response declines, else "false". With `strict`, a
   right response must also reach the paper's bounds of high quality (citations 1, conciseness above 0.5; table 4).

@@ -11,7 +11,7 @@ Shi et al., "Generate-then-Ground in Retrieval-Augmented Generation for Multi-ho
 Kept are replies with evidence, with an answer, and with an answer that agrees with the gold (the paper keeps 45,710).
 
 Departure: the paper does not say how many noise passages there are; here they fill the batch that GenGround reads at a
-time (three). The paper does not say how an answer is compared with the gold evidence; here the evidence must stand in
+time (three). The paper does not say how an answer is compared with the gold evidence; here the evidence must occur in
 the gold passage, and the answer must contain a gold answer (its accuracy). A sub-question of a gold decomposition
 serves as a seed, too. The paper's data has no reply without evidence, so its student never learns to pass over a batch;
 `empty_share` adds such examples.

@@ -79,7 +79,7 @@ class Evaluation:
         return same_words(text) in self.questions
 
     def needs_article(self, title: str) -> bool:
-        """Return whether a title is that of a gold passage, whatever stands in brackets behind either."""
+        """Return whether a title is that of a gold passage, whatever follows either in brackets."""
         return _article(title) in self.gold_titles
 
     def needs(self, text: str) -> bool:
@@ -90,7 +90,7 @@ class Evaluation:
         return _needs(self, text)
 
     def shares_words(self, text: str) -> bool:
-        """Return whether five words in a row of a text stand in a gold text, or a shorter gold text stands in it.
+        """Return whether five words in a row of a text occur in a gold text, or a shorter gold text occurs in it.
 
         No part of any other text is needed, which is found much faster than by its sentences.
         """
@@ -206,7 +206,7 @@ def without_retrieved(questions: "Iterable[Question]", evaluation: Evaluation, r
     Args:
         questions: To train on, screened by `without_leaks`.
         evaluation: What is held out.
-        retrieve: Over the corpus that the prompts are made of.
+        retrieve: Over the corpus that the prompts are built from.
     """
     asked = list(questions)
     needed: dict[str, bool] = {}

@@ -72,7 +72,7 @@ def citations_exist(trajectory: Trajectory, question: Any) -> bool:
 
 
 def evidence_of_hops_is_quoted(trajectory: Trajectory, question: Any) -> bool:
-    """Return whether the evidence of every hop stands in a passage that was read (`find_quote`)."""
+    """Return whether the evidence of every hop occurs in a passage that was read (`find_quote`)."""
     if trajectory.prediction is None:
         return False
     passages = list(trajectory.prediction.get("passages") or [])
@@ -105,7 +105,7 @@ SOUND: tuple[TrajectoryRule, ...] = (
 
 
 def evidence_is_quoted(step: TrajectoryStep) -> bool:
-    """Return whether the evidence of a step, if it gives any, stands in a passage that it was shown."""
+    """Return whether the evidence of a step, if it gives any, occurs in a passage that it was shown."""
     evidence, passages = step.outputs.get("evidence"), shown(step)
     if not isinstance(evidence, str) or not evidence.strip() or passages is None:
         return True
@@ -215,7 +215,7 @@ class GoldDistillation:
     Args:
         student: Whom the examples are for.
         corpus: Passages by id, with the gold.
-        retrieve: Ranks the passages that stand beside the gold.
+        retrieve: Ranks the distractor passages shown with the gold.
         wrong: Answers from which wrong drafts and responses are drawn.
         predictors: Only these; empty for all that gold gives replies for.
         seed: Of contexts and wrong answers.

@@ -74,7 +74,7 @@ class ObservedCall:
 
 
 def describe_call(call: ObservedCall) -> list[str]:
-    """Return sentences on what a predictor saw and should have produced; empty if the gold does not tell."""
+    """Return sentences on what a predictor saw and should have produced; empty if the gold does not decide."""
     known = [WRITERS[name] for name in call.outputs if name in WRITERS]
     if "sub_question" in call.outputs:  # its answer and its end belong to the step
         known = [_on_step]

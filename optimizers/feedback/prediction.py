@@ -17,7 +17,7 @@ _ALSO = 3  # further accepted answers that are named
 
 
 def describe(example: Any, prediction: Any, gold: Gold) -> list[str]:
-    """Return sentences that say what a prediction got right and wrong, as far as the gold tells.
+    """Return sentences that say what a prediction got right and wrong, as far as the gold decides it.
 
     Args:
         example: The question; only its gold is revealed.

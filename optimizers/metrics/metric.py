@@ -1,7 +1,7 @@
 """The record of a metric, what it needs of a question and of a prediction, and which of it they lack.
 
 A metric without the gold it needs is undefined. Where a prediction is read from a file, it may also lack what the
-program had (the text of the passages, its hops): metrics then would score 0 what nobody knows, so that `score` leaves
+program had (the text of the passages, its hops): metrics then would score 0 what is unknown, so that `score` leaves
 them undefined and names the need.
 """
 

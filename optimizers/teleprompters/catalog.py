@@ -1,4 +1,4 @@
-"""All optimizers by name: the single ones, and those made of them."""
+"""All optimizers by name: the single ones, and those that combine them."""
 
 from typing import Any
 

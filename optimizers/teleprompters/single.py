@@ -1,4 +1,4 @@
-"""The optimizers that are not made of others, by name: what the catalog, the race and BetterTogether choose from."""
+"""The optimizers that do not combine others, by name: what the catalog, the race and BetterTogether choose from."""
 
 from optimizers.teleprompters.bootstrap import BOOTSTRAP, KNN, LABELED
 from optimizers.teleprompters.instructions.copro import COPRO

@@ -91,7 +91,7 @@ class Goal:
     """What is optimized.
 
     Args:
-        cost: Minimized beside the score, which makes a Pareto front; None means the score alone.
+        cost: Minimized in addition to the score, which makes a Pareto front; None means the score alone.
         at_most: Cost -> highest mean per question of a setting that may be chosen.
 
     Raises:

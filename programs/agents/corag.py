@@ -67,9 +67,9 @@ class Chain(NamedTuple):
 class CoRAG(dspy.Module):
     """Ask and answer a chain of sub-questions, or choose one of several chains; then answer from chain and passages.
 
-    A hop is a pair: a sub-question and its answer, "unknown" if its passages do not tell. Hops are those of the chosen
-    chain. `details`: `scores` (what each chain was chosen by: P(yes), None if unparseable, or the number of chains that
-    agree with its answer; empty for one chain), `chosen` (its number from 0) and `probability_mode`.
+    A hop is a pair: a sub-question and its answer, "unknown" if its passages do not state it. Hops are those of the
+    chosen chain. `details`: `scores` (what each chain was chosen by: P(yes), None if unparseable, or the number of
+    chains that agree with its answer; empty for one chain), `chosen` (its number from 0) and `probability_mode`.
 
     Args:
         retrieve: Ranks passages for a sub-question, and for the question; `passages` given are what the first

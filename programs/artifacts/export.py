@@ -50,7 +50,7 @@ class Prompt:
         messages: Chat messages, each with `role` and `content`.
         inputs: Input fields in prompt order; empty for prompts of a question that was asked, which contain the values.
         outputs: Output fields in the order of the reply.
-        settings: Settings of the call beside the LM's own.
+        settings: Settings of the call in addition to the LM's own.
     """
 
     predictor: str
@@ -67,9 +67,9 @@ class Prompt:
 def templates(program: dspy.Module, adapter: Any, *, mode: ProbabilityMode | None = None) -> list[Prompt]:
     """Return the prompt of every predictor with a placeholder such as `{question}` for each input.
 
-    Each placeholder stands in the last message where the text of the value will, and nowhere else in the messages. If
+    Each placeholder is in the last message, in the place of the value's text, and nowhere else in the messages. If
     the LM is to continue a text, that is the last message, which is left out while it is empty, and the other
-    placeholders stand in the message before.
+    placeholders are in the message before.
 
     Args:
         program: Any program; the predictors of its parts are exported one by one.

@@ -275,7 +275,7 @@ class Kind:
         children: Names of its programs; None if they are numbered from 1.
         take_apart: Returns the parts of a program.
         put_together: Returns the program of parts and knobs.
-        pooled: Whether it has a pool, beside its programs.
+        pooled: Whether it has a pool in addition to its programs.
     """
 
     cls: type[dspy.Module]

@@ -6,7 +6,7 @@ A strategy lists its gates in a literal dict on the class and asks them in `forw
     ...
     if decide(self, "acceptance", agreement=agreement): ...
 
-A listener (`listening`) is told each decision with the values it was made of. These values are JSON and enough to
+A listener (`listening`) receives each decision with the values it was made from. These values are JSON and enough to
 decide again with other knobs, without running `forward`: `optimizers/replay` evaluates thousands of thresholds so.
 That holds for a knob that nothing but gates reads (thresholds, bounds on rounds). So that it does hold:
 
@@ -59,7 +59,7 @@ _listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("ver
 
 
 def listening(listener: Listener) -> contextlib.AbstractContextManager[object]:
-    """Tell `listener` each decision made in the block, with the program that made it; an outer listener is not told."""
+    """Tell `listener` each decision made in the block, with the program that made it; outer listeners get none."""
     return set_within(_listener, listener)
 
 

@@ -43,12 +43,12 @@ _HAN = re.compile(f"[{CJK}]")
 
 
 class Quoted(NamedTuple):
-    """How a quote stands in passages.
+    """How a quote occurs in passages.
 
     Args:
         match: "verbatim", "near" (a paraphrase) or "absent".
         passage: The passage that contains it; None if it is absent.
-        text: What of the quote stands there: all but a name that is cut at its end; empty if it is absent.
+        text: The part of the quote that occurs there: all but a name that is cut at its end; empty if it is absent.
     """
 
     match: QuoteMatch
@@ -62,14 +62,14 @@ _ABSENT = Quoted("absent", None, "")
 def find_quote(quote: str, passages: Sequence[Passage]) -> Quoted:
     """Return which of `passages` contains `quote`, and how: word for word, as a paraphrase, or not at all.
 
-    "verbatim": its words stand in the text in order. Case, accents, punctuation, spacing, citation marks, passage
+    "verbatim": its words occur in the text in order. Case, accents, punctuation, spacing, citation marks, passage
     numbers and a title in front do not count; an ellipsis stands for words without a negation; the last word may be
     cut. A quote may have any length, one word or a name included, if it is not made of function words alone and does
     not say that there is nothing to quote. A title, which an LM sees in front of the text, states nothing by itself:
     alone it is a quote only of a text that contains it.
 
     "near": each of its sentences, four words or more, paraphrases one or two neighbouring sentences of one passage,
-    and every name, number, date and negation in it stands there as in the quote: the words of a name next to each
+    and every name, number, date and negation in it occurs there as in the quote: the words of a name next to each
     other, names and numbers in the same order or behind the same preposition, nothing else in their place. Names may
     also be those of the title. No word is an opposite of the one that it replaces (`signatures/common/opposites.py`),
     and "she" is not "he". Other ordinary words may be exchanged, so that a change of a word in no list may count. A

@@ -142,7 +142,7 @@ def completed(prediction: Any) -> Answer:
 
 
 def with_matches(hops: Sequence[Hop], passages: Sequence[Passage]) -> list[Hop]:
-    """Return the hops, each with how its evidence stands in the passages that it read, or in all if it names none."""
+    """Return the hops, each with how its evidence occurs in the passages that it read, or in all if it names none."""
     return [
         hop.model_copy(update={"match": find_quote(hop.evidence, _read_by(hop, passages)).match})
         if isinstance(hop, Hop) and hop.evidence and hop.match is None

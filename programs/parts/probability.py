@@ -290,7 +290,7 @@ def even_groups(items: Sequence[Item], size: int) -> list[list[Item]]:
 def listed_scores(numbers: Sequence[float], count: int) -> list[float | None]:
     """Return one score in [0, 1] for each of `count` pieces; None where a list has no usable one.
 
-    A list of another length is not used at all, because nothing tells which piece a number belongs to. Where any number
+    A list of another length is not used at all, because it is unknown which piece a number belongs to. Where any number
     is above 1, all are taken as percentages; what is then outside [0, 1] is not used.
     """
     if len(numbers) != count:

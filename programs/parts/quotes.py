@@ -1,4 +1,4 @@
-"""How a quote stands in a passage: verbatim, near (a paraphrase that keeps names, numbers, dates, negations), absent.
+"""How a quote occurs in a passage: verbatim, near (a paraphrase that keeps names, numbers, dates, negations), absent.
 
 Words are compared without case, accents, punctuation and spacing. What a paraphrase may change is decided from an
 alignment of its words with those of one or two neighbouring sentences: words that state nothing by themselves may come
@@ -227,7 +227,7 @@ def _kind(key: str, raw: str) -> str:
 
 
 def verbatim_part(quote: str, text: str) -> str:
-    """Return what of `quote` stands in a text word for word: all, all but a name cut at its end, or nothing.
+    """Return the part of `quote` that occurs in a text word for word: all, all but a name cut at its end, or nothing.
 
     A name of which only the first letters were quoted, as happens at a limit of tokens, is left out of a long quote.
     """
@@ -241,7 +241,7 @@ def verbatim_part(quote: str, text: str) -> str:
 
 
 def is_paraphrase(quote: str, title: str, text: str) -> bool:
-    """Return whether each sentence of `quote` stands in a text or paraphrases one or two neighbouring sentences of it.
+    """Return whether each sentence of `quote` occurs in a text or paraphrases one or two neighbouring sentences of it.
 
     Its names may also be those of the title.
     """

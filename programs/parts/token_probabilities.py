@@ -115,7 +115,7 @@ def character_probabilities(text: str, content: Any) -> list[float] | None:
 
 
 def text_probability(text: str, content: Any, field: str | None = None) -> float | None:
-    """Return the probability, in [0, 1], that the LM gave to `text` where it stands in the reply, its end included.
+    """Return the probability, in [0, 1], that the LM gave to `text` where it occurs in the reply, its end included.
 
     That is the product over the tokens of the text and the one after it, without which "New" would be as probable as
     "New York".

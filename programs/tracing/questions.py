@@ -1,6 +1,6 @@
 """The begin and end of a question, for tracers of questions; nothing happens, and nothing is imported, otherwise.
 
-The commands and the service open `question_span` around each question; `traced_by` says who is told.
+The commands and the service open `question_span` around each question; `traced_by` sets the tracer.
 """
 
 import contextlib

@@ -305,7 +305,7 @@ class _Question:
 
 
 class TracedRetriever(Uncopied):
-    """A retriever whose searches are told."""
+    """A retriever whose searches are traced."""
 
     def __init__(self, retriever: Any, searched: Callable[..., Any]):
         self._retriever, self._searched = retriever, searched

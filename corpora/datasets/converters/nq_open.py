@@ -81,7 +81,7 @@ def _joined_paragraph(title: str, pieces: Sequence[str]) -> PassageRecord:
 
 
 def joined_tokens(text: str) -> str:
-    """Return a text in tokens as it is written: punctuation stands at its word, quotes are straight, dashes are one."""
+    """Return a text in tokens as it is written: punctuation joined to its word, quotes straight, dashes single."""
     for pattern, written in _JOINED:
         text = pattern.sub(written, text)
     return text.strip()

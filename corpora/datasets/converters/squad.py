@@ -15,7 +15,7 @@ INSIDE = ("data",)
 
 
 def questions_of(article: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a record for each question of an article: title and paragraph beside the question's own fields."""
+    """Yield a record for each question of an article: title and paragraph in addition to the question's own fields."""
     title = article["title"].replace("_", " ")
     for part in article["paragraphs"]:
         for asked in part["qas"]:

@@ -1,4 +1,4 @@
-"""`verihop artifact ensemble`, `cascade` and `selective`: programs made of artifacts, fitted on questions or not."""
+"""`verihop artifact ensemble`, `cascade` and `selective`: combine artifacts, fitted on questions or not."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

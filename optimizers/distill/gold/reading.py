@@ -235,7 +235,7 @@ def query(gold: Annotation, material: Material) -> Iterator[GoldCall]:
 
 
 def write_queries(gold: Annotation, material: Material) -> Iterator[GoldCall]:
-    """Write a query for each sub-question that can be asked before anything was read: no other answer stands in it."""
+    """Write a query for each sub-question that can be asked before anything was read: no other answer occurs in it."""
     first = [
         hop.question
         for number, hop in enumerate(gold.hops)

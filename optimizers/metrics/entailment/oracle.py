@@ -177,7 +177,7 @@ def _measured() -> dict[str, Agreement]:
 
 
 class Measured:
-    """An oracle whose agreement with human judgements stands in `agreement.json`, if it was measured."""
+    """An oracle whose agreement with human judgements is in `agreement.json`, if it was measured."""
 
     @property
     def fingerprint(self) -> str:

@@ -324,7 +324,7 @@ def key_of(lm: dspy.LM, call: PreparedCall) -> dict[str, Any]:
     """Return DSPy's key, with what else decides the reply.
 
     That is the server's dialect if the call sets reasoning, which decides how that is sent; and the address that
-    variables such as `OPENAI_BASE_URL` give the LMs of a provider. The address of a server stands in the model string.
+    variables such as `OPENAI_BASE_URL` give the LMs of a provider. The model string contains the address of a server.
     """
     reasoning = call.legacy.get("reasoning_effort") if call.request is None else call.request.config.reasoning
     dialect = getattr(lm.engine, "dialect_name", None)

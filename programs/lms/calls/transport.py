@@ -31,7 +31,7 @@ def connections_for(threads: int) -> int:
 
 
 def most_connections() -> int:
-    """Return the connections where nobody knows yet how many questions will be processed in parallel.
+    """Return the connections while the number of questions in parallel is unknown.
 
     They are those for `MOST_THREADS`, as many as the limit of open files allows; a connection that is not needed is
     never opened.

@@ -36,7 +36,7 @@ _HEADER = re.compile(r"\[\[ ## ")
 def split_text(text: str) -> tuple[str, str]:
     """Return the thinking and the answer in a text; the thinking is empty if there is none.
 
-    Thinking stands at the start. It may lack its end, if the reply was cut, and its start, if the chat template wrote
+    Thinking is at the start. It may lack its end, if the reply was cut, and its start, if the chat template wrote
     that into the prompt. A closing tag inside an answer (a passage may contain one) ends nothing. Some models think
     again, or begin with an empty block that their template turned off.
     """

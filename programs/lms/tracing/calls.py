@@ -1,7 +1,7 @@
 """LM calls as they were made: what the LM read, what it replied, and what that took.
 
 `programs.lms.calls.metered` tells the listeners of the running context of each call when it ends, cached or not. A
-program that nobody listens to pays one look at a variable for it.
+program without listeners only reads one variable.
 """
 
 import contextlib
@@ -174,7 +174,7 @@ _UNHEARD = _Unheard()
 
 
 def heard(lm: dspy.LM, prepared: PreparedCall) -> _Heard | _Unheard:
-    """Return a context manager for the making of a call, which is told the result by `replied`."""
+    """Return a context manager for the making of a call, which receives the result by `replied`."""
     listeners = _listeners.get()
     return _Heard(lm, prepared, listeners) if listeners else _UNHEARD
 

@@ -134,7 +134,7 @@ def may_ask_the_same(query: str, other: str) -> bool:
 def agree(said: str, told: str) -> bool:
     """Return whether two answers are the same.
 
-    Departure: in the paper the answer that was read must stand in the LM's, which is a sentence; between short answers
+    Departure: in the paper the answer that was read must occur in the LM's, which is a sentence; between short answers
     it may be the other way round. Its measure for long answers (ROUGE) is not needed.
     """
     return contains_words(said, told) or contains_words(told, said)

@@ -191,7 +191,7 @@ def _replaced(question: str, spans: Sequence[tuple[int, int]], texts: Sequence[s
 
 
 def alike(name: str, other: str) -> bool:
-    """Return whether two names are spelled alike, but for case, marks, and what stands in brackets."""
+    """Return whether two names are spelled alike, but for case, marks, and text in brackets."""
     one, two = (same_words(without_brackets(each)) for each in (name, other))
     return bool(one) and difflib.SequenceMatcher(None, one, two).ratio() >= _ALIKE
 
