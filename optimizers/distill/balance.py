@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from corpora.kinds import choices
-from optimizers.distill.examples import Example, Verdict
-from optimizers.distill.mixture import shuffled
+from optimizers.distill.examples import Example, Verdict, shuffled
 from signatures.text_words import same_words
 
 _OPPOSITES: dict[str, str] = {"yes": "no", "no": "yes", "first": "second", "second": "first"}

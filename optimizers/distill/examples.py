@@ -6,6 +6,7 @@ the text that it parses.
 
 import codecs
 import hashlib
+import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -146,3 +147,10 @@ def by_skill(examples: Sequence[Example]) -> dict[str, list[Example]]:
     for example in examples:
         groups.setdefault(example.skill, []).append(example)
     return groups
+
+
+def shuffled(examples: Sequence[Example], seed: int) -> list[Example]:
+    """Return the examples in a random order that depends on seed and contents alone."""
+    ordered = sorted(examples, key=lambda example: example.key)
+    random.Random(seed).shuffle(ordered)
+    return ordered

@@ -1,12 +1,12 @@
 """Mix examples: no repeats, a cap per source, counts or weights per skill, a limit on made data, two splits."""
 
 import hashlib
-import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from optimizers.distill.examples import Example, by_skill
+from optimizers.distill.balance import balanced
+from optimizers.distill.examples import Example, by_skill, shuffled
 from optimizers.distill.specs import Mixture
 from signatures.common.errors import unknown
 
@@ -28,7 +28,8 @@ def mix(examples: Iterable[Example], mixture: Mixture) -> Mixed:
     """
     given = list(examples)
     distinct = without_repeats(given)
-    capped = cap_sources(distinct, mixture.cap, seed=mixture.seed)
+    even = balanced(distinct, mixture.seed) if mixture.balance else distinct
+    capped = cap_sources(even, mixture.cap, seed=mixture.seed)
     named = by_skill(given)
     for skill in {**mixture.counts, **mixture.weights}:
         if skill not in named:
@@ -44,7 +45,8 @@ def mix(examples: Iterable[Example], mixture: Mixture) -> Mixed:
     mixed = [example for example in capped if id(example) in chosen]
     dropped = {
         "repeats": len(given) - len(distinct),
-        "cap_of_source": len(distinct) - len(capped),
+        "balance": len(distinct) - len(even),
+        "cap_of_source": len(even) - len(capped),
         "made_share": len(capped) - sum(map(len, limited.values())),
         "skill": sum(map(len, limited.values())) - len(mixed),
     }
@@ -144,13 +146,6 @@ def one_split_each(examples: Sequence[Example]) -> list[Example]:
         example.model_copy(update={"split": "validation"}) if example.question_id in held else example
         for example in examples
     ]
-
-
-def shuffled(examples: Sequence[Example], seed: int) -> list[Example]:
-    """Return the examples in a random order that depends on seed and contents alone."""
-    ordered = sorted(examples, key=lambda example: example.key)
-    random.Random(seed).shuffle(ordered)
-    return ordered
 
 
 def counts_of(examples: Sequence[Example]) -> dict[str, Any]:

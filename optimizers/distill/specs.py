@@ -29,6 +29,9 @@ class Shares:
     PANEL: ClassVar[str] = "Mixture"
     total: Annotated[int | None, Range(1), Field("With --weight, at most N examples.")] = None
     cap: Annotated[int | None, Range(1), Field("Most examples of one data set.")] = None
+    balance: Annotated[
+        bool, Field("As many examples of a predictor for yes, true and the first choice as for no, false, the second.")
+    ] = False
     made_share: Annotated[
         float, Range(0, 1), Field("Maximum share of a skill's examples from the generated world.")
     ] = 0.5

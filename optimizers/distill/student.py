@@ -7,6 +7,7 @@ from typing import Any
 
 from dspy.utils.exceptions import AdapterParseError
 
+from optimizers.distill.balance import verdict_of_call
 from optimizers.distill.examples import Example, make_example
 from optimizers.distill.trajectories import PredictorPrompt, TrajectoryStep, skill_of
 from programs.parts.meter import metered
@@ -105,6 +106,7 @@ class StudentPrompts:
                 source=source.name,
                 licence=source.licence,
                 labels=labels,
+                verdict=verdict_of_call(step.inputs, step.outputs, ""),
             )
         return self.keep(made, example, prompt.signature, cut=meter.truncated > 0)
 

@@ -141,3 +141,13 @@ def test_impossible_mixtures_are_refused(settings, message):
 def test_an_unknown_skill_is_named(example):
     with pytest.raises(UserError, match="Unknown skill 'x'. Choose from: reading"):
         mix([example("q")], Mixture(counts={"x": 1}))
+
+
+def test_a_balanced_mixture_has_as_many_of_either_verdict_and_what_decides_nothing_stays():
+    decided = [make((number, "a", "own", number)) for number in range(9)]
+    verdicts = ["yes"] * 6 + ["no"] * 2 + [""]
+    examples = [one.model_copy(update={"verdict": said}) for one, said in zip(decided, verdicts, strict=True)]
+    mixed = mix(examples, Mixture(balance=True))
+    assert Counter(example.verdict for example in mixed.examples) == {"yes": 2, "no": 2, "": 1}
+    assert mixed.dropped["balance"] == 4
+    assert len(mix(examples, Mixture()).examples) == len(examples)

@@ -99,7 +99,7 @@ def test_answers_of_the_teacher_that_are_not_learnt(response, rule, distil):
 def test_a_right_response_is_verified_by_gold_without_a_call_for_the_verdict(distil):
     made, engine = distil()
     (example,) = made.examples
-    assert (example.predictor, example.labels) == ("verifying", "gold")
+    assert (example.predictor, example.labels, example.verdict) == ("verifying", "gold", "yes")
     assert len(engine.requests) == 1
     assert verdicts(made)[0] == {
         "reference_correctness": 1.0, "correctness": 1.0, "citation_accuracy": 1.0, "truthfulness": 1.0, "bias": 0.0,
