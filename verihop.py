@@ -346,8 +346,8 @@ def leaderboard(runs: Sequence[Path | str], out: Path | str | None = None, *, ch
     """Return runs as boards, one for each set of questions, and write them as pages that need no server.
 
     Args:
-        runs: Folders of finished runs, of any programs, or folders that contain them; runs in those that are damaged or
-            not finished are left out with a notice.
+        runs: Folders of finished runs, of any programs, or folders that contain them; damaged and unfinished runs in
+            the latter are left out with a notice.
         out: Folder for the pages, new or of an earlier leaderboard; None writes nothing.
         check: Refuse runs that are not comparable.
 

@@ -26,7 +26,8 @@ def divide(
         split: Divide the questions of this split; the others stay as they are.
 
     Raises:
-        UserError: Questions have a split already, none has the split named, or none is left for training.
+        UserError: Questions have a split already, none has the split named, none is left for training, or others are of
+            a split that this makes.
     """
     if split is None and (splits := [question.split for question in questions if question.split is not None]):
         raise UserError(
@@ -45,6 +46,8 @@ def divide(
         if part != TRAIN:
             room[part] -= len(alike[words])
         split_of.update(dict.fromkeys(alike[words], prefix + part))
+    if taken := sorted({str(each.split) for each in questions if each.id not in split_of} & set(split_of.values())):
+        raise UserError(f"Other questions are of the split {taken[0]!r} already: divide a file without it.")
     if any(room.values()):
         warnings.warn(
             UserNotice(

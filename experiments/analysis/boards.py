@@ -137,9 +137,9 @@ def _runs_in(folder: Path) -> list[Path]:
     for path in below:
         if not (path.is_symlink() and path.is_dir()):
             continue
-        if any(run.exists() and run.parent.resolve() not in known for run in path.resolve().rglob(RUN)):
-            what = "a run" if (path / RUN).exists() else "a folder of runs"
-            raise UserError(f"{path} is a link to {what} elsewhere: name that folder, too, or remove the link.")
+        if any(run.is_file() and run.parent.resolve() not in known for run in path.resolve().rglob(RUN)):
+            what = "a run" if (path / RUN).is_file() else "a folder of runs"
+            raise UserError(f"{path} is a link to {what} elsewhere: remove the link, and name that folder, too.")
     return found or [folder]
 
 

@@ -18,10 +18,12 @@ def verdict_of(question: str, reply: Any) -> Verdict:
 
     Args:
         question: What is asked.
-        reply: The answer; a bool is yes or no.
+        reply: The answer; a bool is yes or no, and what is neither bool nor text decides for nothing.
     """
     if isinstance(reply, bool):
         return "yes" if reply else "no"
+    if not isinstance(reply, str):
+        return ""
     spoken = _SPOKEN.get(same_words(reply))
     if spoken is not None:
         return spoken

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from optimizers.distill.balance import balanced
 from optimizers.distill.examples import Example, by_skill, shuffled
 from optimizers.distill.specs import Mixture
-from signatures.common.errors import unknown
+from signatures.common.errors import UserError, unknown
 
 MADE_SOURCE, MADE_LABELS = "world", "made"
 
@@ -24,12 +24,11 @@ def mix(examples: Iterable[Example], mixture: Mixture) -> Mixed:
     """Return the mixture; what is chosen depends on the examples and the seed, not on their order.
 
     Raises:
-        UserError: A skill of the mixture has no example.
+        UserError: A skill of the mixture has no example, or none that is to be balanced says what it decides for.
     """
     given = list(examples)
     distinct = without_repeats(given)
-    even = balanced(distinct, mixture.seed) if mixture.balance else distinct
-    capped = cap_sources(even, mixture.cap, seed=mixture.seed)
+    capped = cap_sources(distinct, mixture.cap, seed=mixture.seed)
     named = by_skill(given)
     for skill in {**mixture.counts, **mixture.weights}:
         if skill not in named:
@@ -42,17 +41,31 @@ def mix(examples: Iterable[Example], mixture: Mixture) -> Mixed:
         for skill, group in groups.items()
     }
     chosen = {id(example) for group in drawn.values() for example in group}
-    mixed = [example for example in capped if id(example) in chosen]
+    taken = [example for example in capped if id(example) in chosen]
+    mixed = _balanced(taken, mixture) if mixture.balance else taken
     dropped = {
         "repeats": len(given) - len(distinct),
-        "balance": len(distinct) - len(even),
-        "cap_of_source": len(even) - len(capped),
+        "cap_of_source": len(distinct) - len(capped),
         "made_share": len(capped) - sum(map(len, limited.values())),
-        "skill": sum(map(len, limited.values())) - len(mixed),
+        "skill": sum(map(len, limited.values())) - len(taken),
+        "balance": len(taken) - len(mixed),
     }
     if mixture.validation is None:
         return Mixed(one_split_each(mixed), dropped)
     return Mixed(split_by_question(mixed, mixture.validation, seed=mixture.seed), dropped)
+
+
+def _balanced(examples: list[Example], mixture: Mixture) -> list[Example]:
+    """Return the examples of which neither a verdict nor the generated world has too many; one may cost the other."""
+    if not any(example.verdict for example in examples):
+        raise UserError("No example says what it decides for, so nothing can be balanced: synthesize them again.")
+    while True:
+        even = by_skill(balanced(examples, mixture.seed))
+        limited = [limit_made(group, mixture.made_share, seed=mixture.seed) for group in even.values()]
+        kept = {id(example) for group in limited for example in group}
+        if len(kept) == len(examples):
+            return examples
+        examples = [example for example in examples if id(example) in kept]
 
 
 def _wanted(available: Mapping[str, int], mixture: Mixture) -> dict[str, int]:

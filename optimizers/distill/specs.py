@@ -30,7 +30,11 @@ class Shares:
     total: Annotated[int | None, Range(1), Field("With --weight, at most N examples.")] = None
     cap: Annotated[int | None, Range(1), Field("Most examples of one data set.")] = None
     balance: Annotated[
-        bool, Field("As many examples of a predictor for yes, true and the first choice as for no, false, the second.")
+        bool,
+        Field(
+            "At last leave out examples until each predictor has as many for yes, true and the first choice as for no, "
+            "false and the second."
+        ),
     ] = False
     made_share: Annotated[
         float, Range(0, 1), Field("Maximum share of a skill's examples from the generated world.")

@@ -26,7 +26,7 @@ from signatures.common.errors import UserError, one_line
 
 @dataclass(frozen=True)
 class Unseen(Outcome):
-    """A question whose branch was never recorded: it has no score, and no costs."""
+    """A question whose branch was never recorded: it has no score, and its costs are 0."""
 
 
 def replay(record: Record, knobs: Mapping[str, Any], *, metric: str, ids: Sequence[str] | None = None) -> list[Outcome]:

@@ -215,7 +215,7 @@ class Task:
         on_candidate: Called with each candidate as soon as it is scored.
         on_run: Called after each run of a program on an example, from several threads.
         known: Candidates of earlier sessions by label; an optimizer may take their scores over.
-        ended_by: What else than a spent budget ends the work with the best program so far, as KeyboardInterrupt.
+        ended_by: What else than a spent budget ends the work early with the best program so far, as KeyboardInterrupt.
         recording: What the optimizer has tried and scored; `compile` makes it.
 
     Raises:

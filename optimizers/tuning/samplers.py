@@ -88,7 +88,7 @@ def _place(study: Study, trial: FrozenTrial) -> int:
 
 
 class SeededSampler(BaseSampler):
-    """Asks a sampler that is made again, with its own seed, for each trial."""
+    """Asks a new sampler, with its own seed, for each trial."""
 
     def __init__(self, make: Callable[[int], BaseSampler], seed: int):
         self._make = make

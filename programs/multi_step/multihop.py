@@ -129,8 +129,8 @@ class MultiHop(dspy.Module):
             fresh = retrieve_passages(self, query, self.k, fixed=given)
             hops.append(settled(Hop(question=query, answer="", passage_ids=[passage.id for passage in fresh])))
             found = deduplicate([*found, *fresh])
-            taken = try_predict(self.noting, question=question, notes=list(notes), passages=fresh)
-            if taken is None:  # the hop is lost; the next query is written from the notes before
+            taken = try_predict(self.noting, question=question, notes=list(notes), passages=fresh) if fresh else None
+            if taken is None:  # nothing to note, or the hop is lost; the next query is written from the notes before
                 continue
             notes += taken.new_notes if self.carry == NOTES else [taken.summary]
             named += _titled(taken.titles, found) if self.carry == NOTES else fresh

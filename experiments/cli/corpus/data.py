@@ -209,7 +209,7 @@ def split(
     """Divide questions into train, dev and test questions by a hash of their words.
 
     Questions with the same words are in the same split. Those in neither dev nor test are train. Parts of a split that
-    is divided are named after it: train-train, train-dev, train-test.
+    is divided are named after it: train-train, train-dev, train-test; on those of a test split nothing is trained.
     """
     from corpora.datasets.splits import DEV, TEST, TRAIN, divide
     from corpora.questions import read_questions, write_questions

@@ -1,7 +1,7 @@
 """The transcript of an agent: what it thought, did and found, as lines of one input field.
 
 Each turn is one LM call, whose inputs are the question and the transcript so far. The field is a list of texts, which
-the adapter writes one a line, escaped: a passage cannot begin its own line, nor imitate a turn or a field. Lines
+the adapter writes one a line, escaped: a passage cannot start a new line, nor imitate a turn or a field. Lines
 are only appended, so that the calls of a question share their prefix, until the limit is reached:
 
     Thought 1: Who is the harbour master?

@@ -1,4 +1,4 @@
-"""One sub-question at a time, each answered by its own strategy, until the LM finishes.
+"""One sub-question at a time, each answered on its own by one strategy, until the LM finishes.
 
 Shi et al., "Generate-then-Ground in Retrieval-Augmented Generation for Multi-hop Question Answering", ACL 2024, section
 5.2, ask GenRead and GRG so ("w/ decomposition"). https://arxiv.org/abs/2406.14891

@@ -60,6 +60,8 @@ def test_a_split_is_divided_into_parts_that_pass_for_no_official_one_and_others_
     divided = divide(official, test=2, split="dev")
     assert Counter(each.split for each in divided) == {"dev-test": 2, "dev-train": 2, "train": 1}
     assert divided[-1] == official[-1]
+    with pytest.raises(UserError, match="Other questions are of the split 'dev-test' already"):
+        divide([*official, Question(id="u", question="F?", split="dev-test")], test=2, split="dev")
 
 
 @pytest.mark.parametrize(

@@ -276,7 +276,7 @@ def test_a_linked_run_below_a_folder_is_not_dropped_silently(make: Make, tmp_pat
     (tmp_path / "set" / "latest").symlink_to("rag")
     assert len(read_boards([tmp_path / "set"])[0].runs) == 1
     (tmp_path / "set" / "other").symlink_to(make("elsewhere/ircot", "ircot"))
-    with pytest.raises(UserError, match="other is a link to a run elsewhere: name that folder"):
+    with pytest.raises(UserError, match="other is a link to a run elsewhere: remove the link"):
         read_boards([tmp_path / "set"])
 
 
@@ -287,7 +287,7 @@ def test_a_linked_folder_of_runs_is_not_dropped_silently(make: Make, tmp_path: P
         (tmp_path / "set" / name).symlink_to(target)
     assert len(read_boards([tmp_path / "set"])[0].runs) == 1
     (tmp_path / "set" / "more").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="more is a link to a folder of runs elsewhere: name that folder"):
+    with pytest.raises(UserError, match="more is a link to a folder of runs elsewhere: remove the link"):
         read_boards([tmp_path / "set"])
 
 

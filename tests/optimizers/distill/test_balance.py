@@ -23,6 +23,9 @@ VERDICTS = ["", "yes", "no", "first", "second"]
         ("Between Tarn and Brook, which is older?", "Brook", "second"),
         ("When was Tarn built?", "1640", ""),
         ("Which is older, Tarn or Brook?", "neither", ""),
+        ("How many towns are there?", 3, ""),
+        ("Which towns are there?", ["Tarn", "Brook"], ""),
+        ("When was Tarn built?", None, ""),
     ],
 )
 def test_what_a_reply_decides_for(question, reply, verdict):

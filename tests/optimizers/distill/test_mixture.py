@@ -143,11 +143,28 @@ def test_an_unknown_skill_is_named(example):
         mix([example("q")], Mixture(counts={"x": 1}))
 
 
-def test_a_balanced_mixture_has_as_many_of_either_verdict_and_what_decides_nothing_stays():
-    decided = [make((number, "a", "own", number)) for number in range(9)]
-    verdicts = ["yes"] * 6 + ["no"] * 2 + [""]
+@pytest.mark.parametrize("limits", [{}, {"cap": 7}, {"counts": {"a": 7}}, {"weights": {"a": 1}, "total": 7}])
+def test_a_balanced_mixture_has_as_many_of_either_verdict_after_all_limits(limits):
+    decided = [make((number, "a", "own", number)) for number in range(14)]
+    verdicts = ["yes"] * 8 + ["no"] * 5 + [""]
     examples = [one.model_copy(update={"verdict": said}) for one, said in zip(decided, verdicts, strict=True)]
-    mixed = mix(examples, Mixture(balance=True))
-    assert Counter(example.verdict for example in mixed.examples) == {"yes": 2, "no": 2, "": 1}
-    assert mixed.dropped["balance"] == 4
-    assert len(mix(examples, Mixture()).examples) == len(examples)
+    mixed = mix(examples, Mixture(balance=True, **limits))
+    counts = Counter(example.verdict for example in mixed.examples)
+    assert counts["yes"] == counts["no"] > 0
+    assert sum(mixed.dropped.values()) == len(examples) - len(mixed.examples)
+    assert limits or counts == {"yes": 5, "no": 5, "": 1}
+
+
+def test_balance_and_the_share_of_the_generated_world_hold_together():
+    real = [make((number, "a", "own", number)).model_copy(update={"verdict": "yes"}) for number in range(6)]
+    made = [make((number, "a", "world", number)) for number in range(6, 12)]
+    made = [one.model_copy(update={"verdict": "no"}) for one in made[:4]] + made[4:]
+    mixed = mix([*real, *made], Mixture(balance=True, made_share=0.4)).examples
+    counts = Counter(example.verdict for example in mixed)
+    assert counts["yes"] == counts["no"]
+    assert made_share(mixed) <= 0.4
+
+
+def test_what_says_no_verdict_cannot_be_balanced():
+    with pytest.raises(UserError, match="synthesize them again"):
+        mix([make((1, "a", "own", 1))], Mixture(balance=True))

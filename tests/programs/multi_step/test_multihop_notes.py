@@ -98,4 +98,5 @@ def test_with_nothing_to_read_the_answer_is_from_memory(scripted, preset):
     assert (result.answer, result.citations, result.stop_reason) == ("Tren", [], "done")
     assert "Answer the question from what you know" in str(engine.requests[-1].system)
     assert not [output for _, _, output in trace if "answer" in output]
-    assert len(engine.prompts) <= program.max_calls()
+    assert len(engine.prompts) == 1  # there is nothing to take notes of
+    assert not result.details.get("notes")
