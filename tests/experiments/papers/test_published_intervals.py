@@ -24,6 +24,13 @@ TABLES = [
     (COMPILING, "On a data set that training left out", "strategyqa_standard.json strategyqa_cot.json"),
     (EMBEDDED, "What training is worth", "tables/embedded-table1.json"),
     (EMBEDDED, "One pass on a GPU", "gpu_training.json"),
+    (EMBEDDED, "Its own wrong answers", "own_answers.json training_questions.json"),
+    (
+        EMBEDDED,
+        "Targets and results",
+        "tables/leaderboard-table2.json retrieval_reading.json tables/embedded-table1.json "
+        "comparing.json reading_with_reasons.json",
+    ),
     (BENCHMARKS, "Retrieval", "retrieval_recall.json"),
     (BENCHMARKS, "Reranker", "reranker.json"),
     (BENCHMARKS, "Multi-hop retriever", "multihop_retriever.json"),

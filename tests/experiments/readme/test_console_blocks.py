@@ -45,6 +45,8 @@ NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
     "OTEL_EXPORTER": "needs a collector: tests/experiments/cli/test_otel.py",
     'verihop trace runs/rag "chief': "names a question of another corpus: tests/experiments/cli/runs/test_trace.py",
     "verihop export runs/rag --to mlflow": "makes a store: tests/experiments/cli/runs/test_export.py",
+    "verihop distill synthesize SET": "asks the embedded LM for minutes: tests/experiments/pipeline/synthesis",
+    "verihop distill mix made/*": "mixes what is not synthesized: tests/optimizers/distill/test_mixture.py",
     "verihop distill train": "trains: tests/experiments/cli/test_distill_train.py",
     "verihop distill plan": "trains for hours on a CPU: tests/experiments/pipeline/training/test_plan.py",
     "verihop distill export": "exports what was trained: tests/experiments/cli/test_distill_train.py",
