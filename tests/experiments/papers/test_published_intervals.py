@@ -24,7 +24,7 @@ TABLES = [
     (COMPILING, "On a data set that training left out", "strategyqa_standard.json strategyqa_cot.json"),
     (EMBEDDED, "What training is worth", "tables/embedded-table1.json"),
     (EMBEDDED, "One pass on a GPU", "gpu_training.json"),
-    (EMBEDDED, "Its own wrong answers", "own_answers.json training_questions.json"),
+    (EMBEDDED, "Its own wrong answers", "own_answers.json training_questions.json own_trajectories.json"),
     (
         EMBEDDED,
         "Targets and results",
