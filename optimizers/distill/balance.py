@@ -1,7 +1,7 @@
 """Yes against no, and the first choice against the second: what is more frequent, an LM learns as a prior."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from corpora.kinds import choices
@@ -71,6 +71,23 @@ def balanced(examples: Sequence[Example], seed: int) -> list[Example]:
         if example.verdict:
             room[place] -= 1
     return [example for example in examples if id(example) in kept]
+
+
+def balanced_within(
+    examples: Sequence[Example], seed: int, limit: Callable[[Sequence[Example]], Sequence[Example]]
+) -> list[Example]:
+    """Return balanced examples that `limit` leaves as they are; what one of both leaves out may upset the other.
+
+    Args:
+        examples: To choose from.
+        seed: Of the choice.
+        limit: Returns those of the examples that may stay.
+    """
+    while True:
+        fewer = list(limit(balanced(examples, seed)))
+        if len(fewer) == len(examples):
+            return fewer
+        examples = fewer
 
 
 def _place(example: Example) -> tuple[str, ...]:

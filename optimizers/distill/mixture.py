@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from optimizers.distill.balance import balanced
+from optimizers.distill.balance import balanced_within
 from optimizers.distill.examples import Example, by_skill, shuffled
 from optimizers.distill.specs import Mixture
 from signatures.common.errors import UserError, unknown
@@ -56,16 +56,16 @@ def mix(examples: Iterable[Example], mixture: Mixture) -> Mixed:
 
 
 def _balanced(examples: list[Example], mixture: Mixture) -> list[Example]:
-    """Return the examples of which neither a verdict nor the generated world has too many; one may cost the other."""
+    """Return the examples of which neither a verdict nor the generated world has too many."""
     if not any(example.verdict for example in examples):
         raise UserError("No example says what it decides for, so nothing can be balanced: synthesize them again.")
-    while True:
-        even = by_skill(balanced(examples, mixture.seed))
-        limited = [limit_made(group, mixture.made_share, seed=mixture.seed) for group in even.values()]
-        kept = {id(example) for group in limited for example in group}
-        if len(kept) == len(examples):
-            return examples
-        examples = [example for example in examples if id(example) in kept]
+
+    def limited(even: Sequence[Example]) -> list[Example]:
+        groups = [limit_made(group, mixture.made_share, seed=mixture.seed) for group in by_skill(even).values()]
+        kept = {id(example) for group in groups for example in group}
+        return [example for example in even if id(example) in kept]
+
+    return balanced_within(examples, mixture.seed, limited)
 
 
 def _wanted(available: Mapping[str, int], mixture: Mixture) -> dict[str, int]:

@@ -29,7 +29,7 @@ from experiments.papers.embedded_lm import plan
 from experiments.papers.embedded_lm.instructions import wordings_of
 from experiments.papers.embedded_lm.plan import EVIDENCE_FIRST, PLAN, PROGRAMS, READINGS
 from experiments.papers.embedded_lm.sources import PLAIN, RETRIEVERS, SOURCES, Prepared, prepare, present
-from optimizers.distill.balance import balanced
+from optimizers.distill.balance import balanced_within
 from optimizers.distill.examples import Example, Split, write_examples
 from optimizers.distill.gold.annotation import plain
 from optimizers.distill.gold.calls import Material
@@ -181,13 +181,7 @@ def mixed(examples: Sequence[Example], seed: int) -> list[Example]:
     distinct = list({example.key: example for example in examples}.values())
     for licence, source in {(example.licence, example.source) for example in distinct}:
         check_licence(licence, source)
-    chosen = balanced(distinct, seed)
-    while True:  # what the world loses may leave one of two verdicts more frequent
-        limited = balanced(limit_world(chosen, seed), seed)
-        if len(limited) == len(chosen):
-            break
-        chosen = limited
-    chosen = one_split_each(chosen)
+    chosen = one_split_each(balanced_within(distinct, seed, lambda even: limit_world(even, seed)))
     random.Random(seed).shuffle(chosen)
     return chosen
 
