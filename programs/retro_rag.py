@@ -42,8 +42,10 @@ from programs.parts.gates import Gate, decide, within
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import deduplicate, is_no_item, new_items, passages_supporting, titled_text, top
 from programs.parts.prediction import (
+    NOTHING_FOUND,
     drop_from_trace,
     make_prediction,
+    recall,
     retrieve_passages,
     settled,
     try_predict,
@@ -67,9 +69,10 @@ class RetroRAG(dspy.Module):
     A hop is a round: its question is the search query, its answer the reasoned one, its draft the direct one, its
     passage ids those that the search added, its candidates all evidence scored. Its verdict: "accepted" (both answers
     agree), "disagreed", "no answer", "unparseable" (a reply was), "final" (of the last round: output, but not
-    accepted), None (usable, but `evaluate_answer` is off). `details`: `inferential_evidence` (whether any inference was
-    ever kept; Figure 6), `rounds`, `answered` and `agreement` (P(yes) per round, or None), `probability_mode`.
-    An answer cites passages of the E_s of its round.
+    accepted), None (usable, but not judged: `evaluate_answer` is off, or with nothing to read, as with `passages=[]`,
+    the answer is from memory). `details`: `inferential_evidence` (whether any inference was ever kept; Figure 6),
+    `rounds`, `answered` and `agreement` (P(yes) per round, or None), `probability_mode`. An answer cites passages of
+    the E_s of its round.
 
     Args:
         retrieve: Ranks passages for a query.
@@ -152,6 +155,7 @@ class RetroRAG(dspy.Module):
         for number in count(1):
             search, last = state.query or question, not (self.ellery and decide(self, "rounds", done=number))
             fixed = passages if number == 1 or self.retrieve is None else None
+            last = last or (self.retrieve is None and not fixed)  # nothing to read, nor to search
             state, added, records = self._collate(state._replace(last=last), fixed)  # step 1: equation 2
             answer = self._judge(state, self._answer(state, number))  # steps 2 and 3: equation 1
             stop = last or answer.accepted
@@ -229,6 +233,11 @@ class RetroRAG(dspy.Module):
 
     def _answer(self, state: State, number: int) -> Answer:
         """Step 2: answer with reasoning and, to check that answer, directly at temperature 1."""
+        if self.ellery and not state.source:
+            # Departure: the paper does not say what is answered from no evidence; here one answer is recalled, and it
+            # is not judged, since a second one from memory would agree with it and end the search.
+            reply = recall(state.question)
+            return Answer([reply], reply.answer.strip() if reply else "", "", None, source=[])
         reasoned, direct, shown = self.answering, self.monitoring, self._evidence(state)
         demos: dict[str, Any] = {}
         if not self.ellery:  # Departure: the paper does not say how; as in all rounds, a with reasoning, a_sc without.
@@ -253,7 +262,7 @@ class RetroRAG(dspy.Module):
         """Step 3: return the answer with its verdict: accepted if it is an answer and s_sc > t (equation 1)."""
         if refused := refusal(answer):  # Departure: what is no answer ("unknown", say) is refused without a call.
             return answer._replace(verdict=refused)
-        if not self.evaluate_answer:
+        if not self.evaluate_answer or (self.ellery and not state.source):
             return answer
         # Departure: the paper takes its declarative assessor, which standardises the answer, from MetaRAG (three kinds
         # of fault); ours only asks if the reply commits to an answer.
@@ -326,4 +335,5 @@ class RetroRAG(dspy.Module):
             "passages": state.read,
             "citations": passages_supporting(state.question, text, final.source if final else []),
         }
-        return make_prediction(text, stop_reason=answers[-1].stop_reason, **told, details=details)
+        stop_reason = answers[-1].stop_reason if state.read or not self.ellery else NOTHING_FOUND
+        return make_prediction(text, stop_reason=stop_reason, **told, details=details)

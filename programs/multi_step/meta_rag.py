@@ -26,8 +26,10 @@ from programs.parts.passages import deduplicate, is_no_item, passages_supporting
 from programs.parts.prediction import (
     CAP,
     FINISHED,
+    NOTHING_FOUND,
     drop_from_trace,
     make_prediction,
+    read_or_recall,
     retrieve_passages,
     settled,
     try_predict,
@@ -64,7 +66,7 @@ class Diagnosis(NamedTuple):
 
     feedback: str  # empty if no fault was found, or the reply was unparseable
     internal: float | None  # P(the LM knows the answer)
-    external: float | None  # P(the passages suffice)
+    external: float | None  # P(the passages suffice); None also where there are none
 
     @property
     def condition(self) -> tuple[bool, bool]:
@@ -79,7 +81,8 @@ class MetaRAG(dspy.Module):
     those that the search added. Its verdict: "agreed" (with the second reader), "revised" (another answer followed),
     "given" (the last one, without agreement). `details`: `agreement` (similarity with the second reader, per answer;
     None if one of both is no answer or a refusal), `conditions` (for each evaluation, whether the LM knows the answer,
-    and whether the passages suffice), `feedback` (what each found faulty).
+    and whether the passages suffice), `feedback` (what each found faulty). With nothing to read (`passages=[]`, or a
+    search that finds nothing) it answers from memory, asks no second reader, and searches once more if it can.
 
     Args:
         retrieve: Ranks passages for a query.
@@ -122,7 +125,7 @@ class MetaRAG(dspy.Module):
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer with all attempts; fixed `passages` replace the first retrieval (all without retriever)."""
         found = fresh = deduplicate(retrieve_passages(self, question, self.k, fixed=passages))  # step 1
-        attempts = [_attempt(try_predict(self.answering, question=question, passages=found))]
+        attempts = [_attempt(read_or_recall(self.answering, question, found))]
         others = [self._monitor(question, found)]
         query, scores = question, YesNoScores()
         hops: list[Hop] = []
@@ -132,7 +135,8 @@ class MetaRAG(dspy.Module):
             latest = attempts[-1]
             agreement.append(self._agreement(latest.answer, others[-1]))  # step 2
             agreed = passes(agreement[-1], self.threshold)
-            last = agreed or len(diagnoses) == self.max_rounds
+            nothing = not found and bool(diagnoses or self.retrieve is None)  # to read, now and later
+            last = agreed or nothing or len(diagnoses) == self.max_rounds
             verdict = AGREED if agreed else GIVEN if last else REVISED
             ids = [passage.id for passage in fresh]
             hops.append(settled(Hop(question=query, answer=latest.answer, passage_ids=ids, verdict=verdict)))
@@ -141,6 +145,9 @@ class MetaRAG(dspy.Module):
             diagnoses.append(self._evaluate(question, found, latest, scores))  # step 3
             query, fresh = self._search(question, found, latest, diagnoses[-1])  # step 4
             found = [*found, *fresh]
+            if not found:  # Departure: as when the first search finds nothing, an LM is never asked to read nothing
+                attempts.append(latest)
+                continue
             advice = self._advice(question, latest, diagnoses[-1], scores)
             attempts.append(_attempt(try_predict(self.advised, question=question, passages=found, advice=advice)))
             if fresh:  # the second reader would repeat itself over the same passages
@@ -157,7 +164,7 @@ class MetaRAG(dspy.Module):
         }
         return make_prediction(
             answer,
-            stop_reason=FINISHED if agreed else CAP,
+            stop_reason=FINISHED if agreed else NOTHING_FOUND if nothing else CAP,
             hops=hops,
             passages=found,
             citations=passages_supporting(question, answer, found),
@@ -181,7 +188,7 @@ class MetaRAG(dspy.Module):
         return 2 + 4 * self.max_rounds  # evaluation with all P(yes) at once, query, answer, second reading
 
     def _monitor(self, question: str, passages: list[Passage]) -> Attempt:
-        reply = try_predict(self.monitoring, question=question, passages=passages)
+        reply = try_predict(self.monitoring, question=question, passages=passages) if passages else None
         return Attempt(reply.answer.strip(), "", reply) if reply else Attempt("", "", None)
 
     def _agreement(self, answer: str, other: Attempt) -> float | None:
@@ -196,13 +203,12 @@ class MetaRAG(dspy.Module):
         """Step 3, whose three calls are independent; what was asked about the same passages is not asked again."""
         # Departure: the critic sees the reasoning, too; an unparseable criticism finds no fault.
         said = {"question": question, "reasoning": latest.reasoning, "answer": latest.answer}
-        checks = {
-            "internal": YesNoQuestion(self.knowing, question=question),
-            "external": YesNoQuestion(self.sufficing, passages=found, question=question),
-        }
+        checks = {"internal": YesNoQuestion(self.knowing, question=question)}
+        if found:
+            checks["external"] = YesNoQuestion(self.sufficing, passages=found, question=question)
         criticism, known = in_parallel(partial(try_predict, self.evaluating, **said), partial(scores.ask, checks))
         feedback = criticism.feedback.strip() if criticism and not criticism.correct else ""
-        return Diagnosis("" if is_no_item(feedback) else feedback, known["internal"], known["external"])
+        return Diagnosis("" if is_no_item(feedback) else feedback, known["internal"], known.get("external"))
 
     def _search(
         self, question: str, found: list[Passage], latest: Attempt, diagnosis: Diagnosis
@@ -234,4 +240,4 @@ class MetaRAG(dspy.Module):
 
 
 def _attempt(reply: dspy.Prediction | None) -> Attempt:
-    return Attempt(reply.answer.strip(), reply.reasoning.strip(), reply) if reply else Attempt("", "", None)
+    return Attempt(reply.answer.strip(), reply.get("reasoning", "").strip(), reply) if reply else Attempt("", "", None)

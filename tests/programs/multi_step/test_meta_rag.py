@@ -12,6 +12,7 @@ from tests.programs.fakes import Fake, Similar, traced
 KINDS = {
     "Answer the question with the passages, in the way": "advised",
     "Answer the question with what the passages say. Give": "reading",
+    "Answer the question from what you know": "recalling",
     "Examine how the question": "evaluating",
     "Decide whether you know": "knowing",
     "Decide whether the passages alone": "sufficing",
@@ -207,11 +208,31 @@ def test_overruled_second_readings_and_empty_feedback_are_no_demonstrations_and_
 
 
 @pytest.mark.parametrize("passages", [[], None], ids=["given none", "found none"])
-def test_with_nothing_to_read_it_still_ends(tell, passages):
-    story = tell()
-    result = MetaRAG(lambda query, k: [], max_rounds=1)("Where?", passages=passages)
-    assert (result.answer, result.passages, result.citations) == ("Veld", [], [])
-    assert story.kinds().count("monitoring") == 1
+def test_with_nothing_to_read_it_answers_from_memory_and_searches_once_more(tell, passages):
+    story = tell(recalling="Tren")
+    program = MetaRAG(lambda query, k: [])
+    result, trace = traced(program, "Where?", passages=passages)
+    assert (result.answer, result.passages, result.citations, result.stop_reason) == ("Tren", [], [], "nothing found")
+    assert sorted(story.kinds()) == ["evaluating", "knowing", "recalling", "searching"]
+    assert [(hop.question, hop.answer, hop.verdict) for hop in result.hops] == [
+        ("Where?", "Tren", "revised"),
+        ("first query", "Tren", "given"),
+    ]
+    assert not [output for _, _, output in trace if "answer" in output]
+
+
+def test_given_no_passages_and_no_retriever_nothing_but_memory_is_asked(tell):
+    story = tell(recalling="Tren")
+    result = MetaRAG()("Where?", passages=[])
+    assert (result.answer, result.stop_reason, story.kinds()) == ("Tren", "nothing found", ["recalling"])
+
+
+def test_what_a_later_search_finds_is_read_as_ever(tell):
+    story = tell(recalling="Tren", monitoring="Veld")
+    result = MetaRAG(Shelves())("Where?", passages=[])
+    assert (result.answer, result.stop_reason) == ("Veld", "finished")
+    assert "sufficing" not in story.kinds()
+    assert story.kinds()[-2:] == ["advised", "monitoring"]
 
 
 def test_given_passages_without_a_retriever_are_never_searched_beyond(tell):

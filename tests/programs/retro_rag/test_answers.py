@@ -4,6 +4,7 @@ import pytest
 
 from programs.lms.adapter import JsonForm
 from programs.retro_rag import RetroRAG
+from tests.programs.fakes import traced
 
 
 def test_two_agreeing_answers_end_the_first_round(tell, retriever):
@@ -164,3 +165,20 @@ def test_the_verdict_of_the_last_round_is_final_unless_it_is_accepted_or_no_answ
 ):
     tell(**replies)
     assert RetroRAG(retriever, max_rounds=1, **knobs)("Question?").hops[0].verdict == expected
+
+
+def test_with_nothing_to_read_or_search_one_answer_from_memory_is_given(tell):
+    story = tell(agreement=1.0)
+    result, trace = traced(RetroRAG(), "Question?", passages=[])
+    assert (result.answer, result.citations, result.stop_reason) == ("Ansa Merrow", [], "nothing found")
+    assert [(hop.draft, hop.verdict) for hop in result.hops] == [(None, "final")]
+    assert [kind for kind, _ in story.asked] == ["recalling_directly"]
+    assert not trace
+
+
+def test_an_answer_from_memory_is_not_accepted_while_a_search_may_find_something(tell, retriever):
+    story = tell(agreement=1.0)
+    result = RetroRAG(retriever)("Question?", passages=[])
+    assert [hop.verdict for hop in result.hops] == [None, "accepted"]
+    assert (story.count("recalling_directly"), result.stop_reason) == (1, "finished")
+    assert all("[1]" in prompt for prompt in story.prompts("answering", "monitoring"))
