@@ -1,8 +1,9 @@
 """Boards: finished runs of several programs on the same questions, and in what they differ although they must not."""
 
 import json
+import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -131,16 +132,28 @@ def _runs_in(folder: Path) -> list[Path]:
     """Return the folders of runs below a folder, in order; itself if it is one, or if there are none."""
     if (folder / RUN).exists():
         return [folder]
-    below = list(folder.rglob("*"))
-    found = sorted(path.parent for path in below if path.name == RUN and path.exists())
+    paths = list(folder.rglob("*"))
+    found = sorted(path.parent for path in paths if path.name == RUN and path.exists())
     known = {path.resolve() for path in found}
-    for path in below:
+    for path in paths:
         if not (path.is_symlink() and path.is_dir()):
             continue
-        if any(run.is_file() and run.parent.resolve() not in known for run in path.resolve().rglob(RUN)):
+        if any((below / RUN).is_file() and below not in known for below in _through_links(path)):
             what = "a run" if (path / RUN).is_file() else "a folder of runs"
             raise UserError(f"{path} is a link to {what} elsewhere: remove the link, and name that folder, too.")
     return found or [folder]
+
+
+def _through_links(folder: Path) -> Iterator[Path]:
+    """Yield a folder and all below it, each once and resolved; links to folders are followed."""
+    seen: set[Path] = set()
+    for path, folders, _ in os.walk(folder, followlinks=True):
+        here = Path(path).resolve()
+        if here in seen:
+            folders.clear()
+        else:
+            seen.add(here)
+            yield here
 
 
 def _missing(folder: Path, description: Json, answers: int) -> str | None:

@@ -291,6 +291,18 @@ def test_a_linked_folder_of_runs_is_not_dropped_silently(make: Make, tmp_path: P
         read_boards([tmp_path / "set"])
 
 
+def test_links_in_a_linked_folder_of_runs_are_not_dropped_silently(make: Make, tmp_path: Path) -> None:
+    make("set/sub/rag")
+    (tmp_path / "elsewhere").mkdir()
+    for name, target in {"back": tmp_path / "set", "up": tmp_path / "elsewhere", "known": tmp_path / "set/sub"}.items():
+        (tmp_path / "elsewhere" / name).symlink_to(target)
+    (tmp_path / "set" / "more").symlink_to(tmp_path / "elsewhere")
+    assert len(read_boards([tmp_path / "set"])[0].runs) == 1
+    (tmp_path / "elsewhere" / "ircot").symlink_to(make("third/ircot", "ircot"))
+    with pytest.raises(UserError, match="more is a link to a folder of runs elsewhere: remove the link"):
+        read_boards([tmp_path / "set"])
+
+
 DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "unfinished": (_unfinished, r"bad has 5 of 8 answers: finish it"),
     "no rows": (lambda folder: (folder / "rows.jsonl").unlink(), r"bad has no answered question"),
