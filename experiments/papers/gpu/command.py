@@ -5,7 +5,8 @@
 27 programs on three sets of 100 questions made 58,000 LM calls: hours on a laptop, 7 minutes on one H200 with 16 cores.
 Runs and tables are those of `verihop reproduce`, which goes on with what is not finished. Weights are those that the
 embedded LM computes with, products are of 16 bits and rounded otherwise: 96 of 100 answers of `rag` are the same. So
-these runs name another model, and their seconds are those of 240 questions at a time. Needs `verihop[gpu]`.
+these runs name another LM, `embedded:cuda`, and their seconds are those of 240 questions at a time. Needs
+`verihop[gpu]`.
 """
 
 import multiprocessing
@@ -52,7 +53,9 @@ def gpu(
 ) -> None:
     """Start the decoders and the workers, and write the table of their runs."""
     made = read_table(paper, f"table{table}")
-    request = Request(lm=LMSpec(id="embedded"), data=str(data), work=work, limit=limit, threads=threads, progress=False)
+    request = Request(
+        lm=LMSpec(id=_id(device)), data=str(data), work=work, limit=limit, threads=threads, progress=False
+    )
     planned = plan(made, request)
     for text in planned.missing:
         say(f"Missing: {text}")
@@ -77,6 +80,11 @@ def gpu(
 
 
 MODULE = "experiments.papers.gpu"
+
+
+def _id(device: str) -> str:
+    """Return the id of the embedded LM on a device, so that its cells are not those of `--lm embedded`."""
+    return f"embedded:{device}"
 
 
 def start_decoders(folder: Path, count: int, device: str) -> Sockets:
@@ -143,7 +151,7 @@ def _connection(sockets: Sockets, device: str) -> "Connection":
     settings = {"temperature": 0.0, "max_tokens": MAX_TOKENS, "cache": False}
     engine = SharedEngine(sockets, device)
     engine.load()
-    return local_connection("embedded", engine, settings, ModelTraits())
+    return local_connection(_id(device), engine, settings, ModelTraits())
 
 
 def _require(device: str) -> None:

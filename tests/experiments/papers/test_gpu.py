@@ -2,6 +2,7 @@
 
 import json
 import threading
+from concurrent.futures import Future
 
 import numpy as np
 import openvino
@@ -152,5 +153,57 @@ def test_a_worker_asks_a_cell_as_every_command_does_with_the_decoders_lm(tmp_pat
     assert (described["lm"]["model"], described["questions"]["n"]) == (simulated.lm.model, 2)
 
 
-def test_the_lm_of_the_decoders_has_a_name_of_its_own():
+class InThisProcess:
+    """A pool that does what it is given at once."""
+
+    def __init__(self, *_):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def submit(self, work, *arguments):
+        future = Future()
+        future.set_result(work(*arguments))
+        return future
+
+
+def test_cells_that_a_cpu_answered_are_not_taken_for_those_of_a_gpu(tmp_path, monkeypatch):
+    from experiments.papers.gpu import command
+    from experiments.papers.tables.plan import Request, cells_of
+    from experiments.papers.tables.spec import read_table
+    from experiments.pipeline import setup
+    from programs.lms.spec import LMSpec
+
+    monkeypatch.setattr(setup, "open_lm", setup.open_lm)  # put back afterwards
+    lms = {"cpu": setup.open_lm(LMSpec(id="simulated")), "cuda": setup.open_lm(LMSpec(id="simulated:1"))}
+    table = read_table("leaderboard", "table3").of_rows(["standard"])
+    for name, value in {
+        "read_table": lambda *_: table,
+        "start_decoders": lambda *_: (),
+        "ProcessPoolExecutor": InThisProcess,
+        "_connection": lambda sockets, device: lms[device],
+    }.items():
+        monkeypatch.setattr(command, name, value)
+    request = Request(lm=LMSpec(id="embedded"), data="none", work=tmp_path, limit=2, progress=False)
+    [cell] = cells_of(table, request)
+    command.ask_cell(table, cell, request, (), "cpu")
+    of_cpu = cell.folder(tmp_path)
+    before = (of_cpu / "run.json").read_bytes()
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    command.gpu("leaderboard", 3, tmp_path, tmp_path, 2, 1, 1, 1, "cuda")
+    of_gpu = tmp_path / "cells" / "embedded_cuda" / of_cpu.relative_to(of_cpu.parents[1])
+    assert json.loads((of_gpu / "run.json").read_text())["lm"]["model"] == lms["cuda"].lm.model
+    assert (of_cpu / "run.json").read_bytes() == before
+
+
+def test_the_lm_of_the_decoders_has_an_id_and_a_name_of_its_own(monkeypatch):
+    from experiments.papers.gpu import command
+
+    monkeypatch.setattr(SharedEngine, "load", lambda self: None)
+    assert command._connection((), "cuda").id == "embedded:cuda"
     assert SharedEngine((), "cuda").name == f"{EmbeddedEngine().name}-cuda"
