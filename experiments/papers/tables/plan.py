@@ -178,14 +178,28 @@ class Cell:
 
 
 def _identity(index: Path | None) -> str | None:
-    """Return the fingerprint of an index, the same wherever it is; the path if there is none, as of a recording."""
+    """Return the fingerprint of an index or a recording of the web, the same wherever it is; without one, the path."""
     from corpora.index.manifest import INFO_FILE, parse_info
     from corpora.index.replace import state_of
+    from corpora.web.recording import Recording, is_recording
 
     if index is None:
         return None
+    if is_recording(index):
+        return Recording(index).fingerprint
     _, stated = state_of(index)
     return str(index) if stated is None else parse_info(stated, index / INFO_FILE).fingerprint()
+
+
+def require_searchable(index: Path) -> None:
+    """Raise UserError unless a folder has an index or a recording of the web, which names the cells that search it."""
+    from corpora.index.manifest import read_info
+    from corpora.index.replace import state_of
+    from corpora.web.recording import is_recording
+
+    folder, stated = state_of(index)
+    if stated is None and not is_recording(index):
+        read_info(folder)  # says what is there instead
 
 
 def cells_of(table: Table, request: Request) -> list[Cell]:

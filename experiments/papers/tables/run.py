@@ -15,6 +15,7 @@ from experiments.papers.tables.plan import (
     estimate_of,
     examples_of,
     missing_of,
+    require_searchable,
 )
 from experiments.papers.tables.spec import Table
 from experiments.papers.tables.write import write_all
@@ -53,7 +54,12 @@ def plan(table: Table, request: Request) -> Plan:
     """Return what a table needs; no LM is opened.
 
     Questions are converted if their files are there, and answers of the request are taken over.
+
+    Raises:
+        UserError: What the user names is damaged, or an index whose cells are to be shown is not there.
     """
+    if request.only_table and request.index is not None:
+        require_searchable(request.index)
     if table.kind == "distillation" and request.examples is None:
         estimate, missing = examples_of(table, request)
         return Plan([], missing, estimate)

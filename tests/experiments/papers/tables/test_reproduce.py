@@ -244,6 +244,29 @@ def test_a_second_lm_adds_rows_of_its_own(verihop, few, work):
 
 
 @pytest.mark.parametrize(
+    ("damage", "said"),
+    [(None, "contains no index: build one there"), ("{", "index.json cannot be parsed"), ("", "index.json cannot")],
+)
+def test_a_table_without_the_index_of_its_cells_is_refused_and_the_old_one_kept(verihop, few, work, damage, said):
+    assert verihop(*ONE, *TOY, "--work", work)[0] == 0
+    index = work / "data" / "world" / "index"
+    found = (*ONE, *TOY, "--work", work, "--index", index)
+    assert verihop(*found)[0] == 0
+    for file in index.rglob("*"):
+        if file.is_file() and file.name != "index.json":
+            file.unlink()
+    before = (work / "tables" / "retro_rag-table2.csv").read_bytes()
+    assert verihop(*found, "--only-table")[0] == 0  # of the index it needs no more than its name
+    assert (work / "tables" / "retro_rag-table2.csv").read_bytes() == before
+    (index / "index.json").unlink() if damage is None else (index / "index.json").write_text(damage)
+    code, _, err = verihop(*found, "--only-table")
+    assert code == 2
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert (work / "tables" / "retro_rag-table2.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("genground", "--table", 99), "table99"),

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from corpora.index.build import build_index
+from corpora.web.engines import read_settings
+from corpora.web.recording import Recording
 from experiments.papers.tables.asking import searched_by
 from experiments.papers.tables.found import _is_of
 from experiments.papers.tables.plan import Request, cells_of, distinct, index_of, searches
@@ -140,6 +142,29 @@ def test_an_index_is_of_the_same_cell_wherever_it_is(request_for, small_world, t
 
     assert hashes(one) == hashes(elsewhere)
     assert not hashes(one) & (hashes(other) | hashes(None) | hashes(tmp_path / "nothing"))
+
+
+def test_a_recording_of_the_web_is_of_the_same_cell_wherever_it_is(tmp_path):
+    one, other, elsewhere = tmp_path / "one", tmp_path / "other", tmp_path / "copy"
+    for folder in (one, other):
+        Recording(folder, read_settings("serper"))
+    shutil.copytree(one, elsewhere)
+
+    def hashes(recording):
+        request = Request(lm=SIMULATED, data=str(tmp_path), work=tmp_path, retrievers={"google": str(recording)})
+        cells = cells_of(read_table("genground", "table5"), request)
+        return {cell.hash for cell in cells if cell.program.index is not None}
+
+    assert hashes(one)
+    assert hashes(one) == hashes(elsewhere)
+    assert not hashes(one) & hashes(other)
+
+
+def test_cells_that_were_published_keep_their_names(tmp_path):
+    table = read_table("leaderboard", "table1").of_rows(["rag", "standard"])
+    cells = cells_of(table, Request(data=str(tmp_path), work=tmp_path, limit=100))
+    named = {"hotpotqa-100/rag-e9c39f4e", "hotpotqa-100/standard-4efc4822"}
+    assert named <= {cell.folder(tmp_path).relative_to(tmp_path / "cells" / "embedded").as_posix() for cell in cells}
 
 
 def test_a_paper_is_found_by_its_name_its_number_and_its_program():
