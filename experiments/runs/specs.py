@@ -649,6 +649,10 @@ class Filters:
         str | None, _DECIDES("Metric of the answer: em by default; acc[substring] for --recipe genground.")
     ] = None
     accept: Annotated[float, Range(0.001, 1), _DECIDES("Lowest score of an answer that is right.")] = 1.0
+    gold_read: Annotated[
+        bool,
+        _OPTIONAL("program: keep only trajectories that read all gold passages (passage_recall[all] of 1)."),
+    ] = False
     predictors: Annotated[
         tuple[str, ...],
         Field("Only calls of these predictors, separated by commas; by default all.", decides="recipe"),

@@ -93,6 +93,19 @@ def answer_is_right(score: Callable[[Any, Any], float | None], accept: float = 1
     return answer_is_right
 
 
+def gold_is_read(recall: Callable[[Any, Any], float | None]) -> TrajectoryRule:
+    """Return the rule that the program read all gold passages: a right answer without them may be luck.
+
+    Args:
+        recall: The share of the gold passages that a prediction read; questions for which it is None are rejected.
+    """
+
+    def gold_is_read(trajectory: Trajectory, question: Any) -> bool:
+        return trajectory.prediction is not None and recall(question, trajectory.prediction) == 1
+
+    return gold_is_read
+
+
 SOUND: tuple[TrajectoryRule, ...] = (
     ended_without_error,
     every_reply_parsed,
@@ -101,7 +114,7 @@ SOUND: tuple[TrajectoryRule, ...] = (
     citations_exist,
     evidence_of_hops_is_quoted,
 )
-"""Rules that need no gold; `answer_is_right` comes in addition."""
+"""Rules that need no gold; `answer_is_right` comes in addition, and `gold_is_read` where it is wanted."""
 
 
 def evidence_is_quoted(step: TrajectoryStep) -> bool:

@@ -132,7 +132,7 @@ def _unused(
     if teacher == GOLD_TEACHER:
         asks_none = "with --teacher gold, which asks no LM and writes right replies"
         of_teacher = (one.name for one in fields(Teacher) if one.name != "id")
-        for name in (*_GROUNDING, *_VERIFICATION, *_RIGHT, *of_teacher):
+        for name in (*_GROUNDING, *_VERIFICATION, *_RIGHT, "gold_read", *of_teacher):
             yield name, asks_none
         if program_is_named and filters.predictors:
             yield "recipe", "with --teacher gold where program and --predictors are named, which it would choose"
@@ -154,6 +154,7 @@ def _unused(
             yield "strict", "with --verdicts teacher: gold judges nothing"
     if recipe.recipe != "program":
         yield "predictors", f"with --recipe {recipe.recipe}, which decides what is learnt"
+        yield "gold_read", f"with --recipe {recipe.recipe}, which keeps no trajectories of the program"
 
 
 def _named_file(text: str) -> tuple[str, Path]:

@@ -19,7 +19,7 @@ from optimizers.distill.cov_rag import VerificationDistillation, answer_half
 from optimizers.distill.genground import GroundingDistillation
 from optimizers.distill.gold.catalog import GOLD
 from optimizers.distill.gold.wrong_answers import WrongAnswers
-from optimizers.distill.recipes import Distillation, GoldDistillation, Recipe, answer_is_right
+from optimizers.distill.recipes import SOUND, Distillation, GoldDistillation, Recipe, answer_is_right, gold_is_read
 from optimizers.distill.specs import GroundingSettings, VerificationSettings
 from optimizers.distill.student import FORMS, StudentPrompts, form_adapter
 from optimizers.distill.trajectories import Prompts, prompts_of
@@ -242,7 +242,8 @@ def _recipe(parts: _Parts) -> Recipe:
             seed=request.seed,
             **on,
         )
-    return Distillation(parts.program, parts.student, right, labels, tuple(request.predictors))
+    rules = (*SOUND, gold_is_read(typed_metric("passage_recall[all]"))) if request.gold_read else SOUND
+    return Distillation(parts.program, parts.student, right, labels, tuple(request.predictors), rules)
 
 
 def _gold(parts: _Parts) -> Recipe:

@@ -94,6 +94,7 @@ def test_ctrl_c_is_code_130_and_says_how_to_resume(synthesize, tmp_path, monkeyp
         ((*SIMULATED, "--negatives", 1), "--negatives does nothing without --recipe cov_rag"),  # the default, but typed
         ((*COV_RAG, "--empty-share", 0.5), "--empty-share does nothing without --recipe genground"),
         ((*COV_RAG, "--accept", 0.5), "--accept does nothing with --recipe cov_rag"),
+        ((*COV_RAG, "--gold-read"), "--gold-read does nothing with --recipe cov_rag"),
         ((*COV_RAG, "--predictors", "answering"), "--predictors does nothing with --recipe cov_rag"),
         ((*COV_RAG, "--negatives", 0, "--means", "query"), "--means does nothing with --negatives 0"),
         ((*COV_RAG, "--verdicts", "gold", "--show-gold"), "--show-gold does nothing with --verdicts gold"),

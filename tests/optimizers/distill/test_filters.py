@@ -60,6 +60,15 @@ def test_the_answer_may_be_right_in_part():
 
 
 @pytest.mark.parametrize(
+    ("gold", "read", "kept"),
+    [(["p1"], PASSAGES, True), (["p1", "p2"], PASSAGES, False), (["p1"], [], False), ([], PASSAGES, False)],
+)
+def test_all_gold_passages_were_read_or_not(gold, read, kept):
+    question = dspy.Example(question="?", answers=["Quillon"], gold_ids=gold)
+    assert recipes.gold_is_read(get_metric("passage_recall[all]"))(trajectory(passages=read), question) is kept
+
+
+@pytest.mark.parametrize(
     ("inputs", "outputs", "rule"),
     [
         ({"passages": PASSAGES}, {"evidence": PASSAGES[0].text, "answer": "x"}, None),

@@ -66,6 +66,15 @@ def test_any_program_can_be_distilled(request_for, program, world, tmp_path):
     assert {example.split for example in made.examples} <= {"train", "validation"}
 
 
+def test_trajectories_without_all_gold_passages_are_left_out(request_for, world, tmp_path):
+    def made(name, **changes):
+        return open_synthesis(request_for("rag", metric="f1[hotpot]", **changes)).run(tmp_path / name, progress=False)
+
+    every, kept = made("every"), made("kept", gold_read=True)
+    assert kept.manifest["rejected"]["trajectories"]["gold_is_read"] > 0
+    assert {one.question_id for one in kept.examples} < {one.question_id for one in every.examples}
+
+
 def test_a_spent_budget_keeps_what_is_done_and_resuming_gives_the_same_file(request_for, world, tmp_path):
     open_synthesis(request_for()).run(tmp_path / "whole", progress=False)
     with pytest.raises(BudgetExceeded):
