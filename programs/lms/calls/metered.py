@@ -50,7 +50,7 @@ from programs.lms.calls.budget import (
 )
 from programs.lms.calls.control import CLOCK, call_within, checked_calls, current_control
 from programs.lms.calls.refusals import understood
-from programs.lms.calls.reply_cache import FILTERED, ended_by_filter, key_of
+from programs.lms.calls.reply_cache import FILTERED, key_of, refusal_of
 from programs.lms.calls.retry import Attempts, ConcurrencyLimit, check_readable, shared_limit
 from programs.lms.calls.transport import Transport
 from programs.lms.tracing.calls import finish_reasons, heard
@@ -375,8 +375,8 @@ class MeteredLM(dspy.LM):
                     cost = self._cost(call, result, result.usage)
                     booking.tokens, booking.usd = cost.tokens, cost.usd
                 current_control().answered(self.model)
-                if ended_by_filter(result):
-                    raise LMFiltered("it ended the reply before its first word", provider_code=FILTERED)
+                if refusal := refusal_of(result):
+                    raise LMFiltered(refusal, provider_code=FILTERED)
                 return result
             except LMError as error:
                 hide_keys_in(error)

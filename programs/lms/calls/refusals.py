@@ -17,6 +17,7 @@ from dspy.utils.exceptions import (
     LMError,
     LMInvalidRequestError,
     LMRateLimitError,
+    LMServerError,
     LMUnsupportedModelError,
 )
 
@@ -70,17 +71,19 @@ _MEANINGS = (
         re.compile(r"model identifier is invalid|on-demand throughput isn.t supported", re.IGNORECASE),
     ),
 )
-_AMBIGUOUS = (LMInvalidRequestError, LMAuthError, LMRateLimitError)
+_AMBIGUOUS = (LMInvalidRequestError, LMAuthError, LMRateLimitError, LMServerError)
+_PAGE = re.compile(r"<(?:!doctype )?html\b(?:.*?<title[^<>]*>([^<]*))?", re.IGNORECASE | re.DOTALL)
+_HEAD = 20_000  # characters in which a page and its title are looked for
 
 
 def understood(error: LMError) -> LMError:
     """Return an error as what its provider means, with what it says and the seconds for which it asks to wait."""
     reply = _reply_behind(error)
-    said, codes, wait = error.message, {error.provider_code}, error.retry_after
-    if reply is not None:
-        said, codes = error_message(reply.content), codes | error_codes(reply.content)
-        wait = retry_after(reply.headers) if wait is None else wait
+    said, codes, wait = web_page(error.message) or error.message, {error.provider_code}, error.retry_after
     kind, code = type(error), error.provider_code
+    if reply is not None:
+        said, codes = error_message(reply.content), codes | {error_code(reply.content)}
+        wait = retry_after(reply.headers) if wait is None else wait
     if kind in _AMBIGUOUS:
         meant = next((each for each in _MEANINGS if each.means(codes, f"{error.message} {said}")), None)
         if meant is not None:
@@ -106,7 +109,7 @@ def _reply_behind(error: LMError) -> Any:
 
 
 def error_message(content: bytes) -> str:
-    """Return the message of an error reply in one line, else its text."""
+    """Return the message of an error reply in one line, else its text, or that it is a web page."""
     text: Any = content.decode("utf-8", "replace")
     try:
         body = json.loads(content)
@@ -116,13 +119,26 @@ def error_message(content: bytes) -> str:
         error = body.get("error")
         inner = error.get("message") if isinstance(error, dict) else error
         text = inner or body.get("message") or body.get("detail") or text
+    else:
+        text = web_page(text) or text
     return one_line(text, _LONGEST_REASON) or "no reason given"
 
 
-def error_codes(content: bytes) -> set[str]:
-    """Return code and type of the error in an error reply."""
+def web_page(text: str) -> str | None:
+    """Return what to say of a web page that stands in place of a reply, with its title; None if the text has none."""
+    if (page := _PAGE.search(text[:_HEAD])) is None:
+        return None
+    words = (page[1] or "").replace("\\n", " ")  # lm15 quotes the text as Python's repr does
+    title = f" ({one_line(words, 60)!r})" if words.strip() else ""
+    return f"a web page{title} came in place of a reply: log in there, or check the proxy or gateway"
+
+
+def error_code(content: bytes) -> str | None:
+    """Return the code of the error in an error reply, else its type; of both, that which has a meaning."""
     try:
         error = json.loads(content)["error"]
-        return {str(error.get(name)) for name in ("code", "type")}
+        stated = [str(error[name]) for name in ("code", "type") if error.get(name)]
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        return set()
+        return None
+    known = {code for meaning in _MEANINGS for code in meaning.codes}
+    return next((code for code in stated if code in known), stated[0] if stated else None)

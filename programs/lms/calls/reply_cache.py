@@ -359,9 +359,22 @@ def _content(output: Any) -> Any:
     return isinstance(logprobs, Mapping) and yes_share(logprobs.get("content")) is not None
 
 
-def ended_by_filter(result: CallResult) -> bool:
-    """Return whether a filter of the provider ended all replies before their first word."""
-    return {FILTERED} == set(finish_reasons(result)) and not any(map(_content, result.outputs))
+def refusal_of(result: CallResult) -> str | None:
+    """Return why all replies of a result are empty, if the LM declined or a filter ended each; else None."""
+    replies = list(zip(_refusals(result), finish_reasons(result), strict=True))
+    if any(map(_content, result.outputs)) or not all(words or reason == FILTERED for words, reason in replies):
+        return None
+    return next((words or "it ended the reply before its first word" for words, _ in replies), None)
+
+
+def _refusals(result: CallResult) -> list[str]:
+    """Return with what each reply of a result states that the LM declines, in OpenAI's field for that."""
+    if result.responses:
+        messages = [response.message for response in result.responses]
+        return ["".join(part.text for part in message.parts if part.type == "refusal") for message in messages]
+    choices = getattr(result.raw, "choices", None) or ()
+    fields = [getattr(getattr(choice, "message", None), "provider_specific_fields", None) for choice in choices]
+    return [(each or {}).get("refusal") or "" for each in fields]
 
 
 REPLIES = "replies.sqlite"

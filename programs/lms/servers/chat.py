@@ -19,6 +19,7 @@ from dspy import lm15
 from dspy.lm15 import (
     FunctionTool,
     Message,
+    RefusalPart,
     Request,
     Response,
     TextPart,
@@ -29,7 +30,7 @@ from dspy.lm15 import (
     UnsupportedFeatureError,
 )
 
-from programs.lms.calls.refusals import FILTERS, NO_CREDIT, error_codes, error_message
+from programs.lms.calls.refusals import error_code, error_message, web_page
 from programs.lms.calls.transport import Transport
 from programs.lms.continuing import is_begun
 from programs.lms.requests import system_text, turns
@@ -147,19 +148,15 @@ class ServerClient:
         kind = _ERRORS.get(status, lm15.ServerError if status >= 500 else lm15.InvalidRequestError)
         if status in (400, 413, 422, 500) and _TOO_LONG.search(reason):
             kind = lm15.ContextLengthError
-        codes = error_codes(content)
-        if status == 429 and NO_CREDIT & codes:
-            kind = lm15.BillingError
-        code = next(iter(FILTERS & codes), None)
-        kind = lm15.InvalidRequestError if code else kind
-        return kind(f"HTTP {status}: {reason}", status=status, retry_after=hint, provider_code=code)
+        return kind(f"HTTP {status}: {reason}", status=status, retry_after=hint, provider_code=error_code(content))
 
 
 def _json(reply: Reply, content: bytes) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise lm15.ServerError("it did not answer in JSON", status=reply.status) from error
+        said = web_page(content.decode("utf-8", "replace")) or "it did not answer in JSON"
+        raise lm15.ServerError(said, status=reply.status) from error
 
 
 def call_seconds(request: lm15.Request, timeout: float | None) -> float | None:
@@ -407,18 +404,18 @@ class ChatEngine(Uncopied):
         choice = reply["choices"][0]
         message = choice["message"]
         thinking, answer, in_text = split_message(message)
-        if not answer and isinstance(message.get("refusal"), str):
-            answer = message["refusal"]
+        refusal = message["refusal"] if isinstance(message.get("refusal"), str) else ""
         self.thinks_in_text = self.thinks_in_text or in_text
         finish = FINISHED.get(choice.get("finish_reason") or "", "stop")
         usage = stated_usage(reply.get("usage"), thinking, answer)
         if not answer and not thinking and (finish == "length" and usage.reasoning_tokens):
             thinking = NOT_SHOWN
         calls = tool_calls(message) if request.tools else []
-        if message.get("content") is None and not (thinking or answer or calls) and finish == "stop":
+        if message.get("content") is None and not (thinking or answer or calls or refusal) and finish == "stop":
             raise ValueError("its content is null")
         parts: list[Any] = [ThinkingPart(thinking)] if thinking else []
-        if answer or not (thinking or calls):
+        parts += [RefusalPart(refusal)] if refusal else []
+        if answer or not (parts or calls):
             parts.append(TextPart(answer))
         parts += calls
         return Response(

@@ -94,7 +94,7 @@ class ReplyStream:
     def __init__(self, request: Request, *, thinks_in_text: bool):
         self._request, self._parts = request, _Parts(thinks_in_text)
         self._finish: str | None = None
-        self._done = self._said = False
+        self._done = self._said = self._declined = False
         self._usage: Any = None
         self._sources: list[StatedSource] = []
         self._scores: list[Any] = []  # tokens with log-probabilities as the server sends them
@@ -139,9 +139,7 @@ class ReplyStream:
             message = choice.get("delta") or choice.get("message") or {}
             self._said = self._said or message.get("content") is not None
             yield from self._parts.feed(message)
-            if isinstance(message.get("refusal"), str) and message["refusal"]:
-                self._said = True
-                yield self._parts.say(message["refusal"])
+            self._declined = self._declined or bool(message.get("refusal"))
             self._scores += (choice.get("logprobs") or {}).get("content") or ()
             self._finish = choice.get("finish_reason") or self._finish
 
@@ -152,6 +150,8 @@ class ReplyStream:
         if not parts.thinking and not parts.answer:
             if self._finish == "length" and stated_usage(self._usage).reasoning_tokens:
                 yield parts.think(NOT_SHOWN)
+            elif self._declined:  # lm15 has no event for its words
+                self._finish = "content_filter"
             elif not self._said:
                 raise lm15.ServerError("the reply is not that of a chat server: its content is null")
         scores = None

@@ -15,10 +15,11 @@ from dspy.utils.exceptions import (
     LMUnsupportedModelError,
 )
 
-from programs.lms.calls.metered import LMFiltered, LMUnavailable, MeteredLM
+from programs.lms.calls.metered import LMFiltered, LMUnavailable, MeteredLM, metered_lm
 from programs.lms.calls.refusals import understood
 from programs.lms.calls.reply_cache import FILTERED
 from programs.lms.calls.transport import Transport
+from programs.lms.servers.chat import ChatEngine
 from programs.parts.meter import metered
 from tests import loopback
 
@@ -47,6 +48,7 @@ NO_CREDIT = "Your credit balance is too low to access the Anthropic API."
         (LMInvalidRequestError, "Unknown parameter: 'seed'.", {"status": 400}, LMInvalidRequestError),
         (LMRateLimitError, "You exceeded your current quota. Retry in 33s.", {"status": 429}, LMRateLimitError),
         (LMServerError, "Overloaded", {"status": 529}, LMServerError),
+        (LMServerError, "filtered", {"status": 500, "provider_code": "content_filter"}, FILTERED),
     ],
 )
 def test_a_refusal_means_what_its_provider_says(kind, message, about, meant) -> None:
@@ -79,7 +81,7 @@ def test_of_litellm_the_reply_of_the_provider_is_read() -> None:
     assert isinstance(understood(of_litellm(LMRateLimitError, 429, body)), LMBillingError)
 
 
-@pytest.mark.parametrize(("status", "content"), [(500, b""), (200, b"<html>")])
+@pytest.mark.parametrize(("status", "content"), [(500, b""), (200, b"<p>")])
 def test_of_litellm_a_reply_that_says_nothing_leaves_its_own_reason(status: int, content: bytes) -> None:
     error = of_litellm(LMServerError, 500, {})
     last = error.__cause__.__cause__
@@ -101,9 +103,10 @@ class Refusing(loopback.Loopback):
                 outer.asked += 1
                 self.reply(*(outer.replies.pop(0) if len(outer.replies) > 1 else outer.replies[0]))
 
-            def end_headers(self) -> None:
-                self.send_header("Retry-After", "7")
-                super().end_headers()
+            def send_response(self, code: int, message: str | None = None) -> None:
+                super().send_response(code, message)
+                if code != 200:
+                    self.send_header("Retry-After", "7")
 
         super().__init__(Handler, "")
 
@@ -126,6 +129,47 @@ def test_a_filter_of_gemini_refuses_one_question_and_is_asked_once(server, monke
         with metered() as meter, pytest.raises(LMFiltered, match=r"^A content filter of LM .* blocked: "):
             lm("hello")
         assert (server.asked, meter.calls) == (1, 1)
+
+
+DECLINED = {"finish_reason": "stop", "message": {"role": "assistant", "content": None, "refusal": "I can't help."}}
+USAGE = {"prompt_tokens": 11, "completion_tokens": 9, "total_tokens": 20}
+PAGE = b"<!DOCTYPE html>\n<html lang=en><head><title>Sign\nin</title></head><body>{}</body></html>"
+
+
+@pytest.fixture(params=["own", "native"])
+def lm(request: pytest.FixtureRequest, server: Refusing, monkeypatch: pytest.MonkeyPatch) -> MeteredLM:
+    """An LM on our own client, and on DSPy's."""
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    base, transport = f"{server.base}/v1", Transport(retries=2)
+    if request.param == "own":
+        return metered_lm("openai/m", engine=ChatEngine(base, "m"), address=base, transport=transport)
+    return MeteredLM("openai/gpt-4o-mini", api_base=base, transport=transport)
+
+
+@pytest.mark.parametrize("content", [None, "", []])
+def test_a_refusal_in_place_of_an_answer_is_that_of_a_filter_with_its_words(content, lm, server) -> None:
+    """Before, it was the answer on our own client, and an empty answer on the routes of DSPy."""
+    choice = {**DECLINED, "message": {**DECLINED["message"], "content": content}}
+    server.replies = [(200, {"model": "m", "choices": [choice], "usage": USAGE})]
+    for asked in (1, 2):  # it is not cached
+        with metered() as meter, pytest.raises(LMFiltered, match=r"^A content filter of LM .*: I can't help"):
+            lm("hello")
+        assert (server.asked, meter.calls, meter.prompt_tokens, meter.completion_tokens) == (asked, 1, 11, 9)
+
+
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf\n", b"<?xml version='1.0'?><!-- busy -->\n"])
+def test_a_web_page_in_place_of_a_reply_is_named_with_the_cure(before, lm, server) -> None:
+    """Before, DSPy's route showed HTML and the parser's error, and neither route said what to look for."""
+    server.replies = [(200, before + PAGE)]
+    with pytest.raises(LMUnavailable, match=r" web page \('Sign in'\).* proxy") as caught:
+        lm("hello")
+    assert server.asked == 3
+    assert "Expecting" not in str(caught.value)
+    assert "<" not in str(caught.value)
+    server.asked, server.replies = 0, [(403, PAGE)]
+    with pytest.raises(LMUnavailable, match=r" HTTP 403: .* web page \('Sign in'\).* proxy"):
+        lm("hello")
+    assert server.asked == 1
 
 
 def test_an_account_of_anthropic_without_credit_is_named_as_such(server, monkeypatch) -> None:
@@ -163,6 +207,16 @@ def test_the_route_of_litellm_says_how_long_to_wait_and_who_refuses(server, monk
     server.replies = [(200, {**reply, "content": [], "stop_reason": "refusal"})]
     with pytest.raises(LMFiltered):
         lm("hello")
+
+
+@pytest.mark.slow  # imports LiteLLM
+def test_the_route_of_litellm_knows_a_refusal(server, monkeypatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    lm = MeteredLM("openai/gpt-4o-mini", engine="litellm", api_base=server.base, transport=Transport(retries=1))
+    server.replies = [(200, {"model": "m", "choices": [DECLINED], "usage": USAGE})]
+    with metered() as meter, pytest.raises(LMFiltered, match=r": I can't help"):
+        lm("hello")
+    assert (meter.calls, meter.prompt_tokens, meter.completion_tokens) == (1, 11, 9)
 
 
 def price(prompt: int, cached: int, completion: int) -> float:

@@ -218,7 +218,7 @@ def test_a_reply_of_litellm_is_refused_only_if_a_filter_left_nothing(text, finis
     lm = dspy.LM("openai/gpt-4o-mini", engine="litellm", api_key="none")
     choice = SimpleNamespace(finish_reason=finish, message=SimpleNamespace(content=text))
     raw = SimpleNamespace(choices=[choice], usage={}, model="m")
-    assert reply_cache.ended_by_filter(reply_cache.CallResult.legacy(lm, raw)) is refused
+    assert bool(reply_cache.refusal_of(reply_cache.CallResult.legacy(lm, raw))) is refused
 
 
 @thinking_alone

@@ -187,6 +187,13 @@ def test_a_refusal_to_state_usage_is_met_by_streaming_without_it(serve) -> None:
     assert b"stream_options" not in server.requests[1][1]
 
 
+def test_a_streamed_refusal_is_no_text(serve) -> None:
+    """Before, it was the answer."""
+    _, engine = serve([chunked(chunk(content=None, refusal="I can't"), chunk(refusal=" help."), chunk("stop"), DONE)])
+    texts, response = streamed(engine)
+    assert ("".join(texts), response.finish_reason) == ("", "content_filter")
+
+
 def test_a_reply_that_is_given_up_closes_its_connection(serve) -> None:
     answer = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
     first = chunk(content="Par")
