@@ -80,9 +80,10 @@ class MetaRAG(dspy.Module):
     A hop is one answer: its question is what was searched for (the question again, where nothing was), its passages
     those that the search added. Its verdict: "agreed" (with the second reader), "revised" (another answer followed),
     "given" (the last one, without agreement). `details`: `agreement` (similarity with the second reader, per answer;
-    None if one of both is no answer or a refusal), `conditions` (for each evaluation, whether the LM knows the answer,
-    and whether the passages suffice), `feedback` (what each found faulty). With nothing to read (`passages=[]`, or a
-    search that finds nothing) it answers from memory, asks no second reader, and searches once more if it can.
+    None if one of both is no answer or a refusal, or nothing was read), `conditions` (for each evaluation, whether the
+    LM knows the answer, and whether the passages suffice), `feedback` (what each found faulty). With nothing to read
+    (`passages=[]`, or a search that finds nothing) it answers from memory, asks no second reader, and searches once
+    more if it can; if that finds nothing either, the answer stays.
 
     Args:
         retrieve: Ranks passages for a query.
@@ -145,7 +146,7 @@ class MetaRAG(dspy.Module):
             diagnoses.append(self._evaluate(question, found, latest, scores))  # step 3
             query, fresh = self._search(question, found, latest, diagnoses[-1])  # step 4
             found = [*found, *fresh]
-            if not found:  # Departure: as when the first search finds nothing, an LM is never asked to read nothing
+            if not found:  # Departure: there is still nothing to answer from, so that the answer stays
                 attempts.append(latest)
                 continue
             advice = self._advice(question, latest, diagnoses[-1], scores)

@@ -3,10 +3,10 @@
     python -m experiments.papers.gpu leaderboard --table 1 --data ../shared/data --work ../leaderboard --limit 100
 
 27 programs on three sets of 100 questions made 58,000 LM calls: hours on a laptop, 7 minutes on one H200 with 16 cores.
-Runs and tables are those of `verihop reproduce`, which goes on with what is not finished. Weights are those that the
-embedded LM computes with, products are of 16 bits and rounded otherwise: 96 of 100 answers of `rag` are the same. So
-these runs name another LM, `embedded:cuda`, and their seconds are those of 240 questions at a time. Needs
-`verihop[gpu]`.
+Runs and tables have the form of those of `verihop reproduce`, and the same command goes on with what is not finished.
+Weights are those that the embedded LM computes with, products are of 16 bits and rounded otherwise: 96 of 100 answers
+of `rag` are the same. So the cells are those of another LM, `embedded:cuda`, which no other command opens, and their
+seconds are those of 240 questions at a time. Needs `verihop[gpu]`.
 """
 
 import multiprocessing
@@ -151,7 +151,8 @@ def _connection(sockets: Sockets, device: str) -> "Connection":
     settings = {"temperature": 0.0, "max_tokens": MAX_TOKENS, "cache": False}
     engine = SharedEngine(sockets, device)
     engine.load()
-    return local_connection(_id(device), engine, settings, ModelTraits())
+    # Not `_id`, which names cells alone: an artifact that is compiled here is asked on any device.
+    return local_connection("embedded", engine, settings, ModelTraits())
 
 
 def _require(device: str) -> None:

@@ -56,15 +56,17 @@ def plan(table: Table, request: Request) -> Plan:
     Questions are converted if their files are there, and answers of the request are taken over.
 
     Raises:
-        UserError: What the user names is damaged, or an index whose cells are to be shown is not there.
+        UserError: What the user names is damaged, or what the cells to be shown searched is not there.
     """
-    if request.only_table and request.index is not None:
-        require_searchable(request.index)
     if table.kind == "distillation" and request.examples is None:
         estimate, missing = examples_of(table, request)
         return Plan([], missing, estimate)
     taken = None if request.answers is None else take_over(request.answers, table, request)
-    cells = [] if table.kind in ("ratings", "distillation") else lacking(cells_of(table, request), request)
+    found = [] if table.kind in ("ratings", "distillation") else cells_of(table, request)
+    if request.only_table:
+        for folder in {cell.program.index for cell in found if cell.program.index is not None}:
+            require_searchable(folder)
+    cells = lacking(found, request)
     return Plan(cells, missing_of(table, cells, request), estimate_of(cells, request), taken)
 
 

@@ -94,6 +94,10 @@ class SynthesisRequest(SynthesisSpec):
             raise UserError(f"{what} the corpus with the gold passages: name its file (passages).")
         if self.answers is not None and (self.gold or self.recipe == "program"):
             raise UserError("Only the recipes genground and cov_rag with a teacher check the answers of another LM.")
+        if self.gold_read and (self.gold or self.recipe != OF_PROGRAM):
+            raise UserError(
+                "Only trajectories of a program that a teacher runs are kept by what they read (gold_read)."
+            )
         if not 0 <= self.validation < 1:
             raise UserError(f"The validation share must be from 0 to below 1, got {self.validation}.")
 
@@ -201,8 +205,8 @@ def open_synthesis(request: SynthesisRequest, budget: "Budget | None" = None) ->
         teacher=teacher,
         decided={
             "program": student.program,
+            "arguments": _arguments(request, program, retrieve),  # first, since a difference of the rules is long
             "recipe": {"name": request.recipe, **recipe.describe()},
-            "arguments": _arguments(request, program, retrieve),
             "student": {**form, "prompts": prompts},
         },
         lms={"teacher": teacher, **({"answers": answers} if answers else {})},

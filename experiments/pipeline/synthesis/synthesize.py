@@ -184,6 +184,8 @@ CURES = {
     "one_gold_passage": "A draft is grounded in one gold passage: that of the question, or of each gold sub-question. "
     "Name questions that have it, or another recipe.",
     "gold_passage_in_corpus": "The gold passages are not in the corpus: name that of the questions.",
+    "gold_is_read": "A trajectory is kept if it read all gold passages of its question: name questions that have them, "
+    "the index of their corpus and a program that searches it, or leave out gold_read.",
 }
 """Rule -> what to do if it leaves nothing."""
 

@@ -190,7 +190,8 @@ def final_answer(answers: list[Answer]) -> Answer | None:
 
     The last round's prompt does not offer "unknown". If its reply is unparseable, or declines nonetheless, the latest
     earlier answer is returned. Of these, answers that were judged to be none, or whose judgement was lost, come after
-    the others: a judgement may be wrong, and the paper's loop never abstains.
+    the others, since a judgement may be wrong, and the paper's loop never abstains; those from memory, after all that
+    were read.
 
     Departure: the paper does not say what its loop returns if no answer was accepted; that it is the last one follows
     from its ablation without answer evaluation.
@@ -198,8 +199,9 @@ def final_answer(answers: list[Answer]) -> Answer | None:
     given = [answer for answer in answers if gives_answer(answer.text)]
     if given and given[-1] is answers[-1]:
         return given[-1]
-    trusted = [answer for answer in given if answer.verdict not in {NO_ANSWER, UNPARSEABLE}]
-    return next(reversed(trusted or given), None)
+    read = [answer for answer in given if answer.source] or given
+    trusted = [answer for answer in read if answer.verdict not in {NO_ANSWER, UNPARSEABLE}]
+    return next(reversed(trusted or read), None)
 
 
 def drop_unused(answers: list[Answer], final: Answer | None) -> None:

@@ -299,6 +299,7 @@ def test_links_in_a_linked_folder_of_runs_are_not_dropped_silently(make: Make, t
     (tmp_path / "set" / "more").symlink_to(tmp_path / "elsewhere")
     assert len(read_boards([tmp_path / "set"])[0].runs) == 1
     (tmp_path / "elsewhere" / "ircot").symlink_to(make("third/ircot", "ircot"))
+    (tmp_path / "set" / "a").symlink_to(tmp_path / "set")  # leads to nothing that is elsewhere
     with pytest.raises(UserError, match="more is a link to a folder of runs elsewhere: remove the link"):
         read_boards([tmp_path / "set"])
 

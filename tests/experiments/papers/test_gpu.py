@@ -201,9 +201,9 @@ def test_cells_that_a_cpu_answered_are_not_taken_for_those_of_a_gpu(tmp_path, mo
     assert (of_cpu / "run.json").read_bytes() == before
 
 
-def test_the_lm_of_the_decoders_has_an_id_and_a_name_of_its_own(monkeypatch):
+def test_the_lm_of_the_decoders_has_a_name_of_its_own_and_an_id_that_opens_anywhere(monkeypatch):
     from experiments.papers.gpu import command
 
     monkeypatch.setattr(SharedEngine, "load", lambda self: None)
-    assert command._connection((), "cuda").id == "embedded:cuda"
+    assert command._connection((), "cuda").id == "embedded"
     assert SharedEngine((), "cuda").name == f"{EmbeddedEngine().name}-cuda"

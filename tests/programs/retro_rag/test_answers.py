@@ -176,6 +176,13 @@ def test_with_nothing_to_read_or_search_one_answer_from_memory_is_given(tell):
     assert not trace
 
 
+def test_an_answer_that_was_read_stands_before_one_from_memory(tell, retriever):
+    tell(answering=["read", "unknown"], assessing=[0.1])
+    result = RetroRAG(retriever, max_rounds=3)("Question?", passages=[])
+    assert [hop.verdict for hop in result.hops] == [None, "no answer", "no answer"]
+    assert result.answer == "read"
+
+
 def test_an_answer_from_memory_is_not_accepted_while_a_search_may_find_something(tell, retriever):
     story = tell(agreement=1.0)
     result = RetroRAG(retriever)("Question?", passages=[])

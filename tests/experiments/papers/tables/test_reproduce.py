@@ -243,6 +243,12 @@ def test_a_second_lm_adds_rows_of_its_own(verihop, few, work):
     assert len(rows) == 6
 
 
+def test_a_table_without_the_recordings_of_its_cells_is_refused(verihop, work):
+    asked = ("reproduce", "genground", "--table", 5, *TOY, "--work", work, "--only-table")
+    code, _, err = verihop(*asked, "--tool", f"google={work / 'gone'}")
+    assert (code, "gone" in err, len(err.splitlines())) == (2, True, 1)
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [(None, "contains no index: build one there"), ("{", "index.json cannot be parsed"), ("", "index.json cannot")],

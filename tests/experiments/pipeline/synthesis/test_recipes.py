@@ -117,6 +117,7 @@ def test_gold_and_a_teacher_are_mixed(request_for, world, tmp_path):
         ({"recipe": "genground"}, "The recipe genground needs the corpus"),
         ({"teacher": LMSpec(id="gold")}, "Gold annotations need the corpus"),
         ({"answers": LMSpec(id="simulated")}, "Only the recipes genground and cov_rag"),
+        ({"recipe": "cov_rag", "gold_read": True}, "Only trajectories of a program"),
     ],
 )
 def test_impossible_requests_are_refused(changes, message, request_for):

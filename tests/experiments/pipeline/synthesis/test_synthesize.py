@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from corpora.questions import Question, read_questions, write_questions
 from experiments.pipeline.synthesis.opened import open_synthesis
 from experiments.pipeline.synthesis.sources import open_seeds
 from experiments.runs.files import RowLog, run_lock
+from experiments.runs.specs import ProgramSpec
 from optimizers.distill.examples import read_examples
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.spec import LMSpec
@@ -73,6 +75,11 @@ def test_trajectories_without_all_gold_passages_are_left_out(request_for, world,
     every, kept = made("every"), made("kept", gold_read=True)
     assert kept.manifest["rejected"]["trajectories"]["gold_is_read"] > 0
     assert {one.question_id for one in kept.examples} < {one.question_id for one in every.examples}
+    with pytest.raises(UserError, match="contains another run: arguments.gold_read"):
+        open_synthesis(request_for("rag", metric="f1[hotpot]", gold_read=True)).run(tmp_path / "every", resume=True)
+    with pytest.raises(UserError, match="gold_is_read .* name questions that have them"):
+        memory = replace(request_for(gold_read=True), program=ProgramSpec(program="cot"))
+        open_synthesis(memory).run(tmp_path / "memory", progress=False)
 
 
 def test_a_spent_budget_keeps_what_is_done_and_resuming_gives_the_same_file(request_for, world, tmp_path):
