@@ -221,7 +221,8 @@ def test_thresholds_for_another_probability_mode_are_refused_until_accepted(worl
     record = LM.model_copy(update={"probability_mode": "logprobs"})
     freeze(build("retro_rag", max_rounds=1), tmp_path / "r", lm=record)
     scripted_lm(lambda system, user: "yes")
-    asked = ("ask", "Who?", "--artifact", tmp_path / "r", "--index", world / "index")
+    question = json.loads((world / "questions.jsonl").read_text().splitlines()[0])["question"]  # which finds passages
+    asked = ("ask", question, "--artifact", tmp_path / "r", "--index", world / "index")
     code, _, err = verihop(*asked)
     assert (code, "accept the other mode (accept_probability_mode)" in err) == (2, True)
     code, _, err = verihop(*asked, "--accept-probability-mode")
