@@ -233,7 +233,7 @@ class RetroRAG(dspy.Module):
 
     def _answer(self, state: State, number: int) -> Answer:
         """Step 2: answer with reasoning and, to check that answer, directly at temperature 1."""
-        if self.ellery and not state.source:
+        if self._has_nothing_to_read(state):
             # Departure: the paper does not say what is answered from no evidence; here one answer is recalled, and it
             # is not judged, since a second one from memory would agree with it and end the search.
             reply = recall(state.question)
@@ -254,6 +254,10 @@ class RetroRAG(dspy.Module):
         again = second[0].answer.strip() if second and second[0] else None
         return Answer(replies, text, reasoning, again, source=state.source)
 
+    def _has_nothing_to_read(self, state: State) -> bool:
+        """Return whether a round that answers from evidence has none."""
+        return self.ellery and not state.source
+
     def _evidence(self, state: State) -> dict[str, Any]:
         passages = state.source if self.source else []
         return {"passages": passages, "inferences": state.inferences, "question": state.question}
@@ -262,7 +266,7 @@ class RetroRAG(dspy.Module):
         """Step 3: return the answer with its verdict: accepted if it is an answer and s_sc > t (equation 1)."""
         if refused := refusal(answer):  # Departure: what is no answer ("unknown", say) is refused without a call.
             return answer._replace(verdict=refused)
-        if not self.evaluate_answer or (self.ellery and not state.source):
+        if not self.evaluate_answer or self._has_nothing_to_read(state):
             return answer
         # Departure: the paper takes its declarative assessor, which standardises the answer, from MetaRAG (three kinds
         # of fault); ours only asks if the reply commits to an answer.

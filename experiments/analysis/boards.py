@@ -134,22 +134,22 @@ def _runs_in(folder: Path) -> list[Path]:
         return [folder]
     paths = list(folder.rglob("*"))
     found = sorted(path.parent for path in paths if path.name == RUN and path.exists())
-    known = {path.resolve() for path in found}
+    known, root = {path.resolve() for path in found}, folder.resolve()
     for path in paths:
         if not (path.is_symlink() and path.is_dir()):
             continue
-        if any((below / RUN).is_file() and below not in known for below in _through_links(path, folder)):
+        if any((below / RUN).is_file() and below not in known for below in _through_links(path, root)):
             what = "a run" if (path / RUN).is_file() else "a folder of runs"
             raise UserError(f"{path} is a link to {what} elsewhere: remove the link, and name that folder, too.")
     return found or [folder]
 
 
 def _through_links(link: Path, root: Path) -> Iterator[Path]:
-    """Yield what a link leads to outside a folder and all below it, each once and resolved; links are followed."""
+    """Yield what a link leads to outside a resolved folder, and all below it, each once and resolved."""
     seen: set[Path] = set()
     for path, folders, _ in os.walk(link, followlinks=True):
         here = Path(path).resolve()
-        if here in seen or here.is_relative_to(root.resolve()):
+        if here in seen or here.is_relative_to(root):
             folders.clear()
         else:
             seen.add(here)
