@@ -64,7 +64,7 @@ def build_index(
         resume: Continue an interrupted build; its completed parts are kept. A complete index is left unchanged.
         overwrite: Replace the index in `folder`, which opens until the new one is complete; other files are kept.
         progress: Show progress on stderr.
-        embedder: A model, or its name or folder.
+        embedder: A model, or its name or folder; its precision is recorded, and that of later updates.
         settings: None for the defaults, which scored best in the benchmarks.
         cluster: Where passages are embedded; None for this process.
         triples: For "graph": a file with the triples of passages (`corpora.retrievers.triples`), of which the graph
@@ -85,13 +85,9 @@ def build_index(
         raise UserError(f"There is no file {triples}: name one with the triples of passages.")
     corpus_path, folder = Path(corpus_path), Path(folder)
     model = embedder if isinstance(embedder, Embedder) else Embedder(embedder)
-    if model.precision != "f32":
-        raise UserError(
-            f"An index cannot be built with precision {model.precision}: use f32, and open it with another."
-        )
     if retriever in (MultihopEngine.name, GRAPH_MULTIHOP):
         model.adapted(adapter())  # refuses what could not be opened
-    info = EmbedderInfo(id=model.id, weights_hash=model.weights_hash) if has_vectors(retriever) else None
+    info = EmbedderInfo.of(model) if has_vectors(retriever) else None
     request = Request(
         retriever=retriever,
         corpus_hash=corpus_hash(corpus_path),

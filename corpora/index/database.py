@@ -52,7 +52,7 @@ def table_of(folder: Path, request: Request, kind: ExactKind | None, passages: i
 
 
 def _name(request: Request) -> str:
-    embedder = None if request.embedder is None else request.embedder.weights_hash
+    embedder = None if request.embedder is None else request.embedder.vectors
     return f"verihop_{sha256_text(canonical([request.corpus_hash, embedder]))[:32]}"
 
 

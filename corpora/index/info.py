@@ -3,9 +3,11 @@
 import json
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from corpora.encoders.openvino_encoder import Precision
 from corpora.retrievers.dense import ExactKind
+from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.settings import RELEVANT, RetrievalSettings
 from signatures.common.files import sha256_text
 
@@ -37,12 +39,28 @@ def has_vectors(retriever: str) -> bool:
 
 
 class EmbedderInfo(BaseModel):
-    """The model that made the vectors."""
+    """The model that made the vectors, and in which precision it computed."""
 
     model_config = ConfigDict(frozen=True)
 
     id: str
     weights_hash: str
+    precision: Precision = "f32"
+
+    @classmethod
+    def of(cls, embedder: Embedder) -> "EmbedderInfo":
+        """Return what describes an embedder."""
+        return cls(id=embedder.id, weights_hash=embedder.weights_hash, precision=embedder.precision)
+
+    @property
+    def vectors(self) -> str:
+        """Name what determines the vectors: the weights, and the precision if it is not f32."""
+        return self.weights_hash if self.precision == "f32" else f"{self.weights_hash}-{self.precision}"
+
+    @model_serializer(mode="wrap")
+    def _stated(self, stated: SerializerFunctionWrapHandler) -> dict[str, str]:
+        """Leave f32 out: fingerprints and `index.json` of such indexes are as before there was a choice."""
+        return {name: value for name, value in stated(self).items() if (name, value) != ("precision", "f32")}
 
 
 class Request(BaseModel):

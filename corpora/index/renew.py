@@ -158,7 +158,7 @@ class _Renewing:
         old = self._old
         if old is None:
             model = self._model(embeds=True)
-            info = EmbedderInfo(id=model.id, weights_hash=model.weights_hash) if has_vectors(self._retriever) else None
+            info = EmbedderInfo.of(model) if has_vectors(self._retriever) else None
             settings = RetrievalSettings(language=check_stemmer(self._language or DEFAULT_LANGUAGE))
             return Request(retriever=self._retriever, corpus_hash=content, embedder=info, settings=settings)
         started = sha256_text(canonical([old.corpus_hash, content]))

@@ -135,14 +135,15 @@ def embedder_of(folder: Path, info: IndexInfo, embedder: Embedder | str | None, 
     """Return the embedder of the index; where nothing is embedded, any that is not loaded."""
     if info.embedder is None or (embedder is None and not embeds):
         return embedder if isinstance(embedder, Embedder) else Embedder()
-    model = embedder if isinstance(embedder, Embedder) else Embedder(embedder or info.embedder.id)
+    made = info.embedder.precision
+    model = embedder if isinstance(embedder, Embedder) else Embedder(embedder or info.embedder.id, precision=made)
     if model.weights_hash != info.embedder.weights_hash:
         raise UserError(
             f"{folder} was built with the embedder {info.embedder.id!r}, and vectors of {model.id!r} cannot be "
             "compared with its vectors: name no other embedder, or rebuild the index with overwrite."
         )
-    if model.precision != "f32":
-        raise UserError(f"An index cannot be updated with precision {model.precision}: use f32.")
+    if model.precision != made:
+        raise UserError(f"{folder} was embedded in {made}, not {model.precision}: embed with precision {made}.")
     return model
 
 

@@ -122,7 +122,7 @@ class Embedder(Uncopied):
             `name` identifies it. It is called by one thread at a time.
         device: "cpu", "cuda" or another of torch's; None for a GPU if torch has one, else the CPU.
         batch_size: Texts per forward pass.
-        precision: "f32", or for queries "bf16" or "int8", which are faster and slightly less exact.
+        precision: "f32", or "bf16" or "int8", which are faster and slightly less exact.
         threads: CPU threads for OpenVINO; None for `OMP_NUM_THREADS` if set, else all cores that the process may use.
         adapter: Merged into the weights of a local model.
 

@@ -140,6 +140,9 @@ class Building(Indexing):
             "VERIHOP_EMBED_API_BASE names it when the index is used."
         ),
     ] = None
+    precision: Annotated[
+        str | None, Field("In which the embedder computes the vectors of passages: f32 (default); faster: bf16, int8.")
+    ] = None
     triples: Annotated[
         Path | None,
         Field("Triples of the passages (`verihop index triples`), from which the retriever graph builds its graph."),
@@ -150,9 +153,14 @@ class Building(Indexing):
 
     def opened_embedder(self) -> "Embedder | str | None":
         """Return the embedder that is named; None if there is none."""
-        from corpora.retrievers.embedder import open_embedder
+        from corpora.retrievers.embedder import Embedder, open_embedder
 
-        return open_embedder(self.embedder, self.embed_api_base)
+        named = open_embedder(self.embedder, self.embed_api_base)
+        if self.precision is None:
+            return named
+        if isinstance(named, Embedder):
+            raise UserError(f"The server of {named.id} decides its precision, not {self.precision}: omit it.")
+        return Embedder(named or EMBEDDER, precision=self.precision)
 
     def opened_cluster(self) -> "Cluster | None":
         """Return where passages are embedded; None for this process."""
@@ -261,11 +269,13 @@ def _build(corpus: Path, folder: Path, building: Building, output: options.Repla
     from corpora.languages import DEFAULT_LANGUAGE, check_stemmer
     from corpora.retrievers.settings import make_settings
 
-    if building.dense is not None and building.retriever in PARTS and not has_vectors(building.retriever):
-        raise UserError(
-            f"--dense {building.dense} is how vectors are searched, and a {building.retriever} index has none: omit "
-            "it, or choose --retriever dense or hybrid."
-        )
+    without = building.retriever in PARTS and not has_vectors(building.retriever)
+    for option, value, what in (("dense", building.dense, "searched"), ("precision", building.precision, "computed")):
+        if value is not None and without:
+            raise UserError(
+                f"--{option} {value} is how vectors are {what}, and a {building.retriever} index has none: omit it, or "
+                "choose --retriever dense or hybrid."
+            )
     return build_index(
         corpus,
         folder,
@@ -292,7 +302,7 @@ def _checked_folder(corpus: Path | None, building: Building, output: options.Rep
     if building.out is None:
         raise UserError("Name the index that --add and --remove change: --out FOLDER.")
     stated: dict[str, object] = {"--retriever": building.retriever, "--dense": building.dense}
-    stated |= {"--language": building.language, "--triples": building.triples}
+    stated |= {"--language": building.language, "--triples": building.triples, "--precision": building.precision}
     if given := ["--overwrite"] * output.overwrite + [name for name, value in stated.items() if value is not None]:
         raise UserError(f"{given[0]} is for building an index; --add and --remove change one: omit it.")
     return building.out
@@ -302,7 +312,7 @@ def _searched_folder(building: Building, output: options.Replacing) -> Path:
     """Return the index whose --dense changes; raise UserError if other options of a build are given."""
     given = (
         *(output.overwrite, building.resume, building.retriever, building.embedder, building.language),
-        *(building.embed_api_base, building.triples, building.cluster, building.workers),
+        *(building.embed_api_base, building.triples, building.cluster, building.workers, building.precision),
     )
     if building.out is None or any(given):
         raise UserError("--dense without a corpus changes the index of --out FOLDER: name that alone, or a corpus.")

@@ -11,8 +11,10 @@ import pytest
 
 from corpora.index import embedding
 from corpora.index.build import build_index
+from corpora.index.database import table_of
 from corpora.index.manifest import exclusive
 from corpora.index.open import open_index
+from corpora.index.update import update_index
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.settings import make_settings
 from signatures.common.errors import UserError
@@ -49,6 +51,28 @@ def test_another_embedder_is_refused(hybrid_folder):
     other = Embedder("other", encode=lambda texts: np.ones((len(texts), 64)))
     with pytest.raises(UserError, match="not the one the index was built with"):
         open_index(hybrid_folder, embedder=other)
+
+
+def test_the_precision_of_the_passages_is_recorded_and_kept_by_updates(tmp_path, corpus, make_corpus, fake_embedder):
+    def model(precision: str) -> Embedder:
+        return Embedder("fake", encode=fake_embedder, precision=precision)
+
+    exact, fast = (build_index(corpus, tmp_path / each, embedder=model(each)) for each in ("f32", "bf16"))
+    assert "precision" not in json.loads((tmp_path / "f32" / "index.json").read_text())["embedder"]
+    assert fast.embedder.precision == "bf16"
+    assert fast.fingerprint() != exact.fingerprint()
+    opened = open_index(tmp_path / "bf16", embedder=model("f32"))  # queries have a precision of their own
+    assert opened.fingerprint == fast.fingerprint()
+    assert opened("lock", 3)
+    more = make_corpus(tmp_path / "more.jsonl", 3, seed=7)
+    lines = [{**json.loads(line), "id": f"new {n}"} for n, line in enumerate(more.read_text().splitlines())]
+    more.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(UserError, match=r"was embedded in bf16, not f32: embed with precision bf16"):
+        update_index(tmp_path / "bf16", add=[more], embedder=model("f32"))
+    updated = update_index(tmp_path / "bf16", add=[more], embedder=model("bf16")).info
+    assert updated.embedder == fast.embedder
+    assert updated.passages == fast.passages + 3
+    assert table_of(tmp_path / "i", exact, "milvus", 1).name != table_of(tmp_path / "i", fast, "milvus", 1).name
 
 
 def test_changed_and_missing_files_are_found_on_opening(tmp_path, corpus):

@@ -1,15 +1,12 @@
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from corpora.index.build import build_index
 from corpora.index.open import fingerprints, open_index
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.engine import Prefetching
 from corpora.retrievers.rerank import open_reranker
-from signatures.common.errors import UserError
 
 QUERIES = [f"amber {word} {number}" for number in range(25) for word in ("brook", "cedar", "north", "oasis")]
 
@@ -95,13 +92,9 @@ def test_a_query_that_cannot_be_encoded_fails_alone(hybrid_folder, fake_embedder
         assert list(pool.map(ask, queries)) == ["bad" not in query for query in queries]
 
 
-def test_a_precision_is_part_of_the_fingerprint_and_never_of_an_index(
-    hybrid_folder, tmp_path, corpus: Path, fake_embedder
-):
+def test_the_precision_of_queries_is_part_of_the_fingerprint(hybrid_folder, fake_embedder):
     exact = open_index(hybrid_folder, embedder=fake_embedder)
     fast = open_index(hybrid_folder, embedder=Embedder("fake", encode=fake_embedder, precision="bf16"))
     assert fast.fingerprint == f"{exact.fingerprint}-bf16"
     assert {exact.fingerprint, fast.fingerprint} <= fingerprints(hybrid_folder)
     assert open_index(hybrid_folder, retriever="bm25", precision="bf16").fingerprint in fingerprints(hybrid_folder)
-    with pytest.raises(UserError, match="cannot be built with precision bf16"):
-        build_index(corpus, tmp_path / "i", embedder=Embedder("fake", encode=fake_embedder, precision="bf16"))
