@@ -82,6 +82,8 @@ def test_the_units_run_commands_that_exist_and_give_questions_their_time(verihop
     (tmp_path / "verihop.toml").write_text(re.search(r"```toml\n(.+?)```", page, re.DOTALL)[1])
     code, _, err = verihop("--config", tmp_path / "verihop.toml", "config")
     assert code == 0, err
+    secrets = re.search(r"```sh\n(.+?)```", page, re.DOTALL)[1].splitlines()
+    assert all(line.startswith("#") or "#" not in line for line in secrets)  # systemd takes the rest as the value
 
 
 def test_containers_end_when_they_are_told_to_and_wait_for_the_first_index():
