@@ -62,7 +62,8 @@ def test_the_services_run_commands_that_exist_and_need_a_token(verihop):
     mounted = re.fullmatch(r"\$\{DOCUMENTS:-\./(.+)\}:(.+):ro", services["documents"]["volumes"][0])
     assert services["documents"]["command"][1] == mounted[2]
     for ignored, line in ((".gitignore", f"/{mounted[1]}/"), (".dockerignore", mounted[1])):
-        assert line in (ROOT / ignored).read_text().splitlines()  # the user's, and none of the project's
+        lines = (ROOT / ignored).read_text().splitlines()
+        assert {line, ".env"} <= set(lines)  # the user's, and none of the project's
     assert services["service"]["environment"]["VERIHOP_TOKEN"].startswith("${VERIHOP_TOKEN:?")
     assert all(port.startswith("127.0.0.1:") for port in services["service"]["ports"])
     assert all(service["read_only"] and service["tmpfs"] == ["/tmp"] for service in services.values())
