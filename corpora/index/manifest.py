@@ -116,7 +116,8 @@ def parse_info(raw: bytes, name: Path | str) -> IndexInfo:
         content = parse_strict_json(raw)
         version = content.get("schema_version") if isinstance(content, dict) else None
         if version != SCHEMA:
-            raise UserError(f"{name} has schema version {version!r:.20}, not {SCHEMA}: rebuild the index.")
+            cure = "rebuild the index, or use the verihop that wrote it"
+            raise UserError(f"{name} has schema version {version!r:.20}, not {SCHEMA}: {cure}.")
         digest = content.pop("digest", None)
         if digest != sha256_text(canonical(content)):
             raise UserError(f"{name} has changed since it was written: rebuild the index with overwrite.")

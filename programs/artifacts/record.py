@@ -144,7 +144,7 @@ def read_with_digest(folder: Path) -> tuple[Artifact, str]:
     if version not in (SCHEMA_VERSION, _WITHOUT_KIND, _WITHOUT_DIGEST):
         raise UserError(
             f"{path} has schema version {version!r:.20}, this verihop reads {SCHEMA_VERSION}. "
-            "Compile the program again."
+            "Compile the program again, or use the verihop that wrote it."
         )
     if digest != (None if version == _WITHOUT_DIGEST else digest_of(record)):
         raise UserError(f"{path} has changed since it was frozen (its digest differs). Compile the program again.")

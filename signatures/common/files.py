@@ -110,7 +110,7 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         raise UserError(
             f"{path} cannot be written ({error.strerror or error}). Existing content is kept; "
-            f"{FULL.get(error.errno or 0, 'free some space')} or choose another folder."
+            f"{FULL.get(error.errno or 0, 'let this user write it')} or choose another folder."
         ) from error
 
 

@@ -132,7 +132,8 @@ class ReplyStore:
                 cause = error
         if not noticed:
             message = (
-                f"{self._what} cannot be cached in {self.path} ({cause}): free space, or delete it if it is damaged."
+                f"{self._what} cannot be cached in {self.path} ({cause}): free space, let this user write it, "
+                "or delete it if it is damaged."
             )
             warnings.warn(UserNotice(message), stacklevel=2)
         return None

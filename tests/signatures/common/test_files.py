@@ -14,6 +14,7 @@ from signatures.common.files import (
     sha256_file,
     sha256_text,
     temporary_folder,
+    writing,
 )
 
 
@@ -33,6 +34,12 @@ def test_a_failed_block_leaves_the_old_file_and_nothing_else(tmp_path):
     assert raised.value.filename == str(path)
     assert path.read_text() == "old"
     assert [item.name for item in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize(("code", "cure"), [(errno.EACCES, "let this user write"), (errno.ENOSPC, "free some space")])
+def test_a_failed_write_names_what_helps(tmp_path, code, cure):
+    with pytest.raises(UserError, match=f"cannot be written.*; {cure}"), writing(tmp_path):
+        raise OSError(code, os.strerror(code))
 
 
 def test_a_device_or_pipe_is_not_replaced(tmp_path):
