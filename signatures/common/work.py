@@ -58,13 +58,13 @@ def difference(
     stored: Mapping[str, Any], asked: Mapping[str, Any], *, ignored: Container[str] = ()
 ) -> Difference | None:
     """Return the first field in which a request differs from the stored one; None if both are the same."""
-    old, new = (
-        dict(_flat({name: value for name, value in request.items() if name not in ignored}))
-        for request in (stored, asked)
-    )
-    for name in [*new, *old]:
-        if old.get(name) != new.get(name):
-            return Difference(name, _short(old.get(name)), _short(new.get(name)))
+    for part in [*asked, *stored]:  # what one lacks is named before what differs in the parts that follow
+        if part in ignored:
+            continue
+        old, new = (dict(_flat({part: request.get(part)})) for request in (stored, asked))
+        for name in [*new, *old]:
+            if old.get(name) != new.get(name):
+                return Difference(name, _short(old.get(name)), _short(new.get(name)))
     return None
 
 

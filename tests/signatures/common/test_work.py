@@ -19,6 +19,11 @@ def test_the_first_field_that_differs_is_named_with_both_values() -> None:
     assert difference(stored, {"seed": 1, "started": "then"}) == ("program.knobs.k", "3", "None")
 
 
+def test_of_several_differences_the_first_is_in_the_first_part_though_only_the_stored_request_has_it() -> None:
+    stored = {"arguments": {"strict": True}, "rules": ["a", "b"]}
+    assert difference(stored, {"arguments": {"seed": None}, "rules": ["a"]}) == ("arguments.strict", "True", "None")
+
+
 def test_a_locked_folder_has_one_worker_and_is_removed_if_nothing_was_made(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     with (

@@ -75,8 +75,11 @@ def test_trajectories_without_all_gold_passages_are_left_out(request_for, world,
     every, kept = made("every"), made("kept", gold_read=True)
     assert kept.manifest["rejected"]["trajectories"]["gold_is_read"] > 0
     assert {one.question_id for one in kept.examples} < {one.question_id for one in every.examples}
-    with pytest.raises(UserError, match="contains another run: arguments.gold_read"):
-        open_synthesis(request_for("rag", metric="f1[hotpot]", gold_read=True)).run(tmp_path / "every", resume=True)
+    for name, gold_read in (("every", True), ("kept", False)):
+        with pytest.raises(UserError, match="contains another run: arguments.gold_read"):
+            open_synthesis(request_for("rag", metric="f1[hotpot]", gold_read=gold_read)).run(
+                tmp_path / name, resume=True, progress=False
+            )
     with pytest.raises(UserError, match="gold_is_read .* name questions that have them"):
         memory = replace(request_for(gold_read=True), program=ProgramSpec(program="cot"))
         open_synthesis(memory).run(tmp_path / "memory", progress=False)
