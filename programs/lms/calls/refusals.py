@@ -72,7 +72,12 @@ _MEANINGS = (
     ),
 )
 _AMBIGUOUS = (LMInvalidRequestError, LMAuthError, LMRateLimitError, LMServerError)
-_PAGE = re.compile(r"<(?:!doctype )?html\b(?:.*?<title[^<>]*>([^<]*))?", re.IGNORECASE | re.DOTALL)
+# What begins as a page does: a message that quotes one is none. lm15 quotes a reply that is no JSON, as repr does.
+_PAGE = re.compile(
+    r"(?:the reply \(HTTP .*?Body starts: ['\"])?(?>\s|\\[nrt]|\ufeff|\\ufeff|<\?.*?\?>|<!--.*?-->)*+"
+    r"<(?:!doctype )?html\b(?:.*?<title[^<>]*>([^<]*))?",
+    re.IGNORECASE | re.DOTALL,
+)
 _HEAD = 20_000  # characters in which a page and its title are looked for
 
 
@@ -125,10 +130,10 @@ def error_message(content: bytes) -> str:
 
 
 def web_page(text: str) -> str | None:
-    """Return what to say of a web page that stands in place of a reply, with its title; None if the text has none."""
-    if (page := _PAGE.search(text[:_HEAD])) is None:
+    """Return what to say of a web page in place of a reply, with its title; None if the reply is none."""
+    if (page := _PAGE.match(text[:_HEAD])) is None:
         return None
-    words = (page[1] or "").replace("\\n", " ")  # lm15 quotes the text as Python's repr does
+    words = (page[1] or "").replace("\\n", " ")  # of lm15
     title = f" ({one_line(words, 60)!r})" if words.strip() else ""
     return f"a web page{title} came in place of a reply: log in there, or check the proxy or gateway"
 

@@ -133,6 +133,7 @@ def test_a_filter_of_gemini_refuses_one_question_and_is_asked_once(server, monke
 
 DECLINED = {"finish_reason": "stop", "message": {"role": "assistant", "content": None, "refusal": "I can't help."}}
 USAGE = {"prompt_tokens": 11, "completion_tokens": 9, "total_tokens": 20}
+QUOTED = "No tool reads <html><head><title>Sign in</title>."
 PAGE = b"<!DOCTYPE html>\n<html lang=en><head><title>Sign\nin</title></head><body>{}</body></html>"
 
 
@@ -170,6 +171,15 @@ def test_a_web_page_in_place_of_a_reply_is_named_with_the_cure(before, lm, serve
     with pytest.raises(LMUnavailable, match=r" HTTP 403: .* web page \('Sign in'\).* proxy"):
         lm("hello")
     assert server.asked == 1
+
+
+@pytest.mark.parametrize("body", [{"error": {"message": QUOTED}}, QUOTED.encode()])
+def test_an_error_that_quotes_a_web_page_is_none(body, lm, server) -> None:
+    """Before, both routes said that a web page had come, and not what the provider refused."""
+    server.replies = [(403, body)]
+    with pytest.raises(LMUnavailable, match=r"HTTP 403: .*No tool reads <html>") as caught:
+        lm("hello")
+    assert "web page" not in str(caught.value)
 
 
 def test_an_account_of_anthropic_without_credit_is_named_as_such(server, monkeypatch) -> None:
