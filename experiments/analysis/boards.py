@@ -3,7 +3,7 @@
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -99,28 +99,30 @@ def read_boards(folders: Sequence[Path], *, on_left_out: Callable[[str], None] =
 
     Raises:
         UserError: A folder has no finished run with answers, is that of a damaged run, is named twice or has a link to
-            runs elsewhere; or the runs on the same questions share no metric.
+            runs elsewhere that are not named; or the runs on the same questions share no metric.
     """
     if not folders:
         raise UserError("A leaderboard needs at least one run. Name the folders of runs (`verihop eval --out`).")
-    groups: dict[str, list[Read]] = {}
+    found = [(named, folder) for named in folders for folder in _runs_in(named)]
     for named in folders:
-        for folder in _runs_in(named):
-            _refuse_links(folder)
-            try:
-                description = read_run(folder)
-                if folder != named and description.get("shard") is not None:
-                    continue
-                rows = read_rows(folder, complete=True)
-            except UserError as error:
-                if folder == named:
-                    raise
-                on_left_out(str(error))
+        _refuse_linked_runs(named, {folder.resolve() for _, folder in found})
+    groups: dict[str, list[Read]] = {}
+    for named, folder in found:
+        _refuse_links(folder)
+        try:
+            description = read_run(folder)
+            if folder != named and description.get("shard") is not None:
                 continue
-            if folder != named and (reason := _missing(folder, description, len(rows))):
-                on_left_out(reason)
-                continue
-            groups.setdefault(description["questions"]["sha256"], []).append((folder, description, rows))
+            rows = read_rows(folder, complete=True)
+        except UserError as error:
+            if folder == named:
+                raise
+            on_left_out(str(error))
+            continue
+        if folder != named and (reason := _missing(folder, description, len(rows))):
+            on_left_out(reason)
+            continue
+        groups.setdefault(description["questions"]["sha256"], []).append((folder, description, rows))
     if not groups:
         raise UserError("No run here is finished: merge shards (`verihop merge`), or go on (`verihop eval --resume`).")
     titles = {digest: _title(*runs[0][:2]) for digest, runs in groups.items()}
@@ -132,16 +134,18 @@ def _runs_in(folder: Path) -> list[Path]:
     """Return the folders of runs below a folder, in order; itself if it is one, or if there are none."""
     if (folder / RUN).exists():
         return [folder]
-    paths = list(folder.rglob("*"))
-    found = sorted(path.parent for path in paths if path.name == RUN and path.exists())
-    known, root = {path.resolve() for path in found}, folder.resolve()
-    for path in paths:
+    return sorted(path.parent for path in folder.rglob(RUN) if path.exists()) or [folder]
+
+
+def _refuse_linked_runs(folder: Path, known: Set[Path]) -> None:
+    """Raise UserError if a link below a folder of runs leads to a run that is not among those known, resolved."""
+    root = folder.resolve()
+    for path in folder.rglob("*") if not (folder / RUN).exists() else ():
         if not (path.is_symlink() and path.is_dir()):
             continue
         if any((below / RUN).is_file() and below not in known for below in _through_links(path, root)):
             what = "a run" if (path / RUN).is_file() else "a folder of runs"
-            raise UserError(f"{path} is a link to {what} elsewhere: remove the link, and name that folder, too.")
-    return found or [folder]
+            raise UserError(f"{path} is a link to {what} elsewhere: remove the link, or name that folder, too.")
 
 
 def _through_links(link: Path, root: Path) -> Iterator[Path]:

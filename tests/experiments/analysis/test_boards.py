@@ -304,6 +304,16 @@ def test_links_in_a_linked_folder_of_runs_are_not_dropped_silently(make: Make, t
         read_boards([tmp_path / "set"])
 
 
+@pytest.mark.parametrize("of_link", [True, False])
+def test_a_linked_folder_that_is_named_itself_is_read_once(make: Make, tmp_path: Path, of_link: bool) -> None:
+    """Before, it was refused: the cure was to remove the link, too."""
+    make("set/rag")
+    elsewhere, link = make("elsewhere/ircot", "ircot").parent, tmp_path / "set" / "more"
+    link.symlink_to(elsewhere)
+    (board,) = read_boards([tmp_path / "set", link if of_link else elsewhere])
+    assert sorted(run.label for run in board.runs) == ["ircot", "rag"]
+
+
 DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "unfinished": (_unfinished, r"bad has 5 of 8 answers: finish it"),
     "no rows": (lambda folder: (folder / "rows.jsonl").unlink(), r"bad has no answered question"),
