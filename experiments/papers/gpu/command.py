@@ -49,13 +49,11 @@ def gpu(
     workers: Annotated[int, typer.Option(help="Processes that ask questions, a cell each.", min=1)] = 12,
     threads: Annotated[int, typer.Option(help="Questions that each of them asks in parallel.", min=1)] = 20,
     decoders: Annotated[int, typer.Option(help="Processes that decode, beside one for long prompts.", min=1)] = 2,
-    device: Annotated[str, typer.Option(help="cuda, or cpu to try it.")] = "cuda",
+    device: Annotated[str, typer.Option(help="cuda, one of several as cuda:1, or cpu to try it.")] = "cuda",
 ) -> None:
     """Start the decoders and the workers, and write the table of their runs."""
-    made = read_table(paper, f"table{table}")
-    request = Request(
-        lm=LMSpec(id=_id(device)), data=str(data), work=work, limit=limit, threads=threads, progress=False
-    )
+    made, kind = read_table(paper, f"table{table}"), _kind(device)
+    request = Request(lm=LMSpec(id=_id(kind)), data=str(data), work=work, limit=limit, threads=threads, progress=False)
     planned = plan(made, request)
     for text in planned.missing:
         say(f"Missing: {text}")
@@ -67,7 +65,7 @@ def gpu(
         # The workers embed with the CPU, a thread each.
         os.environ.update(CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1")
         with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-            asked = [pool.submit(ask_cell, made, cell, request, sockets, device) for cell in cells]
+            asked = [pool.submit(ask_cell, made, cell, request, sockets, kind) for cell in cells]
             try:
                 for done in as_completed(asked):
                     say(done.result())
@@ -82,9 +80,14 @@ def gpu(
 MODULE = "experiments.papers.gpu"
 
 
-def _id(device: str) -> str:
-    """Return the id of the embedded LM on a device, so that its cells are not those of `--lm embedded`."""
-    return f"embedded:{device}"
+def _kind(device: str) -> str:
+    """Return the kind of a device of torch, which decides how it computes: "cuda" of "cuda:1"."""
+    return device.partition(":")[0]
+
+
+def _id(kind: str) -> str:
+    """Return the id of the embedded LM on a kind of device, so that its cells are not those of `--lm embedded`."""
+    return f"embedded:{kind}"
 
 
 def start_decoders(folder: Path, count: int, device: str) -> Sockets:
@@ -122,13 +125,16 @@ def decode(path: Path, socket: Path, length: int, device: str) -> None:
     from experiments.papers.gpu.decoder import Decoder, serve
     from experiments.papers.gpu.model import BatchedLlama
 
-    dtype = torch.float16 if device == "cuda" else torch.float32
-    decoder = Decoder(BatchedLlama(path, ROWS[length] if device == "cuda" else 4, length, device, dtype))
+    kind, rows, dtype = _kind(device), 4, torch.float32
+    if kind == "cuda":
+        torch.cuda.set_device(torch.device(device).index or 0)  # of tensors, streams and events that name none
+        rows, dtype = ROWS[length], torch.float16
+    decoder = Decoder(BatchedLlama(path, rows, length, kind, dtype))
     serve(decoder, socket)
     decoder.run()
 
 
-def ask_cell(table: Table, cell: Cell, request: Request, sockets: Sockets, device: str) -> str:
+def ask_cell(table: Table, cell: Cell, request: Request, sockets: Sockets, kind: str) -> str:
     """Ask a cell in this process, its replies decoded at the sockets, and return what was asked.
 
     Raises:
@@ -137,19 +143,19 @@ def ask_cell(table: Table, cell: Cell, request: Request, sockets: Sockets, devic
     from experiments.pipeline import setup
 
     # The door by which every command opens an LM; this process asks no other.
-    setup.open_lm = lambda *_: _connection(sockets, device)
+    setup.open_lm = lambda *_: _connection(sockets, kind)
     ask(table, [cell], request, None, say=lambda text: None)
     return f"{cell.label}: {cell.asked} questions"
 
 
 @cache
-def _connection(sockets: Sockets, device: str) -> "Connection":
+def _connection(sockets: Sockets, kind: str) -> "Connection":
     from experiments.papers.gpu.engine import SharedEngine
     from programs.lms.connect import MAX_TOKENS, local_connection
     from programs.lms.servers.connection import ModelTraits
 
     settings = {"temperature": 0.0, "max_tokens": MAX_TOKENS, "cache": False}
-    engine = SharedEngine(sockets, device)
+    engine = SharedEngine(sockets, kind)
     engine.load()
     # Not `_id`, which names cells alone: an artifact that is compiled here is asked on any device.
     return local_connection("embedded", engine, settings, ModelTraits())
@@ -159,5 +165,5 @@ def _require(device: str) -> None:
     with needing("gpu", "Decoding on a GPU"):
         import torch
         import xgrammar  # noqa: F401
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UserError("torch sees no GPU here. --device cpu tries everything, at the speed of a CPU.")
+    if _kind(device) == "cuda" and (torch.device(device).index or 0) >= torch.cuda.device_count():
+        raise UserError(f"torch sees no {device} here. --device cpu tries everything, at the speed of a CPU.")

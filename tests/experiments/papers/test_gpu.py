@@ -3,6 +3,7 @@
 import json
 import threading
 from concurrent.futures import Future
+from types import SimpleNamespace
 
 import numpy as np
 import openvino
@@ -17,6 +18,7 @@ from programs.lms.embedded import EmbeddedEngine, Job, first_token
 from programs.lms.weights import choice
 from programs.lms.weights.gguf_files import write_gguf
 from programs.lms.weights.sources import folder_source
+from signatures.common.errors import UserError
 from tests.programs.lms.weights.made import SHAPE, make_model
 
 PROMPTS = ([5, 9, 400, 31, 7], [12], list(range(100, 190)), [77, 3])
@@ -171,7 +173,8 @@ class InThisProcess:
         return future
 
 
-def test_cells_that_a_cpu_answered_are_not_taken_for_those_of_a_gpu(tmp_path, monkeypatch):
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_cells_that_a_cpu_answered_are_not_taken_for_those_of_a_gpu(device, tmp_path, monkeypatch):
     from experiments.papers.gpu import command
     from experiments.papers.tables.plan import Request, cells_of
     from experiments.papers.tables.spec import read_table
@@ -195,7 +198,7 @@ def test_cells_that_a_cpu_answered_are_not_taken_for_those_of_a_gpu(tmp_path, mo
     before = (of_cpu / "run.json").read_bytes()
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    command.gpu("leaderboard", 3, tmp_path, tmp_path, 2, 1, 1, 1, "cuda")
+    command.gpu("leaderboard", 3, tmp_path, tmp_path, 2, 1, 1, 1, device)
     of_gpu = tmp_path / "cells" / "embedded_cuda" / of_cpu.relative_to(of_cpu.parents[1])
     assert json.loads((of_gpu / "run.json").read_text())["lm"]["model"] == lms["cuda"].lm.model
     assert (of_cpu / "run.json").read_bytes() == before
@@ -207,3 +210,28 @@ def test_the_lm_of_the_decoders_has_a_name_of_its_own_and_an_id_that_opens_anywh
     monkeypatch.setattr(SharedEngine, "load", lambda self: None)
     assert command._connection((), "cuda").id == "embedded"
     assert SharedEngine((), "cuda").name == f"{EmbeddedEngine().name}-cuda"
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_any_gpu_decodes_in_16_bits(device, monkeypatch, tmp_path):
+    """Before, the second GPU decoded in 32 bits, four sequences at a time."""
+    from experiments.papers.gpu import command
+
+    made, chosen = [], []
+    monkeypatch.setattr("experiments.papers.gpu.model.BatchedLlama", lambda *of: made.append(of))
+    monkeypatch.setattr("experiments.papers.gpu.decoder.Decoder", lambda model: SimpleNamespace(run=lambda: None))
+    monkeypatch.setattr("experiments.papers.gpu.decoder.serve", lambda *_: None)
+    monkeypatch.setattr("torch.cuda.set_device", chosen.append)
+    command.decode(tmp_path, tmp_path, command.LONG, device)
+    assert made == [(tmp_path, command.ROWS[command.LONG], command.LONG, "cuda", torch.float16)]
+    assert chosen == [torch.device(device).index or 0]
+
+
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
+    from experiments.papers.gpu import command
+
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    command._require("cuda:0")
+    with pytest.raises(UserError, match="no cuda:1"):
+        command._require("cuda:1")
