@@ -179,27 +179,50 @@ class Cell:
 
 def _identity(index: Path | None) -> str | None:
     """Return the fingerprint of an index or a recording of the web, the same wherever it is; without one, the path."""
+    try:
+        return None if index is None else _fingerprint(index) or str(index)
+    except UserError:  # `unsearchable` says why
+        return str(index)
+
+
+def _fingerprint(index: Path) -> str | None:
+    """Return the fingerprint of an index or a recording of the web; None if a folder is neither.
+
+    Raises:
+        UserError: It is damaged.
+    """
     from corpora.index.manifest import INFO_FILE, parse_info
     from corpora.index.replace import state_of
     from corpora.web.recording import Recording, is_recording
 
-    if index is None:
-        return None
     if is_recording(index):
         return Recording(index).fingerprint
     _, stated = state_of(index)
-    return str(index) if stated is None else parse_info(stated, index / INFO_FILE).fingerprint()
+    return None if stated is None else parse_info(stated, index / INFO_FILE).fingerprint()
 
 
-def require_searchable(index: Path) -> None:
-    """Raise UserError unless a folder has an index or a recording of the web, which names the cells that search it."""
+def unsearchable(index: Path | None, *, recorded: bool) -> str | None:
+    """Return what is missing where a folder cannot be searched, which names the cells that do; None if it can.
+
+    Args:
+        index: None searches no folder that is named.
+        recorded: It has to be a recording of the web.
+    """
     from corpora.index.manifest import read_info
-    from corpora.index.replace import state_of
+    from corpora.index.replace import complete_index
     from corpora.web.recording import is_recording
 
-    folder, stated = state_of(index)
-    if stated is None and not is_recording(index):
-        read_info(folder)  # says what is there instead
+    if index is None:
+        return None
+    web = is_recording(index)
+    if recorded and not web:
+        return f"a recording of the web in {index}: record it with --retriever and --index"
+    try:
+        if _fingerprint(index) is None:
+            read_info(complete_index(index))  # says what is there instead
+    except UserError as error:
+        return f"a readable {'recording of the web' if web else 'index'}: {str(error).removesuffix('.')}"
+    return None
 
 
 def cells_of(table: Table, request: Request) -> list[Cell]:
@@ -306,7 +329,6 @@ def _retrieves(program: str, preset: str, knobs: str) -> bool:
 
 def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | None) -> tuple[ProgramSpec, str | None]:
     """Return the program as it is opened with an LM, and what it lacks to search."""
-    from corpora.web.recording import is_recording
     from experiments.pipeline.opened import AnswererSpec
     from experiments.pipeline.setup import SMALL_RERANK, is_embedded
     from signatures.common.own_code import is_own
@@ -325,11 +347,8 @@ def _program(setting: Setting, lm: LMSpec, request: Request, source: Source | No
     if searching and own is None and is_embedded(lm):  # for programs without the preset `small`, too
         rerank = rerank or SMALL_RERANK
     chosen = replace(spec.program, rerank=rerank, index=(recording if own else request.index) if searching else None)
-    if searching and recording is not None and not is_recording(recording):
-        return (
-            chosen,
-            f"a recording of the web in {recording}: record it with --retriever and --index",
-        )
+    if (without := unsearchable(chosen.index, recorded=recording is not None)) is not None:
+        return chosen, without
     if setting.k is not None and not is_embedded(lm) and "k" in _knobs(setting.program):
         chosen = replace(chosen, knobs={"k": setting.k, **chosen.knobs})
     if searching and retriever not in (None, *PARTS) and own is None:

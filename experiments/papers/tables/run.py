@@ -15,10 +15,11 @@ from experiments.papers.tables.plan import (
     estimate_of,
     examples_of,
     missing_of,
-    require_searchable,
+    unsearchable,
 )
 from experiments.papers.tables.spec import Table
 from experiments.papers.tables.write import write_all
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from experiments.pipeline.evaluate import Estimate
@@ -64,8 +65,10 @@ def plan(table: Table, request: Request) -> Plan:
     taken = None if request.answers is None else take_over(request.answers, table, request)
     found = [] if table.kind in ("ratings", "distillation") else cells_of(table, request)
     if request.only_table:
-        for folder in {cell.program.index for cell in found if cell.program.index is not None}:
-            require_searchable(folder)
+        recorded = {cell.program.index: cell.setting.retriever in request.retrievers for cell in found}
+        for folder, own in recorded.items():
+            if (without := unsearchable(folder, recorded=own)) is not None:
+                raise UserError(f"The table needs {without}.")
     cells = lacking(found, request)
     return Plan(cells, missing_of(table, cells, request), estimate_of(cells, request), taken)
 

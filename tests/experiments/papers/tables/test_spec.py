@@ -1,6 +1,7 @@
 """The files of tables and figures: all are there, are read, and can be planned; mistakes in them are told."""
 
 import math
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -158,6 +159,26 @@ def test_a_recording_of_the_web_is_of_the_same_cell_wherever_it_is(tmp_path):
     assert hashes(one)
     assert hashes(one) == hashes(elsewhere)
     assert not hashes(one) & hashes(other)
+
+
+@pytest.mark.parametrize("named", ["retrievers", "index"])
+@pytest.mark.parametrize("file", ["web.json", "index.json"])
+def test_a_damaged_recording_is_missing_and_the_rest_is_estimated(tmp_path, file, named):
+    """Before, the plan of a table ended with it."""
+    Recording(tmp_path / "web", read_settings("serper"))
+    if file == "index.json":
+        (tmp_path / "web" / "web.json").unlink()
+    (tmp_path / "web" / file).write_text("{")
+    web = {"retrievers": {"google": str(tmp_path / "web")}} if named == "retrievers" else {"index": tmp_path / "web"}
+    table = read_table("genground", "table5")
+    planned = plan(table, request := Request(lm=SIMULATED, data="world", work=tmp_path, limit=2, **web))
+    said = {True: r"needs a .*web\.json is damaged", False: r"needs a .*index\.json cannot be parsed"}
+    if named == "retrievers" and file == "index.json":
+        said[False] = r"needs a recording of the web in .*: record it"
+    assert len([text for text in planned.missing if re.search(said[file == "web.json"], text)]) == 1
+    assert (planned.estimate.calls > 0) is (named == "retrievers")  # all the others search the index
+    with pytest.raises(UserError, match=said[file == "web.json"]):
+        plan(table, replace(request, only_table=True))
 
 
 def test_cells_that_were_published_keep_their_names(tmp_path):
