@@ -157,7 +157,10 @@ class RetroRAG(dspy.Module):
             fixed = passages if number == 1 or self.retrieve is None else None
             last = last or (self.retrieve is None and not fixed)  # nothing to read, nor to search
             state, added, records = self._collate(state._replace(last=last), fixed)  # step 1: equation 2
-            answer = self._judge(state, self._answer(state, number))  # steps 2 and 3: equation 1
+            if answers and self._has_nothing_to_read(state):
+                answer = answers[-1]  # which was recalled, too: evidence that is held stays
+            else:
+                answer = self._judge(state, self._answer(state, number))  # steps 2 and 3: equation 1
             stop = last or answer.accepted
             if not stop:  # Departure: the last round neither infers nor searches, because nothing would use the result.
                 state, inferred = self._discover(state)  # steps 4 to 6: equations 3 and 4

@@ -176,6 +176,14 @@ def test_with_nothing_to_read_or_search_one_answer_from_memory_is_given(tell):
     assert not trace
 
 
+def test_an_answer_is_recalled_once_however_many_searches_find_nothing(tell):
+    """Before, each round recalled it with the same prompt."""
+    story = tell()
+    result = RetroRAG(lambda query, k: [], max_rounds=3)("Question?")
+    assert (result.answer, [hop.verdict for hop in result.hops]) == ("Ansa Merrow", [None, None, "final"])
+    assert story.count("recalling_directly") == 1
+
+
 def test_an_answer_that_was_read_stands_before_one_from_memory(tell, retriever):
     tell(answering=["read", "unknown"], assessing=[0.1])
     result = RetroRAG(retriever, max_rounds=3)("Question?", passages=[])
