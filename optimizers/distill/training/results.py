@@ -34,6 +34,7 @@ def describe(training: Any, about: dict[str, Any]) -> dict[str, Any]:
         "packed": student.packs,
         "weights": sum(weight.numel() for weight in student.weights.values()),
         "steps": training.step,
+        "planned_steps": training.total,  # more if the time was over before; None if only it ends the run
         "skipped": training.skips.total,
         "tokens": training.tokens,
         "hours": training.seconds() / 3600,

@@ -1,6 +1,7 @@
 """`verihop distill synthesize` and `mix` as commands."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -240,3 +241,12 @@ def test_export_refuses_what_the_other_form_needs(arguments, unused, verihop, tm
     code, _, err = verihop("distill", "export", "base", *arguments, "-o", tmp_path / "out")
     assert (code, f"{unused} does nothing with --to {arguments[1]}" in err) == (2, True), err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("planned", "said"), [(40, "12 of 40 steps"), (12, "12 steps"), (None, "12 steps")])
+def test_training_that_ends_before_all_steps_says_so(capsys, planned, said):
+    """Before, only the progress did."""
+    from experiments.cli.distill.train import _print
+
+    _print({"steps": 12, "planned_steps": planned, "tokens": 99, "hours": 0.5, "validation": []}, Path("out"))
+    assert capsys.readouterr().out.startswith(f"{said}, 99 tokens in 30.0 minutes")

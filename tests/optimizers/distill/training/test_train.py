@@ -109,13 +109,15 @@ def test_training_goes_on_from_an_adapter(tiny: Path, folder: Path, tmp_path: Pa
 
 
 def test_a_run_ends_at_its_time(tiny: Path, folder: Path, tmp_path: Path) -> None:
-    settings = make_settings(batch_size=4, hours=1, warmup_steps=0)
+    settings = make_settings(batch_size=4, hours=1, epochs=50, warmup_steps=0)
     base = load_base(str(tiny))
     times = iter(range(0, 1_000_000, 100))  # every look at the clock is 100 s later
     data = read_data(folder, base.tokenizer, settings)
     steps: list[TrainingStep] = []
-    Training(base, data, settings, tmp_path / "out", clock=lambda: float(next(times))).run(report=steps.append)
+    training = Training(base, data, settings, tmp_path / "out", clock=lambda: float(next(times)))
+    description = training.run(report=steps.append)
     assert 3 < len(steps) < 36
+    assert (description["steps"], description["planned_steps"]) == (len(steps), training.total)
     rates = [step.learning_rate for step in steps]
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] < rates[0] / 3
