@@ -210,11 +210,10 @@ def test_a_provider_without_its_key_names_the_variable(monkeypatch) -> None:
 
 
 def test_a_server_that_is_not_there_is_one_line() -> None:
-    with socket.socket() as probe:  # a port that was free a moment ago
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with pytest.raises(LMUnavailable, match="does not answer") as caught:
-        connect("m", api_base=f"http://127.0.0.1:{port}/v1")
+    with socket.socket() as bound:  # which no other process takes, and which does not listen
+        bound.bind(("127.0.0.1", 0))
+        with pytest.raises(LMUnavailable, match="does not answer") as caught:
+            connect("m", api_base=f"http://127.0.0.1:{bound.getsockname()[1]}/v1")
     assert "\n" not in str(caught.value)
     assert "server-" not in str(caught.value)  # what the library is told to call it
     assert "".join(traceback.format_exception(caught.value)).count("Traceback") == 1
