@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the new artifact.")]
+_SET = 'A knob as name=value, repeatable, e.g. --set "weights=bias=-1 stated=-2".'
+Knobs = Annotated[list[str] | None, typer.Option("--set", help=_SET, show_default=False)]
 
 
 def ensemble(
@@ -48,10 +50,7 @@ def cascade(
     lm: LMSpec,
     limits: options.Limits,
     result: options.Replacing,
-    knobs: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A knob as name=value, repeatable, e.g. --set threshold=0.4.", show_default=False),
-    ] = None,
+    knobs: Knobs = None,
     own_programs: OwnPrograms = None,
 ) -> None:
     """Combine a cheap artifact with an expensive one, which is asked only where features of the cheap answer say so.
@@ -91,10 +90,7 @@ def selective(
     lm: LMSpec,
     limits: options.Limits,
     result: options.Replacing,
-    knobs: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A knob as name=value, repeatable, e.g. --set least=0.4.", show_default=False),
-    ] = None,
+    knobs: Knobs = None,
     own_programs: OwnPrograms = None,
 ) -> None:
     """Let an artifact answer only where its answer is likely enough to be right, and abstain elsewhere.
