@@ -40,7 +40,7 @@ from tantivy import (
 from corpora.languages import DEFAULT_LANGUAGE, FUNCTION_WORDS, STEMMERS
 from corpora.retrievers.engine import Ranking
 from signatures.common.errors import UserError, one_line
-from signatures.common.files import temporary_folder
+from signatures.common.files import share, temporary_folder
 from signatures.common.strict_json import parse_strict_json
 from signatures.common.words import QUERY_STOPWORDS
 from signatures.text import CJK
@@ -141,7 +141,7 @@ def build_bm25(
     writer.commit()
     writer.wait_merging_threads()
     for file in folder.iterdir():
-        file.chmod(0o644)  # tantivy gives some of them 0600, and who serves an index may be another user
+        share(file)  # tantivy gives some of them 0600, and who serves an index may be another user
 
 
 def damaged(folder: Path, why: str) -> UserError:

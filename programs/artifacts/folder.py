@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from signatures.common.errors import UserError
-from signatures.common.files import exclusive_lock
+from signatures.common.files import exclusive_lock, share
 
 _TEMPORARY = ".freezing"  # suffix of a folder that is being written
 
@@ -27,7 +27,7 @@ def replacing(folder: Path, *, overwrite: bool) -> Iterator[Path]:
         temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=_TEMPORARY))
         try:
             yield temporary
-            temporary.chmod(0o755)
+            share(temporary)
             if folder.exists():
                 folder.rename(_backup(folder))
             temporary.rename(folder)

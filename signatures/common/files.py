@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import functools
 import hashlib
 import os
 import re
@@ -91,7 +92,7 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(0o644)  # mkstemp gives 0600, which only the owner can read
+        share(Path(name))
         Path(name).replace(path)
     except BaseException as error:
         Path(name).unlink(missing_ok=True)
@@ -100,6 +101,18 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
         raise
     finally:
         _release(lock)
+
+
+def share(path: Path) -> None:
+    """Give a file or folder that was made for its owner alone the mode that the umask allows, as `open` does."""
+    path.chmod((0o777 if path.is_dir() else 0o666) & ~_umask())
+
+
+@functools.cache
+def _umask() -> int:
+    current = os.umask(0o077)  # it can only be read by setting it: what another thread makes meanwhile is private
+    os.umask(current)
+    return current
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from programs.lms.weights.gguf_files import FileType, read_metadata, write_gguf
 from programs.lms.weights.llama import Shape
 from programs.lms.weights.sources import ModelTensors
 from signatures.common.errors import UserError
+from signatures.common.files import share
 from signatures.common.work import new_folder
 
 Float = Literal["float16", "bfloat16"]
@@ -193,7 +194,7 @@ def _write_safetensors(path: Path, source: ModelTensors, dtype: Float) -> None:
         for name, array in stored.items()
     }
     safetensors.serialize_file(specs, str(path), metadata={"format": "pt"})
-    path.chmod(0o644)  # the library gives 0600
+    share(path)  # the library gives 0600
 
 
 def _rounded(array: NDArray[np.float32], dtype: Float) -> NDArray[Any]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from programs.artifacts.folder import replacing
+from signatures.common import files
 from signatures.common.errors import UserError
 from signatures.common.files import (
     atomic_write,
@@ -40,6 +42,20 @@ def test_a_failed_block_leaves_the_old_file_and_nothing_else(tmp_path):
 def test_a_failed_write_names_what_helps(tmp_path, code, cure):
     with pytest.raises(UserError, match=f"cannot be written.*; {cure}"), writing(tmp_path):
         raise OSError(code, os.strerror(code))
+
+
+def test_the_umask_decides_who_reads_what_is_written(tmp_path):
+    before = os.umask(0o027)
+    files._umask.cache_clear()
+    try:
+        with atomic_write(tmp_path / "a.txt") as file:
+            file.write("a")
+        with replacing(tmp_path / "artifact", overwrite=False) as folder:
+            (folder / "b").write_text("b")
+    finally:
+        os.umask(before)
+        files._umask.cache_clear()
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("a.txt", "artifact")] == [0o640, 0o750]
 
 
 def test_a_device_or_pipe_is_not_replaced(tmp_path):

@@ -23,7 +23,7 @@ from optimizers.distill.training.settings import TrainingSettings
 from programs.lms.weights import adapter
 from programs.lms.weights.choice import described_base
 from signatures.common.errors import UserError, one_line
-from signatures.common.files import atomic_write, sha256_file
+from signatures.common.files import atomic_write, sha256_file, share
 
 WEIGHTS, CONFIG = adapter.TENSORS, adapter.CONFIG
 _PREFIX = "base_model.model."
@@ -386,7 +386,7 @@ class Student:
             self._save_all(Path(name))
             for path in Path(name).iterdir():
                 if path.suffix == ".safetensors":
-                    path.chmod(0o644)  # the library gives 0600, which only the owner can read
+                    share(path)  # the library gives 0600, which only the owner can read
                 path.replace(folder / path.name)
 
     def _save_all(self, folder: Path) -> None:
