@@ -83,7 +83,7 @@ def page_tables(lines: Sequence[Sequence[Word]]) -> list[PageTable]:
     for number, line in enumerate([*lines, ()]):
         segments = _segments(line, _GAP * height)
         if number == len(lines) or (len(segments) == 1 and segments[0].right - segments[0].left > _PROSE * width):
-            found += _tables_of_block(_visual_lines(lines, block, height), height)
+            found += _tables_of_block(_visual_lines(lines, block, height))
             block = []
         elif segments:
             block.append(number)
@@ -114,7 +114,7 @@ def _visual_lines(lines: Sequence[Sequence[Word]], block: Sequence[int], height:
     return found
 
 
-def _tables_of_block(visual: Sequence[_Visual], height: float) -> Iterator[PageTable]:
+def _tables_of_block(visual: Sequence[_Visual]) -> Iterator[PageTable]:
     start = 0
     while start < len(visual):
         end, columns = _run(visual, start)

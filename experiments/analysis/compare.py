@@ -53,10 +53,10 @@ SPLIT = "split by rule"
 """How sentences are counted in the passages of a run that says nothing else (`sentences` in its `run.json`)."""
 
 
-def some(labels: Sequence[str], most: int = 6) -> str:
-    """Return labels as text, the first ones where there are many."""
-    more = f" and {len(labels) - most} more" if len(labels) > most else ""
-    return f"{', '.join(labels[:most])}{more}"
+def some(labels: Sequence[str]) -> str:
+    """Return labels as text, the first six where there are many."""
+    more = f" and {len(labels) - 6} more" if len(labels) > 6 else ""
+    return f"{', '.join(labels[:6])}{more}"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from corpora.kinds import CHOICE, NO, YES, answer_type, choices, contains_answer
 from corpora.questions import Question, ids_by_words
 from experiments.analysis.closed_book import ALL, OTHER, SCORES, ClosedBook, closed_books, count_types, row_kind
 from experiments.analysis.statistics import draw_p, holm, places_p
+from experiments.analysis.summary import percent
 from optimizers.distill.leakage import (
     SAME_ARTICLE,
     SAME_GOLD,
@@ -121,7 +122,7 @@ class QuestionReport:
         table = _table(f"{self.questions} questions", ("", "questions", "share"))
         for counts in (self.kinds, self.types if len(self.types) > 1 else {}, self.answer_types):
             for name, count in counts.items():
-                table.add_row(name, str(count), f"{_percent(count / self.questions)} %")
+                table.add_row(name, str(count), f"{percent(count / self.questions)} %")
             table.add_section()
         return table
 
@@ -129,9 +130,9 @@ class QuestionReport:
         names = [name for name in METRICS if name in SCORES]
         table = _table("Without reading, percent", ("", "answer", *names))
         for group, book in self.closed_book.items():
-            table.add_row(group, f"majority: {book.answer[:30]}", *(_percent(book.majority[name]) for name in names))
+            table.add_row(group, f"majority: {book.answer[:30]}", *(percent(book.majority[name]) for name in names))
             guess = f"chance: {book.two_choices} of {book.questions} have two choices"
-            table.add_row("", guess, *(_percent(book.chance[name]) for name in names))
+            table.add_row("", guess, *(percent(book.chance[name]) for name in names))
         return table
 
 
@@ -143,10 +144,6 @@ def _table(title: str, headings: Sequence[str]) -> "Table":
     for place, heading in enumerate(headings):
         table.add_column(heading, justify="left" if place == 0 or heading == "answer" else "right")
     return table
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}"
 
 
 def report_questions(
@@ -318,22 +315,22 @@ def _warnings(of: QuestionReport) -> list[str]:
 
 def _sorted_text(found: Sorted) -> str:
     return (
-        f"The file is sorted: {found.what} {found.value!r} has {_percent(found.share)} % of the {found.part} fifth and "
-        f"{_percent(found.rest)} % of the rest. Never take the first n; --limit draws by a hash of the ids."
+        f"The file is sorted: {found.what} {found.value!r} has {percent(found.share)} % of the {found.part} fifth and "
+        f"{percent(found.rest)} % of the rest. Never take the first n; --limit draws by a hash of the ids."
     )
 
 
 def _skewed(of: QuestionReport) -> Iterable[str]:
     yes, no = of.answer_types.get(YES, 0), of.answer_types.get(NO, 0)
     if yes + no > _MOST_VERDICTS * of.questions:
-        share = _percent((yes + no) / of.questions)
+        share = percent((yes + no) / of.questions)
         yield f"Skewed answers: {share} % are yes or no, which an LM without passages often guesses."
     if yes + no >= _FEW and max(yes, no) > _SKEWED * (yes + no):
         more = YES if yes > no else NO
-        yield f"Skewed answers: {_percent(max(yes, no) / (yes + no))} % of the yes/no questions have the answer {more}."
+        yield f"Skewed answers: {percent(max(yes, no) / (yes + no))} % of the yes/no questions have the answer {more}."
     book = of.closed_book.get(ALL)
     if book is not None and book.times > 1 and book.majority["em"] > _MOST_MAJORITY:
-        yield f"Skewed answers: {book.answer!r} is right for {_percent(book.majority['em'])} % of the questions."
+        yield f"Skewed answers: {book.answer!r} is right for {percent(book.majority['em'])} % of the questions."
 
 
 def _listed(ids: Sequence[str], text: str) -> str:

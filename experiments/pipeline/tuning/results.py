@@ -97,7 +97,7 @@ def write_results(
         artifact = None
         if chosen is not None:
             artifact = out / ARTIFACT
-            _freeze(artifact, chosen, found, live, questions, config, record, connection)
+            _freeze(artifact, chosen, live, questions, config, record, connection)
         return Found(found, chosen, artifact, space.present, record, plots, stopped)
 
 
@@ -131,7 +131,6 @@ def check_choice(number: int | None, known: "Sequence[optuna.trial.FrozenTrial]"
 def _freeze(
     folder: Path,
     trial: Trial,
-    found: Findings,
     live: LiveEvaluator,
     questions: "Sequence[Question]",
     config: TuneConfig,
