@@ -1,4 +1,4 @@
-"""What the commands of this folder share: their last line of defence, and how they say what they do."""
+"""What the commands of this folder share: their last line of defence, how they say what they do, and how they round."""
 
 import sys
 from collections.abc import Callable
@@ -49,3 +49,8 @@ def names(kind: str, text: str, known: tuple[str, ...]) -> list[str]:
 def say(text: str) -> None:
     """Print the title of a step on standard error."""
     typer.echo(f"\n== {text}", err=True)
+
+
+def rounded(value: float | None) -> float | None:
+    """Return a score with as many digits as are recorded; None where it is undefined."""
+    return None if value is None else round(value, 4)

@@ -15,8 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from experiments.analysis.statistics import mean_of, paired
-from experiments.papers.command import help_of, run_command, say
-from experiments.papers.record_file import rounded
+from experiments.papers.command import help_of, rounded, run_command, say
 from signatures.common.errors import UserError
 
 F1, EM = "f1[hotpot]", "em"

@@ -17,8 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from experiments.papers.command import help_of, run_command, say
-from experiments.papers.record_file import rounded
+from experiments.papers.command import help_of, rounded, run_command, say
 from signatures.common.errors import UserError
 
 PRECISIONS = (0.5, 0.6, 0.7, 0.8, 0.9)

@@ -12,6 +12,7 @@ from corpora.retrievers.sentence_features import CONTEXTS, FIRST, SECOND, Senten
 from corpora.retrievers.sentence_features import second_features as _second
 from corpora.retrievers.sentences import DEPTH, Network, choose
 from experiments.analysis.statistics import mean_of, paired
+from experiments.papers.command import rounded
 from experiments.papers.sentences.sets import LabelledSet, gold_sentences, parts_of
 from optimizers.listwise import Listing, fit_scorer
 from signatures.types import Similarity
@@ -156,8 +157,3 @@ def difference(old: Mapping[str, Sequence[float]], new: Mapping[str, Sequence[fl
         }
         for name in ("recall", "all_found")
     }
-
-
-def rounded(value: float | None) -> float | None:
-    """Return a share with four digits."""
-    return None if value is None else round(float(value), 4)

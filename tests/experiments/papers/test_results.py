@@ -1,9 +1,13 @@
+import json
 import re
 import shlex
+from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from experiments.analysis.statistics import means_and_differences
 from experiments.runs.config import portable
 
 RESULTS = Path(__file__).parents[3] / "experiments" / "results"
@@ -44,8 +48,6 @@ def test_paths_in_quotes_and_in_addresses_of_files_are_reduced(words, shown):
 
 
 def test_a_comparison_names_runs_by_their_labels(toy, tmp_path):
-    import json
-
     from experiments.analysis.compare import compare_runs
 
     for name in ("one", "two"):
@@ -58,3 +60,23 @@ def test_a_comparison_names_runs_by_their_labels(toy, tmp_path):
             progress=False,
         )
     assert str(tmp_path) not in json.dumps(compare_runs([tmp_path / "one", tmp_path / "two"]).as_dict())
+
+
+def test_the_table_of_compiling_is_that_of_its_records():
+    seeds = defaultdict(list)
+    for line in (RESULTS / "compiling_rows.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        seeds[record["lm"], record["program"], record["row"]].append(record["answers"]["f1[hotpot]"])
+    for name, program in json.loads((RESULTS / "compiling.json").read_text())["programs"].items():
+        rows, columns = program["rows"], []
+        for row in rows:
+            columns.append(np.mean(seeds.pop((program["lm_id"], name.split()[0], row)), axis=0).round(6).tolist())
+        pairs = [(0, place) for place in range(1, len(rows))]
+        means, differences = means_and_differences(columns, pairs)
+        stated = [found["f1[hotpot]"] for found in rows.values()]
+        assert [found["mean"] for found in stated] == pytest.approx([mean.mean for mean in means])
+        assert [found["low"] for found in stated] == pytest.approx([mean.low for mean in means])
+        gains = [rows[row]["against default"] for row in list(rows)[1:]]
+        assert [gain["difference"] for gain in gains] == pytest.approx([found.difference for found in differences])
+        assert [gain["high"] for gain in gains] == pytest.approx([found.high for found in differences])
+    assert not seeds
