@@ -133,7 +133,7 @@ class Reloading:
         folder, artifact = index_folder(service.opened), service.opened.config.artifact
         assert folder is not None
         self._service, self._folder, self._say, self._watched = service, folder, say, watched
-        self._embedder = _info(folder).embedder
+        self._embedder = _embedder_in(folder)
         self._index = _Watched("index", folder, partial(state_of, folder))
         self._artifact = None if artifact is None else _Watched("artifact", artifact, partial(_record_of, artifact))
 
@@ -201,8 +201,14 @@ class Reloading:
         return True
 
     def _check_embedder(self) -> None:
-        if _info(self._folder).embedder != self._embedder:
+        if _embedder_in(self._folder) != self._embedder:
             raise UserError("it was built with another embedder: start the service anew to use it")
+
+
+def _embedder_in(folder: Path) -> tuple[str, str] | None:
+    """Return what embeds the queries of an index: the precision of its passages is not that of queries."""
+    made = _info(folder).embedder
+    return made and (made.id, made.weights_hash)
 
 
 def _record_of(artifact: Path) -> bytes:

@@ -399,3 +399,27 @@ def test_an_index_that_is_gone_keeps_no_artifact_back(compiled, live, index, sai
     (tmp_path / "away").rename(index)
     looks(renewing)
     assert compiled.about["refused"] == {}
+
+
+def test_an_index_whose_passages_were_embedded_in_another_precision_is_used(tmp_path, connection, said):
+    """Before, it was refused as one of another embedder, though queries are embedded as before."""
+    (tmp_path / "p.jsonl").write_text(json.dumps({"id": "g0-a", "text": "amber of 0"}))
+
+    def build(precision: str) -> None:
+        build_index(
+            tmp_path / "p.jsonl",
+            tmp_path / "index",
+            retriever="hybrid",
+            embedder=Embedder(precision=precision),
+            overwrite=(tmp_path / "index").exists(),
+        )
+
+    build("f32")
+    config = ProgramSpec(program="tests:TwoSearches", index=tmp_path / "index")
+    served = Opened(TwoSearches(open_retriever(config)), connection, config)
+    service = make_service(served, Limits(width=8, queue=1000), Address(port=0))
+    renewing = Reloading(service, said.append)
+    build("bf16")
+    renewing.look()
+    assert ["new questions are answered from it" in text for text in said] == [True]
+    assert service.about["index"]["swaps"] == 1
