@@ -239,9 +239,10 @@ def read_state(folder: Path) -> Request:
 
 def _require_same(folder: Path, earlier: Request, request: Request) -> None:
     """Raise UserError with the name of the first field that differs."""
-    stored = {name: getattr(earlier, name) for name in Request.model_fields}  # an `IndexInfo` has more
-    if differs := difference(stored, dict(request)):
-        what = differs.field.replace("_", " ")
+    fields = set(Request.model_fields)  # an `IndexInfo` has more
+    if differs := difference(earlier.model_dump(include=fields), request.model_dump(include=fields)):
+        part, _, name = differs.field.partition(".")
+        what = (name if name == "precision" else part).replace("_", " ")
         if folder.name == REBUILD:
             raise UserError(
                 f"{folder.parent} has an interrupted change or rebuild of another {what}: do the same again to "

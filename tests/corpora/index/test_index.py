@@ -72,6 +72,8 @@ def test_the_precision_of_the_passages_is_recorded_and_kept_by_updates(tmp_path,
     updated = update_index(tmp_path / "bf16", add=[more], embedder=model("bf16")).info
     assert updated.embedder == fast.embedder
     assert updated.passages == fast.passages + 3
+    with pytest.raises(UserError, match="was started with another precision"):
+        build_index(corpus, tmp_path / "f32", embedder=model("bf16"), resume=True)
     assert table_of(tmp_path / "i", exact, "milvus", 1).name != table_of(tmp_path / "i", fast, "milvus", 1).name
 
 
