@@ -23,7 +23,7 @@ from corpora.encoders.low_rank import LowRank
 from corpora.encoders.openvino_encoder import OpenVinoEncoder
 from corpora.encoders.torch_encoder import TorchEncoder, load_model
 from signatures.common.errors import UserError
-from signatures.common.files import cache_dir, sha256_file, temporary_folder
+from signatures.common.files import cache_dir, sha256_file, share, temporary_folder
 from signatures.common.strict_json import read_strict_json
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def _put(part: Path, target: Path) -> None:
     if target.exists() and not _is_sound(target):
         shutil.rmtree(target, ignore_errors=True)
     with contextlib.suppress(OSError):
+        share(part)
         part.rename(target)
     weights = target.name.partition("-")[0]
     for older in target.parent.glob(f"{weights}-*"):

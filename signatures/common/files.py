@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import re
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -105,7 +106,8 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
 
 def share(path: Path) -> None:
     """Give a file or folder that was made for its owner alone the mode that the umask allows, as `open` does."""
-    path.chmod((0o777 if path.is_dir() else 0o666) & ~_umask())
+    mode = path.stat().st_mode  # a folder in one of a group has its bit, by which its files are the group's
+    path.chmod((mode & stat.S_ISGID | 0o777 if stat.S_ISDIR(mode) else 0o666) & ~_umask())
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from corpora.encoders.bert_graph import OtherForm
 from corpora.encoders.openvino_encoder import batches_of
 from corpora.encoders.openvino_model import NotConvertible, open_converted
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder, default_folder, default_threads
+from signatures.common import files
 from signatures.common.errors import UserError
 from signatures.common.per_process import PerProcess
 
@@ -110,6 +111,7 @@ def test_a_conversion_is_made_once(converted, embedder, monkeypatch):
     np.testing.assert_allclose(opened(converted, embedder, monkeypatch), embedder(["a river"]), atol=2e-6)
     (folder,) = (converted / "embedders").iterdir()
     assert folder.name.startswith(embedder.weights_hash[:32])
+    assert folder.stat().st_mode & 0o777 == 0o777 & ~files._umask()  # before, nobody else with this cache could read it
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 import errno
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,14 @@ def test_the_umask_decides_who_reads_what_is_written(tmp_path):
         os.umask(before)
         files._umask.cache_clear()
     assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("a.txt", "artifact")] == [0o640, 0o750]
+
+
+def test_a_folder_written_into_that_of_a_group_is_the_groups(tmp_path):
+    """Before, what was written into an artifact later was of the writer's own group."""
+    tmp_path.chmod(0o2775)
+    with replacing(tmp_path / "artifact", overwrite=False):
+        pass
+    assert (tmp_path / "artifact").stat().st_mode & stat.S_ISGID
 
 
 def test_a_device_or_pipe_is_not_replaced(tmp_path):
