@@ -165,5 +165,9 @@ def _require(device: str) -> None:
     with needing("gpu", "Decoding on a GPU"):
         import torch
         import xgrammar  # noqa: F401
-    if _kind(device) == "cuda" and (torch.device(device).index or 0) >= torch.cuda.device_count():
+    try:
+        number = torch.device(device).index or 0
+    except RuntimeError:
+        raise UserError(f"{device!r} is no device of torch: choose cuda, one of several as cuda:1, or cpu.") from None
+    if _kind(device) == "cuda" and number >= torch.cuda.device_count():
         raise UserError(f"torch sees no {device} here. --device cpu tries everything, at the speed of a CPU.")
