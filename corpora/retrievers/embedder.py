@@ -269,8 +269,9 @@ class Embedder(Uncopied):
     def _open(self) -> Encode:
         if self._replacement is not None:
             return self._replacement
-        folder = self._folder()
-        if folder is not None and self._device in (None, "cpu") and not (self._device is None and _has_gpu()):
+        folder, cure = self._folder(), "use f32"
+        on_gpu = self._device is None and _has_gpu()
+        if folder is not None and self._device in (None, "cpu") and not on_gpu:
             from corpora.encoders.openvino_model import NotConvertible, open_converted
 
             try:
@@ -286,9 +287,11 @@ class Embedder(Uncopied):
                 reason = str(error)
         else:
             reason = "it runs in torch"
+            if folder is not None and on_gpu:  # an index that was embedded so is updated so
+                cure += ", or hide the GPU with CUDA_VISIBLE_DEVICES="
         if self.precision != "f32":
             raise UserError(
-                f"Embedder {self.id!r} cannot use precision {self.precision} ({one_line(reason, 200)}): use f32."
+                f"Embedder {self.id!r} cannot use precision {self.precision} ({one_line(reason, 200)}): {cure}."
             )
         return self._torch()
 

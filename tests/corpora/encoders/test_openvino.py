@@ -171,7 +171,14 @@ def test_without_openvino_torch_gives_the_same_vectors(embedder, monkeypatch, tm
     assert other.backend == "torch"
     np.testing.assert_allclose(other(TEXTS), embedder(TEXTS), atol=2e-6)
     assert other.weights_hash == embedder.weights_hash
-    with pytest.raises(UserError, match="cannot use precision bf16.*use f32"):
+    with pytest.raises(UserError, match=r"cannot use precision bf16.*use f32\.$"):
+        Embedder(precision="bf16")(["a"])
+
+
+def test_where_there_is_a_gpu_a_precision_of_the_cpu_says_how_to_compute_there(monkeypatch):
+    """Before, the cure was f32 alone, which an index that was embedded in another refuses."""
+    monkeypatch.setattr("corpora.retrievers.embedder._has_gpu", lambda: True)
+    with pytest.raises(UserError, match="cannot use precision bf16.*CUDA_VISIBLE_DEVICES"):
         Embedder(precision="bf16")(["a"])
 
 
