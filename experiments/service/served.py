@@ -208,7 +208,7 @@ class Reloading:
 def _embedder_in(folder: Path) -> tuple[str, str] | None:
     """Return what embeds the queries of an index: the precision of its passages is not that of queries."""
     made = _info(folder).embedder
-    return made and (made.id, made.weights_hash)
+    return None if made is None else (made.id, made.weights_hash)
 
 
 def _record_of(artifact: Path) -> bytes:
