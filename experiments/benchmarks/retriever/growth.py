@@ -35,7 +35,7 @@ from corpora.datasets.convert import convert, pool
 from corpora.datasets.development import DEVELOPMENT
 from corpora.encoders.openvino_encoder import PRECISIONS
 from corpora.index.build import build_index
-from corpora.index.info import IndexInfo
+from corpora.index.info import EmbedderInfo, IndexInfo
 from corpora.index.manifest import read_info
 from corpora.index.update import vectors_of
 from corpora.passages import PassageRecord, read_passages, write_passages
@@ -93,8 +93,8 @@ class Reusing(Embedder):
         self._log, self._known = log, dict[str, Vectors]()
         for folder in indexes:
             made = read_info(folder).embedder
-            if made is None or made.weights_hash != self.weights_hash:
-                raise UserError(f"{folder} has no vectors by {self.id}: name another index.")
+            if made is None or made.vectors != EmbedderInfo.of(self).vectors:
+                raise UserError(f"{folder} has no vectors by {self.id} in {self.precision}: name another index.")
             store = PassageStore(folder, keys=False)
             vectors = vectors_of(folder, len(store))
             self._known |= {sha256_text(passage_text(each)): vectors[n] for n, each in enumerate(store.records())}

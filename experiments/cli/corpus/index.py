@@ -106,7 +106,8 @@ def _tell(done: "Received", verb: str, place: str, *, as_json: bool) -> None:
     if as_json:
         emit({"index": place, "changed": done.changed, **info.model_dump(mode="json")})
         return
-    embedder = f", embedder {info.embedder.id}" if info.embedder else ""
+    precision = f" in {info.embedder.precision}" if info.embedder and info.embedder.precision != "f32" else ""
+    embedder = f", embedder {info.embedder.id}{precision}" if info.embedder else ""
     what = f"{info.passages:,} passages ({info.retriever}{embedder})"
     say(f"{verb} {what}: {place}." if done.changed else f"{place} has this index already: {what}.")
 

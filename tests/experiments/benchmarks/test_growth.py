@@ -70,6 +70,8 @@ def test_vectors_at_hand_are_taken_over_and_the_others_counted(tmp_path):
     assert (line["taken"], line["embedded"]) == (2, 1)
     with pytest.raises(growth.UserError, match="no vectors by other"):
         growth.Reusing([tmp_path / "index"], tmp_path / "log", name="other", encode=hashed_words)
+    with pytest.raises(growth.UserError, match="no vectors by fake in bf16"):
+        growth.Reusing([tmp_path / "index"], tmp_path / "log", name="fake", encode=hashed_words, precision="bf16")
 
 
 @pytest.fixture
