@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from corpora.index.build import build_index
+from corpora.passages import PassageRecord, write_passages
 from corpora.questions import drawn, read_questions
 from experiments.papers.tables.asking import divided
 from experiments.papers.tables.plan import Request
@@ -176,6 +178,8 @@ def test_the_tutorial_takes_claims_of_three_hops_from_hovers_file_and_asks_for_a
     request = Request(lm=SIMULATED, data=str(tmp_path), work=tmp_path / "work", limit=3)
     found = plan(read_table("dspy", "table1"), request)
     assert all("--index" in text for text in found.missing)
+    write_passages(tmp_path / "passages.jsonl", [PassageRecord(id="ossa", title="Ossa", text="A river.")])
+    build_index(tmp_path / "passages.jsonl", tmp_path / "index", retriever="bm25")
     with_index = plan(read_table("dspy", "table1"), Request(**{**vars(request), "index": tmp_path / "index"}))
     assert not with_index.missing
     compiled = next(cell for cell in with_index.cells if cell.recipe is not None)
