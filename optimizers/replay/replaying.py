@@ -149,6 +149,7 @@ class Buyer:
     The LM's budget is the limit: once it is spent, nothing more is bought.
 
     Attributes:
+        bought: Leaves bought.
         failed: Id -> error of the questions whose run ended in one; they stay unseen with that setting.
         spent: The end of the budget, once it has come.
 
@@ -159,6 +160,7 @@ class Buyer:
 
     runner: Runner
     log: RecordLog
+    bought: int = 0
     failed: dict[str, str] = field(default_factory=dict)
     spent: BudgetExceeded | None = None
 
@@ -185,6 +187,8 @@ class Buyer:
             self.log.add_memory(example.id, memory)
         self.runner.record.add(example.id, example.question, leaf, gold_sha256(example))
         self.log.add_leaves(example, [leaf])
+        with self._lock:
+            self.bought += 1
 
     def room(self) -> float:
         """Return how many questions the budget surely has room for, if none costs more than any recorded one."""
