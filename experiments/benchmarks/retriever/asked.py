@@ -12,6 +12,7 @@ from pathlib import Path
 
 from corpora.index.open import open_index
 from corpora.questions import read_questions
+from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.rerank import open_reranker
 from signatures.common.work import AppendedFile, complete_lines
 
@@ -19,14 +20,14 @@ MODULE = "experiments.benchmarks.retriever.asked"
 K = 20
 
 
-def memory() -> dict[str, float]:
-    """Return in MB the most memory that this process has had, mapped files included, and what is its own now."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+def memory(process: int | str = "self") -> dict[str, float]:
+    """Return in MB the most memory that a process has had, mapped files included, and what is its own now."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
     stated = {name: value for name, _, value in (line.partition(":") for line in lines)}
     return {key: int(stated[name].split()[0]) / 1000 for key, name in (("peak_mb", "VmHWM"), ("own_mb", "RssAnon"))}
 
 
-def ask(index: Path, name: str, questions: Path, out: Path) -> None:
+def ask(index: Path, name: str, questions: Path, out: Path, embedder: Embedder | None = None) -> None:
     """Append to `out` what opening takes, and then a line for each question that has none.
 
     Args:
@@ -34,6 +35,7 @@ def ask(index: Path, name: str, questions: Path, out: Path) -> None:
         name: A retriever, and after a "+" the reranker in front.
         questions: Of all sets.
         out: JSON lines: `id`, `found` (`K` ids), `ms`, `cpu_ms` and memory; of an opened index `open_ms` and memory.
+        embedder: That of the index; None opens it.
     """
     done = {json.loads(line).get("id") for _, line in complete_lines(out)}
     asked = [question for question in read_questions(questions) if question.id not in done]
@@ -41,7 +43,7 @@ def ask(index: Path, name: str, questions: Path, out: Path) -> None:
         return
     retriever, _, reranker = name.partition("+")
     start = time.perf_counter()
-    retrieve = open_reranker(open_index(index, retriever=retriever), reranker or "none")
+    retrieve = open_reranker(open_index(index, retriever=retriever, embedder=embedder), reranker or "none")
     opened = {"open_ms": 1000 * (time.perf_counter() - start), **memory()}
     retrieve("Which river flows through the town?", K)  # loads all there is to load
     with AppendedFile(out, sync_every=5) as file:

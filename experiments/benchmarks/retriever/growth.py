@@ -178,7 +178,7 @@ class Growth:
             "bm25_build_seconds": round(built["bm25"], 1) if "bm25" in built else None,
             "precision": max((info.embedder.precision for info in infos.values() if info.embedder), default=None),
             "embedding": {key: round(value, 1) for key, value in spent.items()} if "index" in built else None,
-            "index_mb": {name: _megabytes(info) for name, info in infos.items()},
+            "index_mb": {name: megabytes(info) for name, info in infos.items()},
             "retrievers": {name: self._retriever(size, name) for name in RETRIEVERS if self.complete(size, name)},
         }
 
@@ -200,7 +200,7 @@ class Growth:
         opened = [line for line in _lines(self._cell(size, name)) if "open_ms" in line]
         return {
             "sets": sets,
-            "ms": {key: _quantiles([line[key] for line in lines.values()]) for key in ("ms", "cpu_ms")},
+            "ms": {key: quantiles([line[key] for line in lines.values()]) for key in ("ms", "cpu_ms")},
             "open_ms": round(statistics.median(line["open_ms"] for line in opened), 1),
             "mb": {key: round(max(line[key] for line in lines.values())) for key in ("peak_mb", "own_mb")},
             "opened_mb": round(max(line["own_mb"] for line in opened)),
@@ -232,14 +232,16 @@ def _lines(path: Path) -> list[Line]:
     return [json.loads(line) for _, line in complete_lines(path)]
 
 
-def _megabytes(info: IndexInfo) -> dict[str, float]:
+def megabytes(info: IndexInfo) -> dict[str, float]:
+    """Return the size of each part of an index in MB."""
     parts = Counter[str]()
     for name, file in info.files.items():
         parts[name.split("/")[0] if "/" in name else "passages"] += file.bytes
     return {name: round(size / 1e6, 1) for name, size in parts.items()}
 
 
-def _quantiles(values: Sequence[float]) -> dict[str, float]:
+def quantiles(values: Sequence[float]) -> dict[str, float]:
+    """Return the median and the 99 % quantile."""
     cuts = statistics.quantiles(values, n=100, method="inclusive")
     return {"p50": round(cuts[49], 1), "p99": round(cuts[98], 1)}
 
@@ -272,15 +274,16 @@ def draw(sizes: Mapping[str, Any], path: Path) -> None:
             means = [found["sets"][of]["passage_recall@5"] for found in points.values()]
             spread = [[100 * abs(each["mean"] - each[end]) for each in means] for end in ("low", "high")]
             values = [100 * each["mean"] for each in means]
-            axes.errorbar(list(points), values, yerr=spread, marker="o", markersize=4, capsize=2, linewidth=1.2)
+            style = {"marker": "o", "markersize": 4, "capsize": 2, "linewidth": 1.2}
+            axes.errorbar(list(points), values, yerr=spread, label=name, **style)
         values = [found["ms"]["cpu_ms"]["p50"] for found in points.values()]
-        times.plot(list(points), values, marker="o", markersize=4, linewidth=1.2, label=name)
+        times.plot(list(points), values, marker="o", markersize=4, linewidth=1.2)
     for axes, title in zip((*panels, times), (*DEVELOPMENT, "median ms of CPU"), strict=True):
         axes.set_xscale("symlog", linthresh=10_000)
         axes.set_title(title, loc="left", fontsize=9)
         axes.spines[["top", "right"]].set_visible(False)
     times.set_yscale("log")
-    times.legend(fontsize=8)
+    panels[len(panels) // 2].legend(fontsize=7, loc="lower left", ncols=2)  # where no line ends
     panels[0].set_ylabel("passage_recall@5, %")
     figure.supxlabel("further passages in the corpus", fontsize=9)
     write_png(canvas, path)

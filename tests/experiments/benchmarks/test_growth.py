@@ -57,6 +57,17 @@ def test_recombined_passages_rename_and_redate_what_they_are_made_of():
     assert any("choir of Brook" in each.text for each in made(60)[1:])
 
 
+def test_from_a_number_on_recombined_passages_have_one_sentence_and_the_earlier_ones_stay(monkeypatch):
+    before = made(40)
+    monkeypatch.setattr(growth, "_SHORT_FROM", 30)
+    after = made(60)
+    longer = [each for each in after[1:] if int(each.id.removeprefix(MADE)) < 30]
+    assert after[1 : 1 + len(longer)] == longer == before[1 : 1 + len(longer)]
+    shorter = after[1 + len(longer) :]
+    assert shorter
+    assert max(each.text.count(".") for each in shorter) == 1
+
+
 def test_vectors_at_hand_are_taken_over_and_the_others_counted(tmp_path):
     write_passages(tmp_path / "few.jsonl", OWN[:2])
     write_passages(tmp_path / "all.jsonl", OWN)

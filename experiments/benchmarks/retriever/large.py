@@ -1,0 +1,170 @@
+"""Build and search indexes of millions of generated passages: time, memory and disk.
+
+    python -m experiments.benchmarks.retriever.large --sizes 1000000 5000000
+    python -m experiments.benchmarks.retriever.large --sizes 21000000 --retriever bm25
+
+Passages are words drawn by Zipf's law, and vectors lie around random centres, since nothing here embeds millions:
+times, memory and disk are of interest, ranks are not. A build and each search run in a process of their own. What is
+complete in the folder of work is kept, so that the same command goes on after a kill.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpora.index.build import build_index
+from corpora.index.manifest import read_info
+from corpora.passages import PassageRecord, write_passages
+from corpora.questions import Question, write_questions
+from corpora.retrievers.embedder import Embedder, Vectors
+from experiments.benchmarks.retriever.asked import ask, memory
+from experiments.benchmarks.retriever.growth import megabytes, quantiles
+from experiments.runs.config import portable, provenance
+from experiments.runs.files import write_json
+from signatures.common.versions import installed_versions
+from signatures.common.work import complete_lines
+
+MODULE = "experiments.benchmarks.retriever.large"
+OUT = Path("experiments/results/large_index.json")
+RETRIEVERS = {"hybrid": ("bm25", "dense", "hybrid"), "bm25": ("bm25",)}
+QUESTIONS = 200
+_WORDS, _LENGTH, _TITLE, _ASKED = 200_000, 60, 3, 8  # in the vocabulary, a passage, its title, a question
+_WIDTH, _CENTRES, _NOISE = 384, 4096, 1 << 20
+_SPREAD = 0.9  # length of what separates a vector from its centre, relative to that of the centre
+_BLOCK = 10_000  # passages drawn at a time
+
+
+class Clustered:
+    """An `Encode` whose vectors lie around centres that a hash of the text chooses."""
+
+    def __init__(self) -> None:
+        generator = np.random.default_rng(0)
+        self._centres = generator.standard_normal((_CENTRES, _WIDTH)).astype(np.float32)
+        self._noise = _SPREAD * generator.standard_normal(_NOISE + _WIDTH).astype(np.float32)
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        """Return vectors of shape (len(texts), 384)."""
+        hashes = np.array([zlib.crc32(text.encode()) for text in texts], dtype=np.int64)
+        places = (hashes * 2_654_435_761 % _NOISE)[:, None] + np.arange(_WIDTH)
+        vectors: Vectors = self._centres[hashes % _CENTRES] + self._noise[places]
+        return vectors
+
+
+def texts(count: int, words: int, seed: int) -> Iterator[str]:
+    """Yield texts of so many words, drawn by Zipf's law with exponent 1; the first n are always the same."""
+    shares = 1 / np.arange(1, _WORDS + 1)
+    generator, cumulated = np.random.default_rng(seed), np.cumsum(shares / shares.sum())
+    for start in range(0, count, _BLOCK):
+        drawn = np.searchsorted(cumulated, generator.random((_BLOCK, words))).clip(max=_WORDS - 1)
+        for row in drawn[: count - start].tolist():
+            yield " ".join(f"w{number:x}" for number in row)
+
+
+def passages(count: int) -> Iterator[PassageRecord]:
+    """Yield generated passages; the first n are always the same."""
+    for number, text in enumerate(texts(count, _LENGTH, 0)):
+        title, _, body = text.partition(" ")
+        yield PassageRecord(id=f"p{number}", title=f"{title} {number}", text=f"{body}.")
+
+
+def measure(work: Path, size: int, retriever: str) -> dict[str, Any]:
+    """Build and search an index of a size, unless that is done; return the record."""
+    folder = work / f"{retriever}-{size}"
+    built, questions = folder / "built.json", work / "questions.jsonl"
+    if not questions.is_file():
+        asked = enumerate(texts(QUESTIONS, _ASKED, 1))
+        write_questions(questions, (Question(id=f"q{n}", question=text, answers=["-"]) for n, text in asked))
+    if not built.is_file():
+        start = time.perf_counter()
+        corpus = folder / "passages.jsonl"
+        if not corpus.is_file():
+            write_passages(corpus, passages(size))
+        written = time.perf_counter() - start
+        write_json(built, {"write_seconds": round(written, 1), **_watched([str(folder), retriever, "build"])})
+        corpus.unlink()
+    found = {}
+    for name in RETRIEVERS[retriever]:
+        out = folder / f"{name}.jsonl"
+        _watched([str(folder), name, "ask"])
+        lines = [json.loads(line) for _, line in complete_lines(out)]
+        answers = [line for line in lines if "id" in line]
+        found[name] = {
+            "open_ms": round(next(line["open_ms"] for line in lines if "open_ms" in line), 1),
+            "ms": {key: quantiles([line[key] for line in answers]) for key in ("ms", "cpu_ms")},
+            "mb": {key: round(max(line[key] for line in answers)) for key in ("peak_mb", "own_mb")},
+        }
+    info = read_info(folder / "index")
+    return {
+        "passages": info.passages,
+        "dense_kind": info.dense_kind,
+        "index_mb": megabytes(info),
+        "build": json.loads(built.read_text()),
+        "retrievers": found,
+    }
+
+
+def _watched(arguments: Sequence[str]) -> dict[str, float]:
+    """Run a step in a process of its own; return its seconds, and in MB the most memory that was its own, and all."""
+    command = [sys.executable, "-m", MODULE, "--step", *arguments]
+    start, own, peak = time.perf_counter(), 0.0, 0.0
+    with subprocess.Popen(
+        command, env={**os.environ, **({"OMP_NUM_THREADS": "1"} if "ask" in arguments else {})}
+    ) as run:
+        while run.poll() is None:
+            try:
+                now = memory(run.pid)
+            except (OSError, KeyError):  # it ended
+                break
+            own, peak = max(own, now["own_mb"]), max(peak, now["peak_mb"])
+            try:
+                run.wait(0.5)
+            except subprocess.TimeoutExpired:
+                continue
+    if run.returncode:
+        raise subprocess.CalledProcessError(run.returncode, command)
+    return {"seconds": round(time.perf_counter() - start, 1), "own_mb": round(own), "peak_mb": round(peak)}
+
+
+def step(folder: Path, name: str, what: str) -> None:
+    """Build the index in a folder, or ask one of its retrievers all questions, in this process."""
+    embedder, index = Embedder("clustered", encode=Clustered()), folder / "index"
+    if what == "build":
+        build_index(
+            folder / "passages.jsonl", index, retriever=name, resume=index.exists(), progress=True, embedder=embedder
+        )
+    else:
+        ask(index, name, folder.parent / "questions.jsonl", folder / f"{name}.jsonl", embedder)
+
+
+def main() -> None:
+    """Measure with the paths of the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--work", type=Path, default=Path("indexes/large"))
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000_000, 5_000_000])
+    parser.add_argument("--retriever", default="hybrid", choices=RETRIEVERS)
+    parser.add_argument("--step", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.step is not None:
+        folder, name, what = arguments.step
+        return step(Path(folder), name, what)
+    result = json.loads(arguments.out.read_text()) if arguments.out.is_file() else {"indexes": {}}
+    for size in arguments.sizes:
+        entry = measure(arguments.work, size, arguments.retriever)
+        result["indexes"][f"{arguments.retriever}-{size}"] = {**entry, "by": provenance(MODULE)}
+        result["versions"] = installed_versions(("numpy", "tantivy", "faiss-cpu"))
+        write_json(arguments.out, portable(result))
+    print(json.dumps(result["indexes"], indent=1))
+
+
+if __name__ == "__main__":
+    main()
