@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
@@ -237,12 +237,19 @@ def read_state(folder: Path) -> Request:
         raise UserError(f"{folder / STATE_FILE} cannot be parsed: set overwrite to restart.") from error
 
 
+def what_differs(started: Request, asked: Request, *, ignored: Container[str] = ()) -> str | None:
+    """Name the first part of a request that differs, of the embedder its precision if only that does; None if none."""
+    fields = set(Request.model_fields)  # an `IndexInfo` has more
+    stored, new = (request.model_dump(include=fields) for request in (started, asked))
+    if (differs := difference(stored, new, ignored=ignored)) is None:
+        return None
+    part, _, name = differs.field.partition(".")
+    return (name if name == "precision" else part).replace("_", " ")
+
+
 def _require_same(folder: Path, earlier: Request, request: Request) -> None:
     """Raise UserError with the name of the first field that differs."""
-    fields = set(Request.model_fields)  # an `IndexInfo` has more
-    if differs := difference(earlier.model_dump(include=fields), request.model_dump(include=fields)):
-        part, _, name = differs.field.partition(".")
-        what = (name if name == "precision" else part).replace("_", " ")
+    if what := what_differs(earlier, request):
         if folder.name == REBUILD:
             raise UserError(
                 f"{folder.parent} has an interrupted change or rebuild of another {what}: do the same again to "

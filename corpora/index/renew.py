@@ -23,6 +23,7 @@ from corpora.index.manifest import (
     read_info,
     read_state,
     remove_leftovers,
+    what_differs,
 )
 from corpora.index.progress import progress_bar
 from corpora.index.replace import finish_replacing, update_folder
@@ -34,7 +35,6 @@ from corpora.retrievers.settings import RetrievalSettings
 from corpora.retrievers.store import KEYS_FILE, OFFSETS_FILE, PassageStore, Stored, content_hash, write_stored
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
-from signatures.common.work import difference
 
 RETRIEVER = "hybrid"
 
@@ -165,12 +165,11 @@ class _Renewing:
         return Request(retriever=old.retriever, corpus_hash=started, embedder=old.embedder, settings=old.settings)
 
     def _require_same(self, started: Request) -> None:
-        unsaid = set() if self._language else {"settings"}
-        wanted = self._request(started.corpus_hash).model_dump(exclude=unsaid)
-        if differs := difference(started.model_dump(exclude=unsaid), wanted):
+        unsaid = () if self._language else ("settings",)
+        if what := what_differs(started, self._request(started.corpus_hash), ignored=unsaid):
             raise UserError(
-                f"{self._folder} contains an unfinished index with another {differs.field.partition('.')[0]}: name the "
-                "same, delete the folder, or choose another."
+                f"{self._folder} contains an unfinished index with another {what}: name the same, delete the folder, "
+                "or choose another."
             )
 
     def _model(self, *, embeds: bool) -> Embedder:

@@ -104,8 +104,9 @@ def read_boards(folders: Sequence[Path], *, on_left_out: Callable[[str], None] =
     if not folders:
         raise UserError("A leaderboard needs at least one run. Name the folders of runs (`verihop eval --out`).")
     found = [(named, folder) for named in folders for folder in _runs_in(named)]
+    known = {folder.resolve() for _, folder in found}
     for named in folders:
-        _refuse_linked_runs(named, {folder.resolve() for _, folder in found})
+        _refuse_linked_runs(named, known)
     groups: dict[str, list[Read]] = {}
     for named, folder in found:
         _refuse_links(folder)

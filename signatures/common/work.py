@@ -58,7 +58,7 @@ def difference(
     stored: Mapping[str, Any], asked: Mapping[str, Any], *, ignored: Container[str] = ()
 ) -> Difference | None:
     """Return the first field in which a request differs from the stored one; None if both are the same."""
-    for part in [*asked, *stored]:  # what one lacks is named before what differs in the parts that follow
+    for part in {**asked, **stored}:  # what one lacks is named before what differs in the parts that follow
         if part in ignored:
             continue
         old, new = (dict(_flat({part: request.get(part)})) for request in (stored, asked))

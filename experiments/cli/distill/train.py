@@ -143,8 +143,8 @@ def train(
 def _print(description: dict[str, Any], output: Path) -> None:
     minutes = description["hours"] * 60
     steps, planned = description["steps"], description.get("planned_steps")  # which older ones lack
-    learnt = f"{steps} of {planned} steps" if planned is not None and steps < planned else f"{steps} steps"
-    say(f"{learnt}, {description['tokens']:,} tokens in {minutes:.1f} minutes")
+    done = f"{steps} of {planned} steps" if planned is not None and steps < planned else f"{steps} steps"
+    say(f"{done}, {description['tokens']:,} tokens in {minutes:.1f} minutes")
     for measured in description["validation"][-1:]:
         for skill, loss in measured["losses"].items():
             say(f"  validation loss {skill}: {loss:.3f}")

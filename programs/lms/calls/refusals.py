@@ -72,7 +72,7 @@ _MEANINGS = (
     ),
 )
 _AMBIGUOUS = (LMInvalidRequestError, LMAuthError, LMRateLimitError, LMServerError)
-# What begins as a page does: a message that quotes one is none. lm15 quotes a reply that is no JSON, as repr does.
+# A reply that begins as a page does, not a message that quotes one. lm15 quotes a reply that is no JSON, as repr does.
 _PAGE = re.compile(
     r"(?:the reply \(HTTP .*?Body starts: ['\"])?(?>\s|\\[nrt]|\ufeff|\\ufeff|<\?.*?\?>|<!--.*?-->)*+"
     r"<(?:!doctype )?html\b(?:.*?<title[^<>]*>([^<]*))?",
@@ -130,7 +130,7 @@ def error_message(content: bytes) -> str:
 
 
 def web_page(text: str) -> str | None:
-    """Return what to say of a web page in place of a reply, with its title; None if the reply is none."""
+    """Return what to say of a web page in place of a reply, with its title; None for another reply."""
     if (page := _PAGE.match(text[:_HEAD])) is None:
         return None
     words = (page[1] or "").replace("\\n", " ")  # of lm15

@@ -180,3 +180,17 @@ def test_vectors_of_an_interrupted_call_are_kept_though_the_corpus_has_changed(t
         assert model.texts == []
         assert found(folder, model) == found(fresh(tmp_path, end[1:], retriever="dense", embedder=model), model)
         shutil.rmtree(folder)
+
+
+def test_an_unfinished_index_of_another_precision_is_refused_by_that(tmp_path, passages):
+    """Before, it was said to have another embedder."""
+
+    def stopped(texts: list[str]) -> np.ndarray:
+        raise Killed
+
+    with pytest.raises(Killed):
+        renew_index(
+            tmp_path / "index", lambda: iter(passages), embedder=Embedder("fake", encode=stopped, precision="bf16")
+        )
+    with pytest.raises(UserError, match="unfinished index with another precision"):
+        renew_index(tmp_path / "index", lambda: iter(passages), embedder=Embedder("fake", encode=hashed_words))
