@@ -6,9 +6,12 @@ The memory of a process is what it needs only if nothing else ran in it. A kille
 """
 
 import json
+import statistics
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from corpora.index.open import open_index
 from corpora.questions import read_questions
@@ -18,6 +21,7 @@ from signatures.common.work import AppendedFile, complete_lines
 
 MODULE = "experiments.benchmarks.retriever.asked"
 K = 20
+Line = dict[str, Any]
 
 
 def memory(process: int | str = "self") -> dict[str, float]:
@@ -25,6 +29,28 @@ def memory(process: int | str = "self") -> dict[str, float]:
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     stated = {name: value for name, _, value in (line.partition(":") for line in lines)}
     return {key: int(stated[name].split()[0]) / 1000 for key, name in (("peak_mb", "VmHWM"), ("own_mb", "RssAnon"))}
+
+
+def lines_of(path: Path) -> list[Line]:
+    """Return the complete lines of a file that `ask` or a build appends to."""
+    return [json.loads(line) for _, line in complete_lines(path)]
+
+
+def quantiles(values: Sequence[float]) -> dict[str, float]:
+    """Return the median and the 99 % quantile."""
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    return {"p50": round(cuts[49], 1), "p99": round(cuts[98], 1)}
+
+
+def costs(lines: Sequence[Line]) -> dict[str, Any]:
+    """Return what the questions of a file by `ask` took: opening, a question, and memory."""
+    answers, opened = ([line for line in lines if key in line] for key in ("id", "open_ms"))
+    return {
+        "ms": {key: quantiles([line[key] for line in answers]) for key in ("ms", "cpu_ms")},
+        "open_ms": round(statistics.median(line["open_ms"] for line in opened), 1),
+        "mb": {key: round(max(line[key] for line in answers)) for key in ("peak_mb", "own_mb")},
+        "opened_mb": round(max(line["own_mb"] for line in opened)),
+    }
 
 
 def ask(index: Path, name: str, questions: Path, out: Path, embedder: Embedder | None = None) -> None:
@@ -37,7 +63,7 @@ def ask(index: Path, name: str, questions: Path, out: Path, embedder: Embedder |
         out: JSON lines: `id`, `found` (`K` ids), `ms`, `cpu_ms` and memory; of an opened index `open_ms` and memory.
         embedder: That of the index; None opens it.
     """
-    done = {json.loads(line).get("id") for _, line in complete_lines(out)}
+    done = {line.get("id") for line in lines_of(out)}
     asked = [question for question in read_questions(questions) if question.id not in done]
     if not asked:
         return

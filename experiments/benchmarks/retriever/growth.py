@@ -14,11 +14,9 @@ they have one sentence: to embed a million longer ones would take hours.
 
 import argparse
 import itertools
-import json
 import os
 import random
 import re
-import statistics
 import subprocess
 import sys
 import time
@@ -48,13 +46,14 @@ from experiments.analysis.statistics import mean_of, paired
 from experiments.benchmarks.retrieval_recall import METRICS, interval, short, values_of
 from experiments.benchmarks.retriever import asked
 from experiments.benchmarks.retriever.__main__ import prepare
+from experiments.benchmarks.retriever.asked import Line, costs, lines_of
 from experiments.runs.config import portable, provenance
 from experiments.runs.files import write_json
 from optimizers.distill.leakage import Evaluation
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
 from signatures.common.versions import installed_versions
-from signatures.common.work import AppendedFile, complete_lines
+from signatures.common.work import AppendedFile
 from signatures.text_words import same_words, without_brackets
 
 MODULE = "experiments.benchmarks.retriever.growth"
@@ -76,7 +75,6 @@ REAL = (
 )
 _SENTENCE = re.compile(r"(?<=[a-z0-9)][.!?])\s+(?=[A-Z])")  # good enough here, and hundreds of times as fast as a rule
 _YEAR = re.compile(r"\b(?:1[0-9]|20)[0-9]{2}\b")
-Line = dict[str, Any]
 
 
 class Reusing(Embedder):
@@ -153,7 +151,7 @@ class Growth:
 
     def answers(self, size: int, name: str) -> dict[str, Line]:
         """Return what a retriever found for each question, by id; fewer than all if it was not measured to the end."""
-        return {line["id"]: line for line in _lines(self._cell(size, name)) if "id" in line}
+        return {line["id"]: line for line in lines_of(self._cell(size, name)) if "id" in line}
 
     def measure(self, size: int, name: str, folder: Path) -> None:
         """Ask one retriever, in a new process with one thread for what it computes."""
@@ -169,14 +167,14 @@ class Growth:
 
     def of_size(self, size: int) -> dict[str, Any]:
         """Return the record of a size: what was built, and each retriever that was asked all questions."""
-        lines = _lines(self.work / str(size) / "embedding.jsonl")
+        lines = lines_of(self.work / str(size) / "embedding.jsonl")
         spent = {key: sum(line[key] for line in lines) for key in ("taken", "embedded", "seconds", "cpu_seconds")}
-        built = {line["of"]: line["seconds"] for line in _lines(self.work / str(size) / "built.jsonl")}
+        built = {line["of"]: line["seconds"] for line in lines_of(self.work / str(size) / "built.jsonl")}
         infos = {name: read_info(self.work / str(size) / name) for name in built}
         return {
             "passages": max((info.passages for info in infos.values()), default=None),
             "bm25_build_seconds": round(built["bm25"], 1) if "bm25" in built else None,
-            "precision": max((info.embedder.precision for info in infos.values() if info.embedder), default=None),
+            "precision": next((info.embedder.precision for info in infos.values() if info.embedder), None),
             "embedding": {key: round(value, 1) for key, value in spent.items()} if "index" in built else None,
             "index_mb": {name: megabytes(info) for name, info in infos.items()},
             "retrievers": {name: self._retriever(size, name) for name in RETRIEVERS if self.complete(size, name)},
@@ -197,15 +195,7 @@ class Growth:
                 }
                 for metric in SHOWN
             }
-        opened = [line for line in _lines(self._cell(size, name)) if "open_ms" in line]
-        return {
-            "sets": sets,
-            "ms": {key: quantiles([line[key] for line in lines.values()]) for key in ("ms", "cpu_ms")},
-            "open_ms": round(statistics.median(line["open_ms"] for line in opened), 1),
-            "mb": {key: round(max(line[key] for line in lines.values())) for key in ("peak_mb", "own_mb")},
-            "opened_mb": round(max(line["own_mb"] for line in opened)),
-            "share_of_found": self._kinds(lines),
-        }
+        return {"sets": sets, **costs(lines_of(self._cell(size, name))), "share_of_found": self._kinds(lines)}
 
     def _kinds(self, lines: Mapping[str, Line]) -> dict[str, dict[str, float]]:
         """Return for each set the share of each kind of passage among all that were found."""
@@ -228,22 +218,12 @@ def _prepared(name: str, data: Path, work: Path) -> tuple[Path, list[Question]]:
     return work / name / "passages.jsonl", read_questions(kept)
 
 
-def _lines(path: Path) -> list[Line]:
-    return [json.loads(line) for _, line in complete_lines(path)]
-
-
 def megabytes(info: IndexInfo) -> dict[str, float]:
     """Return the size of each part of an index in MB."""
     parts = Counter[str]()
     for name, file in info.files.items():
         parts[name.split("/")[0] if "/" in name else "passages"] += file.bytes
     return {name: round(size / 1e6, 1) for name, size in parts.items()}
-
-
-def quantiles(values: Sequence[float]) -> dict[str, float]:
-    """Return the median and the 99 % quantile."""
-    cuts = statistics.quantiles(values, n=100, method="inclusive")
-    return {"p50": round(cuts[49], 1), "p99": round(cuts[98], 1)}
 
 
 def table(sizes: Mapping[str, Any]) -> str:

@@ -5,7 +5,8 @@
 
 Passages are words drawn by Zipf's law, and vectors lie around random centres, since nothing here embeds millions:
 times, memory and disk are of interest, ranks are not. A build and each search run in a process of their own. What is
-complete in the folder of work is kept, so that the same command goes on after a kill.
+complete in the folder of work is kept, so that the same command goes on after a kill (the seconds of a build are then
+those since).
 """
 
 import argparse
@@ -26,18 +27,17 @@ from corpora.index.manifest import read_info
 from corpora.passages import PassageRecord, write_passages
 from corpora.questions import Question, write_questions
 from corpora.retrievers.embedder import Embedder, Vectors
-from experiments.benchmarks.retriever.asked import ask, memory
-from experiments.benchmarks.retriever.growth import megabytes, quantiles
+from experiments.benchmarks.retriever.asked import ask, costs, lines_of, memory
+from experiments.benchmarks.retriever.growth import megabytes
 from experiments.runs.config import portable, provenance
 from experiments.runs.files import write_json
 from signatures.common.versions import installed_versions
-from signatures.common.work import complete_lines
 
 MODULE = "experiments.benchmarks.retriever.large"
 OUT = Path("experiments/results/large_index.json")
 RETRIEVERS = {"hybrid": ("bm25", "dense", "hybrid"), "bm25": ("bm25",)}
 QUESTIONS = 200
-_WORDS, _LENGTH, _TITLE, _ASKED = 200_000, 60, 3, 8  # in the vocabulary, a passage, its title, a question
+_WORDS, _LENGTH, _ASKED = 200_000, 60, 8  # in the vocabulary, a passage, a question
 _WIDTH, _CENTRES, _NOISE = 384, 4096, 1 << 20
 _SPREAD = 0.9  # length of what separates a vector from its centre, relative to that of the centre
 _BLOCK = 10_000  # passages drawn at a time
@@ -89,19 +89,12 @@ def measure(work: Path, size: int, retriever: str) -> dict[str, Any]:
         if not corpus.is_file():
             write_passages(corpus, passages(size))
         written = time.perf_counter() - start
-        write_json(built, {"write_seconds": round(written, 1), **_watched([str(folder), retriever, "build"])})
+        write_json(built, {"write_seconds": round(written, 1), **_watched(folder, retriever, "build")})
         corpus.unlink()
     found = {}
     for name in RETRIEVERS[retriever]:
-        out = folder / f"{name}.jsonl"
-        _watched([str(folder), name, "ask"])
-        lines = [json.loads(line) for _, line in complete_lines(out)]
-        answers = [line for line in lines if "id" in line]
-        found[name] = {
-            "open_ms": round(next(line["open_ms"] for line in lines if "open_ms" in line), 1),
-            "ms": {key: quantiles([line[key] for line in answers]) for key in ("ms", "cpu_ms")},
-            "mb": {key: round(max(line[key] for line in answers)) for key in ("peak_mb", "own_mb")},
-        }
+        _watched(folder, name, "ask", OMP_NUM_THREADS="1")
+        found[name] = costs(lines_of(folder / f"{name}.jsonl"))
     info = read_info(folder / "index")
     return {
         "passages": info.passages,
@@ -112,13 +105,11 @@ def measure(work: Path, size: int, retriever: str) -> dict[str, Any]:
     }
 
 
-def _watched(arguments: Sequence[str]) -> dict[str, float]:
-    """Run a step in a process of its own; return its seconds, and in MB the most memory that was its own, and all."""
-    command = [sys.executable, "-m", MODULE, "--step", *arguments]
+def _watched(folder: Path, name: str, what: str, **environment: str) -> dict[str, float]:
+    """Take a `step` in a process of its own; return its seconds, and its own and all its memory at most, in MB."""
+    command = [sys.executable, "-m", MODULE, "--step", str(folder), name, what]
     start, own, peak = time.perf_counter(), 0.0, 0.0
-    with subprocess.Popen(
-        command, env={**os.environ, **({"OMP_NUM_THREADS": "1"} if "ask" in arguments else {})}
-    ) as run:
+    with subprocess.Popen(command, env={**os.environ, **environment}) as run:
         while run.poll() is None:
             try:
                 now = memory(run.pid)
