@@ -80,3 +80,27 @@ def test_the_table_of_compiling_is_that_of_its_records():
         assert [gain["difference"] for gain in gains] == pytest.approx([found.difference for found in differences])
         assert [gain["high"] for gain in gains] == pytest.approx([found.high for found in differences])
     assert not seeds
+
+
+def test_the_page_says_what_the_file_says_of_selective_answers():
+    sets = json.loads((RESULTS / "selective.json").read_text())["sets"].values()
+    page = (RESULTS.parent / "papers" / "README.md").read_text()
+    section = page.split("## Answering only where the answer is likely to be right")[1].split("\n## ")[0]
+    cells = [line.strip("| ").split(" | ")[1:] for line in section.splitlines() if line[:1] == "|"][2:]
+    assert sorted(cells[: len(sets)]) == sorted(map(_calibration, sets))
+    assert sorted(cells[-len(sets) :]) == sorted(map(_promised, sets))
+
+
+def _calibration(of):
+    before, after, whole = (of[name] for name in ("stated", "fitted, where stated", "fitted"))
+    numbers = [f"{each[name]:.2f}" for name in ("ece", "auroc") for each in (before, after)]
+    return [*numbers, f"{whole['ece']:.2f}", f"{100 * whole['@100']:.1f}", f"{100 * whole['@50']:.1f}"]
+
+
+def _promised(of):
+    percent = [
+        [round(100 * each[name] or 0) for name in ("answered", "precision", "missed")] if each["found"] else []
+        for each in of["promised"].values()
+    ]
+    found = [round(100 * each["found"]) for each in of["promised"].values()]
+    return [f"{share}: {of[0]}, {of[1]} ({of[2]})" if of else "-" for share, of in zip(found, percent, strict=True)]
