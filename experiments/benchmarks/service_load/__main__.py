@@ -22,7 +22,7 @@ from typing import Annotated, Any
 
 import typer
 
-from experiments.benchmarks.speed.loopback import server
+from experiments.benchmarks.service_load.loopback import server
 from experiments.runs.config import provenance
 from experiments.runs.files import write_json
 

@@ -1,33 +1,26 @@
 """An OpenAI-compatible server on loopback in a process of its own, for measurements: it takes little time of its own.
 
-    python -m experiments.benchmarks.speed.loopback --latency 0.2
+    python -m experiments.benchmarks.service_load.loopback 0.2
 
-prints its base URL as the first line and serves until its standard input is closed. `GET /stats` counts what it did.
+prints its base URL as the first line and serves until its standard input is closed.
 
-A reply depends on the prompt alone, and makes every program take its usual steps. Fields are those of the JSON schema,
-or those that the end of the prompt names, in the form that it asks for: our own adapters and those of DSPy. Their
-values are made up, except for what GenGround needs to go on: new sub-questions until `HOPS` hops are settled, and
+A reply depends on the prompt alone, and makes every program take its usual steps. Fields are those of the JSON schema.
+Their values are made up, except for what GenGround needs to go on: new sub-questions until `HOPS` hops are settled, and
 evidence that stands in a passage, for half of the calls.
 """
 
-import argparse
 import asyncio
 import contextlib
 import json
 import re
 import subprocess
 import sys
-import time
-import urllib.request
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
 HOPS = 2
 _SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\]\s*$", re.MULTILINE)
-_NAMED = re.compile(r"`(?:\[\[ ## )?(\w+)(?: ## \]\])?`")
-_OUTPUT = re.compile(r"^\d+\. `(\w+)` \((\w+)\)", re.MULTILINE)  # of DSPy's system messages
 _FIRST_PASSAGE = re.compile(r"^\[1\] (?:[^:\n]*: )?(.+)$", re.MULTILINE)
 _STEP = "Step {} towards this: "
 _STEPS = re.compile(r"Step (\d+) towards this")
@@ -38,7 +31,7 @@ _NO = {"token": "no", "logprob": -2.4, "bytes": None}
 def completion(body: dict[str, Any]) -> dict[str, Any]:
     """Return the reply to a chat request as an OpenAI-compatible server gives it."""
     messages = [str(message["content"]) for message in body["messages"]]
-    content = _content(messages, body.get("response_format") or {})
+    content = _content(messages[-1], body.get("response_format") or {})
     choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
     choice["message"] = {"role": "assistant", "content": content}
     if body.get("logprobs"):
@@ -55,28 +48,12 @@ def completion(body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _content(messages: list[str], response_format: dict[str, Any]) -> str:
-    prompt = messages[-1]
+def _content(prompt: str, response_format: dict[str, Any]) -> str:
     properties = (response_format.get("json_schema") or {}).get("schema", {}).get("properties")
-    last = prompt.rstrip().rpartition("\n")[2]
-    names = list(properties) if properties else [name for name in _NAMED.findall(last) if name != "completed"]
-    if not names:
+    if not properties:
         return "yes"
-    types = dict(_OUTPUT.findall(messages[0].partition("output fields are:")[2]))
-    kinds = {name: _kind((properties or {}).get(name), types.get(name)) for name in names}
-    values = {name: _value(name, kinds[name], _inputs(prompt)) for name in names}
-    if "[[ ## " in last:
-        return "\n\n".join(
-            [f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()] + ["[[ ## completed ## ]]"]
-        )
-    return json.dumps(values)
-
-
-def _kind(schema: dict[str, Any] | None, type_name: str | None) -> str:
-    """Return the type of a field, as JSON schema names it."""
-    if schema is not None:
-        return str(schema.get("type", "string"))
-    return {"bool": "boolean", "int": "integer", "float": "number", "list": "array"}.get(type_name or "str", "string")
+    inputs = _inputs(prompt)
+    return json.dumps({name: _value(name, field.get("type", "string"), inputs) for name, field in properties.items()})
 
 
 def _inputs(prompt: str) -> dict[str, str]:
@@ -103,12 +80,8 @@ def _evidence(inputs: dict[str, str]) -> str:
     passages = inputs.get("passages", "").strip()
     if _number(passages + inputs.get("sub_question", "")) % 2:
         return ""
-    if passages.startswith("[{"):  # as DSPy's adapters write them
-        text = json.loads(passages)[0]["text"]
-    else:
-        found = _FIRST_PASSAGE.search(passages)
-        text = found[1] if found else ""
-    return re.split(r"(?<=[.!?]) ", text)[0]
+    found = _FIRST_PASSAGE.search(passages)
+    return re.split(r"(?<=[.!?]) ", found[1])[0] if found else ""
 
 
 def _number(text: str) -> int:
@@ -118,34 +91,17 @@ def _number(text: str) -> int:
 _END = b"\r\n\r\n"
 
 
-PROBE = b"Is water wet?"  # asked once by `verihop` to know the model (`programs.lms.servers.detect`); not counted
-
-
-@dataclass
-class Stats:
-    """What a server has done, without the probe: chat requests answered, the most in flight at a time, and when."""
-
-    calls: int = 0
-    running: int = 0
-    widest: int = 0
-    connections: int = 0
-    began: float | None = None  # the first request came in, on the clock of `time.monotonic`
-    ended: float | None = None  # the last reply was sent
-    replies: list[float] = field(default_factory=list)  # when each was sent
-
-
 class Connection(asyncio.Protocol):
     """One connection: requests one after another, each answered `latency` seconds after it has come in whole."""
 
-    def __init__(self, latency: float, stats: Stats, reply: Callable[[dict[str, Any]], dict[str, Any]]):
-        self._latency, self._stats, self._reply = latency, stats, reply
+    def __init__(self, latency: float):
+        self._latency = latency
         self._received = bytearray()
         self._transport: Any = None
 
     def connection_made(self, transport: Any) -> None:
         """Keep the transport."""
         self._transport = transport
-        self._stats.connections += 1
 
     def data_received(self, data: bytes) -> None:
         """Answer the requests that are whole."""
@@ -162,28 +118,15 @@ class Connection(asyncio.Protocol):
             self._answer(method, path, body)
 
     def _answer(self, method: str, path: str, body: bytes) -> None:
-        stats = self._stats
-        if method == "POST" and PROBE in body:
-            self._send(200, self._reply(json.loads(body)))
-        elif method == "POST":
-            stats.began = stats.began or time.monotonic()
-            stats.running += 1
-            stats.widest = max(stats.widest, stats.running)
+        if method == "POST":
             asyncio.get_running_loop().call_later(self._latency, self._complete, body)
-        elif path.startswith("/stats"):
-            hidden = () if path == "/stats/replies" else ("replies",)
-            self._send(200, {name: value for name, value in vars(stats).items() if name not in hidden})
         elif path.endswith("/models"):
             self._send(200, {"object": "list", "data": [{"id": "loopback", "object": "model", "owned_by": "loopback"}]})
         else:
             self._send(404, {"error": {"message": "not found"}})
 
     def _complete(self, body: bytes) -> None:
-        self._stats.running -= 1
-        self._stats.calls += 1
-        self._stats.ended = time.monotonic()
-        self._stats.replies.append(self._stats.ended)
-        self._send(200, self._reply(json.loads(body)))
+        self._send(200, completion(json.loads(body)))
 
     def _send(self, status: int, payload: Any) -> None:
         content = json.dumps(payload).encode()
@@ -194,8 +137,8 @@ class Connection(asyncio.Protocol):
 
 async def serve(latency: float) -> None:
     """Serve on a free port until standard input is closed."""
-    stats, loop = Stats(), asyncio.get_running_loop()
-    http = await loop.create_server(lambda: Connection(latency, stats, completion), "127.0.0.1", 0, backlog=1024)
+    loop = asyncio.get_running_loop()
+    http = await loop.create_server(lambda: Connection(latency), "127.0.0.1", 0, backlog=1024)
     print(f"http://127.0.0.1:{http.sockets[0].getsockname()[1]}/v1", flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
     http.close()
@@ -208,7 +151,7 @@ def server(latency: float) -> Iterator[str]:
     Args:
         latency: Seconds from a request to its reply.
     """
-    command = [sys.executable, "-m", "experiments.benchmarks.speed.loopback", "--latency", str(latency)]
+    command = [sys.executable, "-m", "experiments.benchmarks.service_load.loopback", str(latency)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdin is not None
@@ -216,20 +159,5 @@ def server(latency: float) -> Iterator[str]:
         process.stdin.close()
 
 
-def stats_of(api_base: str, *, replies: bool = False) -> dict[str, Any]:
-    """Return what a server has done so far; with `replies` also when each reply was sent."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    path = "/stats/replies" if replies else "/stats"
-    with opener.open(api_base.removesuffix("/v1") + path, timeout=10) as reply:
-        return json.load(reply)
-
-
-def main() -> None:
-    """Serve."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--latency", type=float, default=0.2, help="Seconds from a request to its reply.")
-    asyncio.run(serve(parser.parse_args().latency))
-
-
 if __name__ == "__main__":
-    main()
+    asyncio.run(serve(float(sys.argv[1])))
