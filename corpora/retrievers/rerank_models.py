@@ -23,6 +23,7 @@ from signatures.common.errors import UserError, needing, one_line
 from signatures.common.files import sha256_text, utf8
 from signatures.common.http import hub_answers
 
+BATCH = 32  # texts, or pairs of them, per forward pass
 LATE_DEPTH = 100  # passages that late interaction reranks: each is encoded once for all questions
 TOKEN_BYTES = 256_000_000  # of passages' token vectors that a model keeps: 8,000 passages of 120 tokens of 128 numbers
 Kind = Literal["cross-encoder", "late-interaction"]
@@ -54,13 +55,11 @@ class ModelScorer:
     Args:
         model: A local folder or the name of a model on the hub, loaded at the first use: a cross-encoder with one
             output, or a late-interaction model.
-        device: "cpu", "cuda" or another of torch's; None lets torch choose.
-        batch_size: Texts, or pairs of them, per forward pass.
         kept_bytes: Of the token vectors of passages that are kept for further questions.
     """
 
-    def __init__(self, model: str, *, device: str | None = None, batch_size: int = 32, kept_bytes: int = TOKEN_BYTES):
-        self._source, self._device, self._batch_size = model, device, batch_size
+    def __init__(self, model: str, *, kept_bytes: int = TOKEN_BYTES):
+        self._source = model
         self._model: Any = None
         self._lock = threading.RLock()
         self._documents = QueryVectors(self._encode, kept_bytes=kept_bytes)
@@ -114,7 +113,7 @@ class ModelScorer:
     def _cross(self, query: str, texts: Sequence[str]) -> Any:
         with self._lock:  # fast tokenizers change their padding in place and are not thread-safe
             pairs = [(query, text) for text in texts]
-            return self.load().predict(pairs, batch_size=self._batch_size, show_progress_bar=False)
+            return self.load().predict(pairs, batch_size=BATCH, show_progress_bar=False)
 
     def _late(self, query: str, texts: Sequence[str]) -> Any:
         import torch
@@ -128,7 +127,7 @@ class ModelScorer:
         """Return the vectors of the tokens of each passage, shape (tokens, d), in half the memory that they come in."""
         with self._lock:
             found = self.load().encode_document(
-                list(texts), batch_size=self._batch_size, show_progress_bar=False, convert_to_numpy=True
+                list(texts), batch_size=BATCH, show_progress_bar=False, convert_to_numpy=True
             )
         return [each.astype(np.float16) for each in found]
 
@@ -151,7 +150,7 @@ class ModelScorer:
         logging.disable_progress_bar()
         opened = CrossEncoder if kind == "cross-encoder" else MultiVectorEncoder
         try:
-            model: Any = opened(self._source, device=self._device, local_files_only=self._is_local)
+            model: Any = opened(self._source, local_files_only=self._is_local)
         except UserError:
             raise
         except (OSError, ValueError, KeyError) as error:

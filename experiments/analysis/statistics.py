@@ -17,14 +17,13 @@ _BLOCK = 2_000_000  # numbers drawn at once: bounds memory at about 50 MB
 
 
 def bootstrap_intervals(
-    columns: Sequence[Sequence[float]], *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
+    columns: Sequence[Sequence[float]], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> list[tuple[float, float]]:
     """Return the interval of the mean of each column; it does not depend on the other columns.
 
     Args:
         columns: At least one value each; lengths may differ.
         resamples: Number of draws.
-        level: Share of the resampled means within the interval.
         seed: Seed of the draws; each length starts from it anew.
     """
     import numpy as np
@@ -32,7 +31,7 @@ def bootstrap_intervals(
     places: dict[int, list[int]] = {}
     for place, column in enumerate(columns):
         places.setdefault(len(column), []).append(place)
-    ends = [(1 - level) / 2, (1 + level) / 2]
+    ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     intervals: dict[int, tuple[float, float]] = {}
     for length, members in places.items():
         data = np.array([columns[place] for place in members], dtype=float).T

@@ -147,9 +147,8 @@ def before_after(
     *,
     connection: "Connection",
     out: Path,
-    resume: bool = False,
-    on_step: Callable[[str], None] = lambda text: None,
-    progress: bool = True,
+    on_step: Callable[[str], None],
+    progress: bool,
 ) -> BeforeAfter:
     """Evaluate `student` on `devset`, compile it on `trainset`, load the artifact and evaluate it.
 
@@ -159,7 +158,6 @@ def before_after(
         run: Metrics and settings of both evaluations.
         compilation: Optimizer, metric and settings of the compilation.
         out: Folder for the artifact and both runs.
-        resume: Continue an interrupted call with the same `out`.
         on_step: Called with the title of each step when it starts.
         progress: Show estimates and bars on stderr.
 
@@ -177,15 +175,14 @@ def before_after(
     optimizer, metric = compilation.optimizer, compilation.metric.name
 
     on_step(f"Evaluate the uncompiled {name}: {len(devset)} questions, LM {lm}")
-    resumed = resume and folders[0].exists()
     shared: dict[str, Any] = {"connection": connection, "progress": progress}
-    before = evaluate(student, devset, run, folder=folders[0], resume=resumed, **shared)
+    before = evaluate(student, devset, run, folder=folders[0], **shared)
     _go_on(before.stopped)
 
     rule = f", {metric} >= {compilation.accept} makes a demonstration" if optimizer == "bootstrap" else ""
     on_step(f"Compile {name} ({optimizer}): {len(trainset)} training questions{rule}")
     target = out / "artifact"
-    artifact = compile_program(student, trainset, [], compilation, out=target, resume=resume, **shared)
+    artifact = compile_program(student, trainset, [], compilation, out=target, **shared)
     _go_on(artifact.optimizer["stopped"])
 
     on_step(f"Load the artifact and evaluate it (demonstrations: {artifact.optimizer['accepted']})")
@@ -193,8 +190,7 @@ def before_after(
         on_step(note)
     loaded = load(target, getattr(student, "retrieve", None), connection=connection)
     compiled_run = replace(run, artifact=target)
-    resumed = resume and folders[1].exists()
-    after = evaluate(loaded, devset, compiled_run, folder=folders[1], resume=resumed, **shared)
+    after = evaluate(loaded, devset, compiled_run, folder=folders[1], **shared)
     _go_on(after.stopped)
     return BeforeAfter(before, after, compare_runs(list(folders)), artifact, loaded, folders)
 

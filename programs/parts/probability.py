@@ -38,9 +38,9 @@ class YesProbability:
     mode: ProbabilityMode
 
 
-def calls_per_probability(samples: int = SAMPLES) -> int:
+def calls_per_probability() -> int:
     """Return the LM calls that one P(yes) takes under the running adapter; for the call bounds of programs."""
-    return samples if _mode() == "samples" else 1
+    return SAMPLES if _mode() == "samples" else 1
 
 
 def gives_logprobs() -> bool:

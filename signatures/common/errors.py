@@ -62,9 +62,9 @@ def one_line(text: object, longest: int = 300) -> str:
     return line if len(line) <= longest else f"{line[:longest]}..."
 
 
-def seen(value: object, longest: int = 60) -> str:
+def seen(value: object) -> str:
     """Return a value on one line for a message, without addresses in memory, which say nothing and always change."""
-    return one_line(_ADDRESS.sub("", repr(value)), longest)
+    return one_line(_ADDRESS.sub("", repr(value)), 60)
 
 
 def user_error_within(error: BaseException | None) -> UserError | None:

@@ -23,7 +23,6 @@ from experiments.runs.calls import log_branches
 from experiments.runs.config import RunConfig, describe_lm, describe_program
 from experiments.runs.files import Json, run_lock
 from optimizers.examples import to_examples
-from optimizers.metrics.judges.answer_judge import judged_by
 from optimizers.metrics.typed.opened import typed_metric
 from optimizers.replay.exploring import Explored, drawn_settings, explore
 from optimizers.replay.memory import remembering, with_memory
@@ -216,7 +215,6 @@ def buying(
     questions: Sequence[Any],
     program: "dspy.Module",
     connection: "Connection",
-    judge: "Connection | None" = None,
     threads: int = 8,
 ) -> Iterator[ReplayEvaluator]:
     """Open the record of a run to evaluate settings; what it lacks is asked within the budget of the LM, and written.
@@ -227,22 +225,23 @@ def buying(
         questions: Of the study, all recorded.
         program: The recorded one with its retriever; settings start from its knobs.
         connection: The LM of the run, with the budget.
-        judge: The judge of the run, if it had one.
         threads: Questions bought in parallel.
 
     Raises:
-        UserError: The record is of something else, had fixed contexts or a judge that is not given, or is in use.
+        UserError: The record is of something else, had fixed contexts or a judge, or is in use.
     """
     record = checked_record(folder, metric=metric, questions=questions, program=program, connection=connection)
     metrics = [typed_metric(name) for name in record.metrics]
     if "given" in record.run:
         raise UserError("The run had fixed contexts, which its record does not hold: replay it without buying.")
-    if judge is None and (judged := [each.name for each in metrics if each.judged]):
-        raise UserError(f"The run has scores of {judged[0]}: name its judge LM to buy more.")
+    if judged := [each.name for each in metrics if each.judged]:
+        raise UserError(
+            f"The run has scores of {judged[0]}, which a judge LM gives and a study lacks: replay it without buying."
+        )
     for each in metrics:
         if each.definition != record.run["metrics"][each.name]:
             raise UserError(f"The definition of {each.name} has changed since the run was recorded: record it again.")
-    with run_lock(folder), judged_by(judge), RecordLog(folder) as log:
+    with run_lock(folder), RecordLog(folder) as log:
         record = load_record(folder, program)  # another process may have bought in the meantime
         record.base = knob_values(program)
         buyer = Buyer(Runner.for_program(program, record, scores_by(metrics)), log)

@@ -64,7 +64,7 @@ def _open(oracle_id: str, connection: "Connection | None", *, cache: bool) -> En
     raise unknown("entailment oracle", oracle_id, FORMS)
 
 
-BATCH = 64  # pairs per fan-out
+BATCH, WIDTH = 64, 8  # pairs per fan-out, and asked at a time
 
 
 class LMOracle(Measured):
@@ -72,9 +72,9 @@ class LMOracle(Measured):
 
     threshold = 0.5
 
-    def __init__(self, connection: "Connection", *, width: int = 8):
+    def __init__(self, connection: "Connection"):
         self.name = "lm" if connection.id == "embedded" else f"lm:{connection.id}"
-        self._connection, self._width = connection, width
+        self._connection = connection
         self._predict = dspy.Predict(JudgeEntailment)
         self.unparsed = 0
         self.cut = 0
@@ -98,7 +98,7 @@ class LMOracle(Measured):
         with self._connection.use(), dspy.context(trace=None), metered() as meter:
             for start in range(0, len(pairs), BATCH):
                 tasks = [functools.partial(self._probability, pair) for pair in pairs[start : start + BATCH]]
-                values += fanout(tasks, width=self._width)
+                values += fanout(tasks, width=WIDTH)
         self.cut += int(meter.counts()["truncated"])
         unparsed = sum(value is None for value in values)
         self.unparsed += unparsed

@@ -112,15 +112,13 @@ class CrossEncoderOracle(Measured):
     Args:
         model: A local folder or the name of a model on the hub; loaded at the first use.
         batch_size: Pairs per forward pass.
-        device: Such as "cpu" or "cuda"; None lets sentence-transformers choose.
     """
 
     threshold = 0.5
 
-    def __init__(self, model: str, *, batch_size: int = 32, device: str | None = None):
+    def __init__(self, model: str, *, batch_size: int = 32):
         self.name = f"cross-encoder:{model}"
-        self.batch_size = batch_size
-        self._source, self._device = model, device
+        self._source, self.batch_size = model, batch_size
         self._lock = threading.RLock()
         self._model: Any = None
         self.cut = 0
@@ -173,7 +171,7 @@ class CrossEncoderOracle(Measured):
         with needing("torch", "A cross-encoder"):
             from sentence_transformers import CrossEncoder
 
-        return CrossEncoder(self._source, device=self._device, local_files_only=local)
+        return CrossEncoder(self._source, local_files_only=local)
 
 
 YES, NO = "1", "0"
@@ -188,18 +186,13 @@ class Seq2SeqOracle(Measured):
         model: A local folder or the name of a model on the hub; loaded at the first use.
         max_tokens: Longest input; longer premises are cut at the end and counted in `cut`. T5 itself has no limit.
         batch_size: Pairs per forward pass.
-        device: Such as "cpu" or "cuda"; None uses a GPU if available.
-        dtype: "auto" as stored, or a torch name such as "bfloat16".
     """
 
     threshold = 0.5
 
-    def __init__(
-        self, model: str, *, max_tokens: int = 2048, batch_size: int = 8, device: str | None = None, dtype: str = "auto"
-    ):
+    def __init__(self, model: str, *, max_tokens: int = 2048, batch_size: int = 8):
         self.name = f"seq2seq:{model}"
-        self.max_tokens, self.batch_size = max_tokens, batch_size
-        self._source, self._device, self._dtype = model, device, dtype
+        self._source, self.max_tokens, self.batch_size = model, max_tokens, batch_size
         self._lock = threading.RLock()
         self._loaded: tuple[Any, Any] | None = None
         self.cut = 0
@@ -265,6 +258,5 @@ class Seq2SeqOracle(Measured):
             from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
         tokenizer = AutoTokenizer.from_pretrained(self._source, local_files_only=local)
-        model = AutoModelForSeq2SeqLM.from_pretrained(self._source, dtype=self._dtype, local_files_only=local)
-        device = self._device or ("cuda" if torch.cuda.is_available() else "cpu")
-        return model.to(device).eval(), tokenizer
+        model = AutoModelForSeq2SeqLM.from_pretrained(self._source, dtype="auto", local_files_only=local)
+        return model.to("cuda" if torch.cuda.is_available() else "cpu").eval(), tokenizer

@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -127,6 +128,15 @@ def test_a_question_that_cannot_be_bought_is_named(setup, tmp_path, monkeypatch)
     with buying(tmp_path / "run", **given) as evaluator:
         assert count_unseen(evaluator.evaluate({"k": 2}, {}, questions)) == len(questions)
         assert re.search(r"^5 questions ended in an error .* ValueError: no leaf$", evaluator.buyer.note())
+
+
+def test_what_a_judge_scores_is_not_bought(setup, tmp_path, monkeypatch):
+    program, questions, connect = setup
+    judged = SimpleNamespace(name="acc[judge]", judged=True)
+    monkeypatch.setattr("experiments.pipeline.branches.recorder.typed_metric", lambda name: judged)
+    given = {"metric": METRIC, "questions": questions, "program": program, "connection": connect()}
+    with pytest.raises(UserError, match=r"acc\[judge\].* without buying"), buying(tmp_path / "run", **given):
+        pass
 
 
 def test_one_process_buys_at_a_time(setup, tmp_path):
