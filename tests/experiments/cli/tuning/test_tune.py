@@ -148,16 +148,6 @@ def test_mistakes_are_one_line_and_code_2(words, said, tune, tmp_path):
     assert out == ""
 
 
-def test_test_questions_are_refused(verihop, world, tmp_path):
-    lines = [json.loads(line) for line in (world / "questions.jsonl").read_text().splitlines()]
-    held = tmp_path / "test.jsonl"
-    held.write_text("\n".join(json.dumps({**line, "split": "test"}) for line in lines[:3]))
-    shared = ["--program", "rag", "--lm", "simulated", "--index", world / "index", "--out", tmp_path / "s"]
-    code, _, err = verihop("tune", held, *shared, "--quiet")
-    assert code == 2
-    assert "is of the split test" in err
-
-
 @pytest.mark.parametrize("command", ["tune", "compile"])
 def test_a_negative_seed_is_refused(command, verihop):
     code, _, err = verihop(command, "questions.jsonl", "--program", "rag", "--out", "s", "--seed", "-1")
