@@ -75,7 +75,7 @@ _AMBIGUOUS = (LMInvalidRequestError, LMAuthError, LMRateLimitError, LMServerErro
 # A reply that begins as a page does, not a message that quotes one. lm15 quotes a reply that is no JSON, as repr does.
 _PAGE = re.compile(
     r"(?:the reply \(HTTP .*?Body starts: ['\"])?(?>\s|\\[nrt]|\ufeff|\\ufeff|<\?.*?\?>|<!--.*?-->)*+"
-    r"<(?:!doctype )?html\b(?:.*?<title[^<>]*>([^<]*))?",
+    r"<(?:!doctype(?:\s|\\[nrt])++)?html\b(?:.*?<title[^<>]*>([^<]*))?",
     re.IGNORECASE | re.DOTALL,
 )
 _HEAD = 20_000  # characters in which a page and its title are looked for

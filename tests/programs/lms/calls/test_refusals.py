@@ -158,7 +158,7 @@ def test_a_refusal_in_place_of_an_answer_is_that_of_a_filter_with_its_words(cont
         assert (server.asked, meter.calls, meter.prompt_tokens, meter.completion_tokens) == (asked, 1, 11, 9)
 
 
-@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf\n", b"<?xml version='1.0'?><!-- busy -->\n"])
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf\n", b"<?xml version='1'?><!-- busy -->\n", b"<!DOCTYPE\nhtml>"])
 def test_a_web_page_in_place_of_a_reply_is_named_with_the_cure(before, lm, server) -> None:
     """Before, DSPy's route showed HTML and the parser's error, and neither route said what to look for."""
     server.replies = [(200, before + PAGE)]
