@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from shutil import rmtree
+from shutil import copymode, rmtree
 from typing import IO, TYPE_CHECKING, Any
 
 from signatures.common.errors import UserError
@@ -75,7 +75,7 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a temporary file in the folder of `path`, and rename it to `path` when the block ends without an error.
 
     Args:
-        path: The finished file; its folder is created if missing.
+        path: The finished file, which keeps the mode that it has; its folder is created if missing.
         mode: "w" for UTF-8 text, "wb" for bytes.
 
     Raises:
@@ -93,7 +93,10 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        share(Path(name))
+        try:
+            copymode(path, name)  # which its owner may have narrowed
+        except FileNotFoundError:
+            share(Path(name))
         Path(name).replace(path)
     except BaseException as error:
         Path(name).unlink(missing_ok=True)

@@ -59,6 +59,14 @@ def test_the_umask_decides_who_reads_what_is_written(tmp_path):
     assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("a.txt", "artifact")] == [0o640, 0o750]
 
 
+def test_a_file_that_is_written_anew_keeps_its_mode(tmp_path):
+    """Before, it had that of the umask, although its owner had narrowed it."""
+    (path := tmp_path / "a.txt").touch(0o600)
+    with atomic_write(path) as file:
+        file.write("a")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_folder_written_into_that_of_a_group_is_the_groups(tmp_path):
     """Before, what was written into an artifact later was of the writer's own group."""
     tmp_path.chmod(0o2775)
