@@ -1,7 +1,7 @@
 """What `index.json` contains, and what a build is asked for."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -11,7 +11,8 @@ from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.settings import RELEVANT, RetrievalSettings
 from signatures.common.files import sha256_text
 
-SCHEMA = 1
+# The second is of vectors in another precision than f32, for which a verihop that knows only the first would take them.
+SCHEMAS = (1, 2)
 CONTENT = "passages:"  # begins the `corpus_hash` of an updated index
 
 # Retriever -> the parts of an index folder that it needs.
@@ -63,6 +64,11 @@ class EmbedderInfo(BaseModel):
         return {name: value for name, value in stated(self).items() if (name, value) != ("precision", "f32")}
 
 
+def _schema_of(stated: dict[str, Any]) -> int:
+    embedder = stated.get("embedder")
+    return SCHEMAS[embedder is not None and embedder.precision != "f32"]
+
+
 class Request(BaseModel):
     """What to build; a build is resumed only with the request that it was started with.
 
@@ -72,19 +78,20 @@ class Request(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    schema_version: int = SCHEMA
     retriever: str
     corpus_hash: str
     embedder: EmbedderInfo | None = None
+    schema_version: int = Field(default_factory=_schema_of)
     settings: RetrievalSettings = RetrievalSettings()
     triples: str | None = None
 
     def fingerprint(self) -> str:
         """Return a short string that changes with the corpus, engine, embedder and settings that affect the ranking."""
         settings = self.settings.model_dump(include=set(RELEVANT[self.retriever]))
+        fixed = {"schema_version": SCHEMAS[0], "settings": settings}  # the precision is that of the embedder
         stated = set(Request.model_fields) - (set() if self.triples else {"triples"})  # others keep their fingerprints
         exact = self.model_dump(include=stated)
-        return f"{self.retriever}-{sha256_text(canonical({**exact, 'settings': settings}))[:16]}"
+        return f"{self.retriever}-{sha256_text(canonical({**exact, **fixed}))[:16]}"
 
 
 class FileInfo(BaseModel):

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
-from corpora.index.info import PARTS, SCHEMA, FileInfo, IndexInfo, Request, canonical, has_vectors
+from corpora.index.info import PARTS, SCHEMAS, FileInfo, IndexInfo, Request, canonical, has_vectors
 from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE
 from corpora.retrievers.graph import FILES as GRAPH_FILES
 from corpora.retrievers.store import IDS_FILE, KEYS_FILE, KEYS_OFFSETS_FILE, OFFSETS_FILE, TEXT_FILE
@@ -115,9 +115,9 @@ def parse_info(raw: bytes, name: Path | str) -> IndexInfo:
     try:
         content = parse_strict_json(raw)
         version = content.get("schema_version") if isinstance(content, dict) else None
-        if version != SCHEMA:
+        if version not in SCHEMAS:
             cure = "rebuild the index, or use the verihop that wrote it"
-            raise UserError(f"{name} has schema version {version!r:.20}, not {SCHEMA}: {cure}.")
+            raise UserError(f"{name} has schema version {version!r:.20}, not {' or '.join(map(str, SCHEMAS))}: {cure}.")
         digest = content.pop("digest", None)
         if digest != sha256_text(canonical(content)):
             raise UserError(f"{name} has changed since it was written: rebuild the index with overwrite.")

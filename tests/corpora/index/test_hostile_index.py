@@ -219,7 +219,7 @@ CHANGES = {
     "'passages'": lambda content: content.update(passages=-1),
     "there is no retriever 'own'": lambda content: content.update(retriever="own"),
     "schema version [1]": lambda content: content.update(schema_version=[1]),
-    "version 2, not 1: rebuild the index, or use the verihop that": lambda content: content.update(schema_version=2),
+    "version 3, not 1 or 2: rebuild the index, or use the": lambda content: content.update(schema_version=3),
 }
 
 

@@ -58,7 +58,11 @@ def test_the_precision_of_the_passages_is_recorded_and_kept_by_updates(tmp_path,
         return Embedder("fake", encode=fake_embedder, precision=precision)
 
     exact, fast = (build_index(corpus, tmp_path / each, embedder=model(each)) for each in ("f32", "bf16"))
-    assert "precision" not in json.loads((tmp_path / "f32" / "index.json").read_text())["embedder"]
+    written = [json.loads((tmp_path / each / "index.json").read_text()) for each in ("f32", "bf16")]
+    assert "precision" not in written[0]["embedder"]
+    # Before, both were of version 1, and who did not know of precisions took the second for the first.
+    assert [each["schema_version"] for each in written] == [1, 2]
+    assert len({open_index(tmp_path / each, retriever="bm25").fingerprint for each in ("f32", "bf16")}) == 1
     assert fast.embedder.precision == "bf16"
     assert fast.fingerprint() != exact.fingerprint()
     opened = open_index(tmp_path / "bf16", embedder=model("f32"))  # queries have a precision of their own
