@@ -204,8 +204,8 @@ def sync(
         out: Folder of the index.
         dry_run: Change nothing, read no document, and return what would be added, changed and removed.
         progress: Show progress on stderr.
-        **settings: Further fields of `experiments.runs.specs.SyncSpec`: retriever, embedder, words, titles, memory,
-            processes, allow_removal.
+        **settings: Further fields of `experiments.runs.specs.SyncSpec`: retriever, embedder, precision, words, titles,
+            memory, processes, allow_removal.
 
     Returns:
         Names of the documents that were added, changed, removed and unchanged, a line for each unreadable one, numbers

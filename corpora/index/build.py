@@ -18,7 +18,7 @@ from corpora.index.cluster import Cluster
 from corpora.index.database import remove_old_tables, table_of
 from corpora.index.embedding import Kept, step_dense
 from corpora.index.graph import step_graph
-from corpora.index.info import PARTS, EmbedderInfo, IndexInfo, Request, UpdateInfo, has_vectors
+from corpora.index.info import PARTS, EmbedderInfo, IndexInfo, Request, UpdateInfo, check_retriever, has_vectors
 from corpora.index.manifest import clear, exclusive, list_files, prepare, read_info, remove_leftovers, write_info
 from corpora.index.progress import progress_bar, size
 from corpora.index.replace import finish_replacing, rebuild_folder
@@ -32,7 +32,7 @@ from corpora.retrievers.graph import GRAPH_MULTIHOP
 from corpora.retrievers.multihop import MultihopEngine, adapter
 from corpora.retrievers.settings import RetrievalSettings
 from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
-from signatures.common.errors import UserError, UserNotice, unknown
+from signatures.common.errors import UserError, UserNotice
 from signatures.common.files import FULL, sha256_file
 from signatures.common.versions import RETRIEVAL, installed_versions
 from signatures.common.work import new_folder
@@ -75,8 +75,7 @@ def build_index(
     Raises:
         UserError: Unknown retriever, unusable corpus or folder, missing model, or a full disk.
     """
-    if retriever not in PARTS:
-        raise unknown("retriever", retriever, PARTS)
+    check_retriever(retriever, embedder)
     if resume and overwrite:
         raise UserError("resume keeps what is there and overwrite deletes it: choose one.")
     if triples is not None and "graph" not in PARTS[retriever]:

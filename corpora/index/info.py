@@ -9,6 +9,7 @@ from corpora.encoders.openvino_encoder import Precision
 from corpora.retrievers.dense import ExactKind
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.settings import RELEVANT, RetrievalSettings
+from signatures.common.errors import UserError, unknown
 from signatures.common.files import sha256_text
 
 # The second is of vectors in another precision than f32, for which a verihop that knows only the first would take them.
@@ -37,6 +38,18 @@ def canonical(value: object) -> str:
 def has_vectors(retriever: str) -> bool:
     """Return whether an index for this retriever contains vectors."""
     return "dense" in PARTS[retriever]
+
+
+def check_retriever(retriever: str, embedder: Embedder | str | None) -> None:
+    """Raise UserError unless there is such a retriever, with vectors if the embedder has another precision than f32."""
+    if retriever not in PARTS:
+        raise unknown("retriever", retriever, PARTS)
+    precision = embedder.precision if isinstance(embedder, Embedder) else "f32"
+    if precision != "f32" and not has_vectors(retriever):
+        raise UserError(
+            f"Precision {precision} is how vectors are computed, and a {retriever} index has none: omit it, or choose "
+            "retriever dense or hybrid."
+        )
 
 
 class EmbedderInfo(BaseModel):

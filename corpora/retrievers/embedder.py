@@ -147,7 +147,8 @@ class Embedder(Uncopied):
             raise UserError(f"threads={threads}: at least one is needed.")
         encode = encode or served_encoder(name)
         if precision != "f32" and isinstance(encode, ServedEncoder):
-            raise UserError(f"The embedder {name!r} is on a server, which decides its precision, not {precision}.")
+            said = f"The embedder {name!r} is on a server, which decides its precision, not {precision}: omit it."
+            raise UserError(said)
         self.id, self.precision, self._adapter = name, precision, adapter
         self._replacement, self._device, self._batch_size, self._threads = encode, device, batch_size, threads
         self._pid = os.getpid()
@@ -315,18 +316,18 @@ class Embedder(Uncopied):
         return TorchEncoder(model, self._batch_size, alone=os.getpid() != self._pid)
 
 
-def open_embedder(name: str | None, api_base: str | None) -> Embedder | str | None:
-    """Return the embedder of a server, if one is named, else the name.
+def open_embedder(name: str | None, api_base: str | None, precision: str | None = None) -> Embedder | str | None:
+    """Return the embedder of a server or in a precision, if one is named, else the name.
 
     Raises:
-        UserError: The server's model is not named, or `api_base` is no address.
+        UserError: The server's model is not named, or `api_base` is no address, or there is no such precision.
     """
     if api_base is None:
-        return name
+        return name if precision is None else Embedder(name or DEFAULT_EMBEDDER, precision=precision)
     if name is None:
         raise UserError(f"Which model of {without_secrets(api_base)} embeds? Name the embedder, too.")
     served = served_name(name, api_base)
-    return Embedder(served, encode=served_encoder(served, api_base))
+    return Embedder(served, encode=served_encoder(served, api_base), precision=precision or "f32")
 
 
 class EmbedderSimilarity(Uncopied):

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from corpora.index.info import IndexInfo
+from corpora.index.info import IndexInfo, check_retriever
 from corpora.index.manifest import DOCUMENTS, INFO_FILE, REBUILD, read_info, refuse_foreign
-from corpora.index.renew import refuse_other, renew_index
+from corpora.index.renew import RETRIEVER, refuse_other, renew_index
 from corpora.index.replace import complete_index
 from corpora.ingest.formats import ReadSettings
 from corpora.ingest.ingest import (
@@ -29,7 +29,7 @@ from corpora.ingest.ingest import (
     read_documents,
 )
 from corpora.languages import DEFAULT_LANGUAGE, STEMMERS, check_sentences
-from corpora.retrievers.embedder import Embedder
+from corpora.retrievers.embedder import Embedder, open_embedder
 from corpora.retrievers.store import PassageStore, Stored
 from corpora.sync import record
 from corpora.sync.record import Cut, KnownDocument, Stamp, Unreadable
@@ -78,6 +78,7 @@ class SyncSettings:
         words, headings_in_title: As `CutSettings`; None for those of the index, or the defaults of a new one.
         ocr, reader: As `ReadSettings`; False and None for those of the index, or the defaults of a new one.
         retriever, embedder: As `renew_index`.
+        precision: Of the embedder, by its name; None for that of the index, or f32 of a new one.
         language: Of the documents: the rules for sentences, as `CutSettings`, and the stemmer, as `renew_index`, which
             is that of English where the language has none; None for that of the index, or English of a new one.
         processes, memory: As `ingest`.
@@ -91,6 +92,7 @@ class SyncSettings:
     reader: str | None = None
     retriever: str | None = None
     embedder: Embedder | str | None = None
+    precision: str | None = None
     language: str | None = None
     processes: int = 1
     memory: int = MEMORY
@@ -221,9 +223,14 @@ class _Sync:
         reading, begun = record.read_known(self._reading_file)
         if self._before is not None:
             _refuse_other_cut(folder, self._before, settings)
+        self._embedder = settings.embedder
+        if settings.precision is not None and not isinstance(self._embedder, Embedder):
+            held = self.index.embedder.id if self.index and self.index.embedder else None
+            self._embedder = open_embedder(self._embedder or held, None, settings.precision)
+        check_retriever(settings.retriever or (self.index.retriever if self.index else RETRIEVER), self._embedder)
         if self.index is not None:
             same = _stemmer(settings.language) == self.index.settings.language
-            refuse_other(folder, self.index, settings.retriever, settings.embedder, None if same else settings.language)
+            refuse_other(folder, self.index, settings.retriever, self._embedder, None if same else settings.language)
         self._cut = _cut(self._before or reading, self.index, settings)
         self._begun = begun if self._cut.same(reading) else {}
         self._files = {name: _File(path) for name, path in found.sources.items()}
@@ -330,7 +337,7 @@ class _Sync:
                 self._folder,
                 self._passages,
                 retriever=asked.retriever,
-                embedder=asked.embedder,
+                embedder=self._embedder,
                 language=_stemmer(asked.language if self.index else self._cut.language),
                 progress=shown,
             )

@@ -173,6 +173,9 @@ class Indexing(InLanguage):
     embedder: Annotated[
         str | None, Field("A sentence-transformers model, by name or folder; by default all-MiniLM-L6-v2.")
     ] = None
+    precision: Annotated[
+        str | None, Field("In which the embedder computes the vectors of passages: f32 (default); faster: bf16, int8.")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -141,9 +141,6 @@ class Building(Indexing):
             "VERIHOP_EMBED_API_BASE names it when the index is used."
         ),
     ] = None
-    precision: Annotated[
-        str | None, Field("In which the embedder computes the vectors of passages: f32 (default); faster: bf16, int8.")
-    ] = None
     triples: Annotated[
         Path | None,
         Field("Triples of the passages (`verihop index triples`), from which the retriever graph builds its graph."),
@@ -154,14 +151,9 @@ class Building(Indexing):
 
     def opened_embedder(self) -> "Embedder | str | None":
         """Return the embedder that is named; None if there is none."""
-        from corpora.retrievers.embedder import Embedder, open_embedder
+        from corpora.retrievers.embedder import open_embedder
 
-        named = open_embedder(self.embedder, self.embed_api_base)
-        if self.precision is None:
-            return named
-        if isinstance(named, Embedder):
-            raise UserError(f"The server of {named.id} decides its precision, not {self.precision}: omit it.")
-        return Embedder(named or EMBEDDER, precision=self.precision)
+        return open_embedder(self.embedder, self.embed_api_base, self.precision)
 
     def opened_cluster(self) -> "Cluster | None":
         """Return where passages are embedded; None for this process."""
@@ -270,13 +262,11 @@ def _build(corpus: Path, folder: Path, building: Building, output: options.Repla
     from corpora.languages import DEFAULT_LANGUAGE, check_stemmer
     from corpora.retrievers.settings import make_settings
 
-    without = building.retriever in PARTS and not has_vectors(building.retriever)
-    for option, value, what in (("dense", building.dense, "searched"), ("precision", building.precision, "computed")):
-        if value is not None and without:
-            raise UserError(
-                f"--{option} {value} is how vectors are {what}, and a {building.retriever} index has none: omit it, or "
-                "choose --retriever dense or hybrid."
-            )
+    if building.dense is not None and building.retriever in PARTS and not has_vectors(building.retriever):
+        raise UserError(
+            f"--dense {building.dense} is how vectors are searched, and a {building.retriever} index has none: omit "
+            "it, or choose --retriever dense or hybrid."
+        )
     return build_index(
         corpus,
         folder,

@@ -207,5 +207,7 @@ def test_the_name_and_the_address_make_an_embedder(served):
         open_embedder("m", "localhost:8000")
     with pytest.raises(UserError, match="decides its precision"):
         Embedder(one.id, precision="int8")
+    with pytest.raises(UserError, match="decides its precision, not int8: omit it"):
+        open_embedder("m", served.base, "int8")
     with pytest.raises(UserError, match="omit the cluster"):
         json.dumps(one._replacement.__reduce__())

@@ -11,6 +11,7 @@ from corpora.index.manifest import read_info
 from corpora.index.open import open_index
 from corpora.index.update import update_index
 from corpora.ingest.ingest import CutSettings, ingest
+from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.settings import RetrievalSettings
 from corpora.sync import record
 from corpora.sync import sync as syncing
@@ -79,6 +80,17 @@ def test_a_document_that_moves_is_not_embedded_again_nor_taken_for_lost(docs, fa
     (docs / "ossa.md").rename(docs / "sub" / "river.md")
     report = sync(docs, retriever=None, embedder=None)  # `fake` is no model that could be loaded
     assert (report.added, report.removed, counts(report)) == (["sub/river.md"], ["ossa.md"], (2, 0, 0, 0))
+
+
+def test_a_new_index_has_the_precision_that_is_named_and_keeps_it(docs, fake_embedder, monkeypatch):
+    def opened(name, api_base, precision):
+        return Embedder(name, encode=fake_embedder, precision=precision)
+
+    monkeypatch.setattr(syncing, "open_embedder", opened)
+    named = {"retriever": "dense", "embedder": "fake"}
+    assert sync(docs, **named, precision="bf16").info.embedder.precision == "bf16"
+    with pytest.raises(UserError, match="was embedded in bf16, not f32"):
+        sync(docs, retriever=None, precision="f32")  # of its own embedder
 
 
 def test_only_documents_that_changed_are_read(docs, monkeypatch):
