@@ -177,7 +177,8 @@ class Command(TyperCommand):
             else:
                 joined.append(word)
         if any(word.partition("=")[0] == "--config" for word in args):
-            raise UserError("--config stands before the command: verihop --config FILE COMMAND.")
+            with self._logged(_value_of(_LOG, joined)):
+                raise UserError("--config stands before the command: verihop --config FILE COMMAND.")
         parameters = self.get_params(ctx)
         takes = self.uses_cache or any(setting_of(parameter) is not None for parameter in parameters)
         # The same help whatever the settings are.

@@ -142,7 +142,8 @@ def test_the_settings_that_hold_are_a_line_as_well(evaluate, scripted_lm, monkey
 
 
 @pytest.mark.parametrize(
-    "words", [("--log", "json", "--odd"), ("--log=json", "--limit", "many"), ("--resume", "surplus")]
+    "words",
+    [("--log", "json", "--odd"), ("--log=json", "--limit", "x"), ("--resume", "more"), ("--log=json", "--config")],
 )
 def test_wrong_words_and_settings_are_lines_as_well(words, evaluate, monkeypatch):
     if "--resume" in words:
@@ -150,9 +151,10 @@ def test_wrong_words_and_settings_are_lines_as_well(words, evaluate, monkeypatch
     code, (line,) = evaluate(*words)
     assert (code, line["event"]) == (2, "user_error")
     assert any(word in line["message"] for word in words[-2:])
-    monkeypatch.setenv("VERIHOP_THREADS", "many")
-    code, (line,) = evaluate("--log", "json")
-    assert (code, "VERIHOP_THREADS" in line["message"]) == (2, True)
+    for variable in ("VERIHOP_CONFIG", "VERIHOP_THREADS"):
+        monkeypatch.setenv(variable, "many")
+        code, (line,) = evaluate("--log", "json")
+        assert (code, variable in line["message"]) == (2, True)
 
 
 @pytest.mark.filterwarnings("default")
