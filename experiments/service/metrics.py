@@ -47,7 +47,7 @@ class Metrics(Collector):
         self._requests = Counter("http_requests", said, ["path", "status"], **kept)
         said = "Until the last byte of a response was sent."
         self._seconds = Histogram("http_request_duration_seconds", said, ["path"], buckets=_SECONDS, **kept)
-        said = "Questions that have ended, by outcome: answered, abandoned, or the type of the error."
+        said = "Questions that have ended, by outcome: answered, unreadable, abandoned, or the type of the error."
         self._questions = Counter("questions", said, ["outcome", "status"], **kept)
         said = "Questions that are being answered, or wait for it."
         self._in_flight = Gauge("questions_in_flight", said, multiprocess_mode="sum", **kept)
@@ -98,7 +98,8 @@ class Metrics(Collector):
             try:
                 async for event in events:
                     if event.kind == "answer":
-                        ended = ("answered", 200)
+                        empty = not event.data["answer"] and event.data["unreadable"] is not None
+                        ended = ("unreadable" if empty else "answered", 200)
                         break
                     if event.kind == "error":
                         ended = (event.data["error"]["type"], event.data["error"]["status"])

@@ -6,7 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from experiments.service.answering import Limits
 from programs.lms.calls.budget import Budget
-from tests.experiments.service.conftest import PATIENCE
+from tests.experiments.service.conftest import PATIENCE, OneStep
 
 QUESTION = {"question": "Where does the secret river end?"}
 
@@ -72,6 +72,16 @@ def test_what_is_in_progress_refused_failed_and_abandoned(serving, lm):
     assert found["verihop_questions_total outcome=budget_exceeded status=503"] == 2
     assert (found["verihop_questions_in_flight"], found["verihop_budget_left unit=calls"]) == (0, 0)
     assert found["verihop_ready"] == 0
+
+
+def test_an_empty_answer_of_a_reply_that_cannot_be_read_has_its_own_outcome(serving, lm):
+    running = serving()
+    running.answering.answerer.program = OneStep()
+    lm.reply = lambda prompt: "I cannot say."
+    assert running.client.post("/v1/answers", json=QUESTION).json()["answer"] == ""
+    found = numbers(running.client.get("/metrics").text)
+    assert found["verihop_questions_total outcome=unreadable status=200"] == 1
+    assert "verihop_questions_total outcome=answered status=200" not in found
 
 
 def test_the_token_is_needed_and_a_refused_request_is_counted(serving):
