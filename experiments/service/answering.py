@@ -72,6 +72,7 @@ class Failure:
 
 _WAITED = Failure(503, "unavailable", "The LM did not answer within the time that a question may take.")
 _SPENT = Failure(503, "budget_exceeded", "The budget of this service is used up.")
+_STOPPING = Failure(503, "unavailable", "The service is stopping. Ask again in a few seconds.")
 
 
 class Refused(Exception):
@@ -209,8 +210,8 @@ class Answering:
     def __post_init__(self) -> None:
         """Make the places of the questions that are answered at a time."""
         self._places = asyncio.Semaphore(self.limits.width)
-        self._accepted = 0
-        self._spent = False
+        self._accepted: set[asyncio.Task[None]] = set()
+        self._spent = self._stopping = False
 
     def unready(self) -> Failure | None:
         """Return why no question that needs the LM is answered any more; None while they are."""
@@ -228,21 +229,25 @@ class Answering:
         Raises:
             Refused: The queue is full; nothing was yielded.
         """
-        if self._accepted >= self.limits.width + self.limits.queue:
+        if len(self._accepted) >= self.limits.width + self.limits.queue:
             raise Refused(Failure(503, "queue_full", "Too many questions are waiting. Ask again in a few seconds."))
-        self._accepted += 1
+        told: asyncio.Queue[Event | None] = asyncio.Queue()
+        task = asyncio.create_task(self._answer(question, turns, told))
+        self._accepted.add(task)
+        task.add_done_callback(self._accepted.discard)
         try:
-            told: asyncio.Queue[Event | None] = asyncio.Queue()
-            task = asyncio.create_task(self._answer(question, turns, told))
-            try:
-                while (event := await told.get()) is not None:
-                    yield event
-            finally:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+            while (event := await told.get()) is not None:
+                yield event
         finally:
-            self._accepted -= 1
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    def stop(self) -> None:
+        """End all questions, also those that wait for their turn: the service is stopping."""
+        self._stopping = True
+        for task in self._accepted:
+            task.cancel()
 
     async def _answer(self, question: str, turns: Sequence[Turn], told: "asyncio.Queue[Event | None]") -> None:
         """Put what happens into `told`, then None."""
@@ -256,16 +261,21 @@ class Answering:
                     self.counts.answered += 1
                     _log_answer(answer)
                 except Refused as error:
-                    told.put_nowait(Event("error", error.failure.as_dict(), error.failure))
                     self._spent |= error.failure == _SPENT
-                    self.counts.failed += 1
-                    event("failed", level=logging.WARNING, id=id, status=error.failure.status, type=error.failure.type)
+                    self._fail(id, error.failure, told)
             ended = True
         finally:
-            if not ended:
+            if not ended and self._stopping:
+                self._fail(id, _STOPPING, told)
+            elif not ended:
                 self.counts.abandoned += 1
                 event("abandoned", id=id)
             told.put_nowait(None)
+
+    def _fail(self, id: str, failure: Failure, told: "asyncio.Queue[Event | None]") -> None:
+        told.put_nowait(Event("error", failure.as_dict(), failure))
+        self.counts.failed += 1
+        event("failed", level=logging.WARNING, id=id, status=failure.status, type=failure.type)
 
     @contextlib.asynccontextmanager
     async def _place(self, id: str, told: "asyncio.Queue[Event | None]") -> AsyncIterator[None]:

@@ -59,6 +59,7 @@ _ACCEPTED = (
 )
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL)  # of an address that no device of this machine has
 _GRACE = 30  # seconds that questions in progress have after the first signal
+_LAST_WORDS = 5  # seconds for a process to end after it was told to, and for clients to read that it ends
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def _run(
         with _errors_of(address):
             listener.listen(_BACKLOG)  # a client that connects from now on is answered
         ready(f"http://{replace(address, port=listener.getsockname()[1])}/")
-        make_server(app, connections_of(service.answering.limits), lifespan=lifespan).run(sockets=[listener])
+        make_server(app, service.answering, lifespan=lifespan).run(sockets=[listener])
 
 
 def connections_of(limits: Limits) -> int:
@@ -188,12 +189,12 @@ def connections_of(limits: Limits) -> int:
     return limits.connections if files is None else max(1, min(limits.connections, files // 2))
 
 
-def make_server(app: Any, connections: int, *, lifespan: Literal["on", "off"] = "off") -> "uvicorn.Server":
+def make_server(app: Any, answering: Answering, *, lifespan: Literal["on", "off"] = "off") -> "uvicorn.Server":
     """Return the server of an ASGI application; it listens on the sockets that it is run with.
 
     Args:
         app: Answers requests.
-        connections: That may be open at a time.
+        answering: Its questions end when they have had their time after the first signal.
         lifespan: Whether the application is told when it begins and ends.
     """
     import uvicorn
@@ -204,6 +205,11 @@ def make_server(app: Any, connections: int, *, lifespan: Literal["on", "off"] = 
             for listener in sockets or []:  # more may wait than are accepted at a time, which uvicorn knows not apart
                 listener.listen(_BACKLOG)
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            asyncio.get_running_loop().call_later(_GRACE, answering.stop)
+            await super().shutdown(sockets)
+
+    connections = connections_of(answering.limits)
     log = logging.getLogger("uvicorn.error")
     log.setLevel(logging.WARNING)
     log.addFilter(_not_cancelled)
@@ -217,7 +223,7 @@ def make_server(app: Any, connections: int, *, lifespan: Literal["on", "off"] = 
             access_log=False,
             server_header=False,
             lifespan=lifespan,
-            timeout_graceful_shutdown=_GRACE,
+            timeout_graceful_shutdown=_GRACE + _LAST_WORDS,
         )
     )
 
@@ -268,7 +274,6 @@ def _errors_of(address: Address) -> Iterator[None]:
 # Called with the number of the process, from 0, its socket, and what it calls when it answers, with facts as JSON.
 Work = Callable[[int, socket.socket, Callable[[dict[str, Any]], None]], None]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_LAST_WORDS = 5.0  # seconds for a process to end after it was told to
 
 
 def check_processes(processes: int, width: int) -> None:

@@ -79,7 +79,7 @@ def test_the_units_run_commands_that_exist_and_give_questions_their_time(verihop
     assert [words[0] for words in commands] == ["--config", "sync"]
     seconds = int(commands[0][commands[0].index("--seconds") + 1])
     assert int(re.search(r"proxy_read_timeout (\d+)s", page)[1]) > seconds
-    assert int(re.search(r"TimeoutStopSec=(\d+)", page)[1]) > run._GRACE
+    assert int(re.search(r"TimeoutStopSec=(\d+)", page)[1]) > run._GRACE + run._LAST_WORDS
     (tmp_path / "verihop.toml").write_text(re.search(r"```toml\n(.+?)```", page, re.DOTALL)[1])
     code, _, err = verihop("--config", tmp_path / "verihop.toml", "config")
     assert code == 0, err
@@ -90,7 +90,7 @@ def test_the_units_run_commands_that_exist_and_give_questions_their_time(verihop
 def test_containers_end_when_they_are_told_to_and_wait_for_the_first_index():
     services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
     assert all(service["init"] for service in services.values())  # a first process ignores SIGTERM, else
-    assert int(services["service"]["stop_grace_period"].removesuffix("s")) > run._GRACE
+    assert int(services["service"]["stop_grace_period"].removesuffix("s")) > run._GRACE + run._LAST_WORDS
     waiting = services["documents"]["healthcheck"]["start_period"]  # after it `up` gives up the service
     assert int(waiting.removesuffix("h")) >= 24
 

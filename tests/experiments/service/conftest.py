@@ -16,7 +16,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from experiments.service.answering import Answering, Limits
 from experiments.service.app import Service, make_app
-from experiments.service.run import Address, bound, connections_of, make_server
+from experiments.service.run import Address, bound, make_server
 from programs.inference import Answerer
 from programs.lms.adapter import JsonForm
 from programs.lms.calls.budget import Budget
@@ -128,11 +128,13 @@ class Running:
         client: Sends requests to it.
         answering: Its counts.
         url: Where it is.
+        server: Stops when its `should_exit` is set.
     """
 
     client: httpx.Client
     answering: Answering
     url: str
+    server: Any
 
     def await_counts(self, **wanted: int) -> None:
         """Wait until the counts are these."""
@@ -188,7 +190,7 @@ def offering(lm, make_service) -> Iterator[Callable[..., Running]]:
 
 
 def _server(service: Service, app: Any, **more: Any) -> Any:
-    return make_server(app, connections_of(service.answering.limits), **more)
+    return make_server(app, service.answering, **more)
 
 
 @contextlib.contextmanager
@@ -200,7 +202,7 @@ def _served(service: Service, server: Any) -> Iterator[Running]:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         try:
             with httpx.Client(base_url=url, timeout=PATIENCE) as client:
-                yield Running(client, service.answering, url)
+                yield Running(client, service.answering, url, server)
         finally:
             server.should_exit = True
             thread.join(PATIENCE)

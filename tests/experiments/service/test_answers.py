@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import dspy
 import httpx
@@ -10,6 +11,7 @@ from dspy.lm15 import InvalidRequestError, RateLimitError
 from dspy.utils.exceptions import ContextWindowExceededError
 
 from experiments.cli.serve import service_watched
+from experiments.service import run
 from experiments.service.answering import Limits, Refused, failure_of
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.control import current_control
@@ -18,7 +20,7 @@ from programs.lms.calls.transport import Transport
 from signatures.common.errors import UserError
 from signatures.common.logs import json_logs
 from signatures.types import Passage
-from tests.experiments.service.conftest import OneStep
+from tests.experiments.service.conftest import PATIENCE, OneStep
 
 QUESTION = {"question": "Where does the Ossa end?"}
 
@@ -114,6 +116,27 @@ def test_the_work_stops_when_the_client_leaves(serving, lm, stream):
     service.await_counts(answering=0, abandoned=1)
     lm.held.set()
     assert len(lm.engine.requests) == 1  # the second hop was never asked
+
+
+def test_who_waits_when_the_service_ends_is_told_so(serving, lm, monkeypatch):
+    """Before, the answer was status 500 in plain text, and a stream broke off."""
+    monkeypatch.setattr(run, "_GRACE", 0)
+    service = serving(Limits(width=2))
+    lm.held.clear()
+    bodies = [QUESTION, {**QUESTION, "stream": True}, QUESTION]
+    with ThreadPoolExecutor() as pool:
+        asked = []
+        for count, body in enumerate(bodies, start=1):
+            asked.append(pool.submit(httpx.post, f"{service.url}/v1/answers", json=body, timeout=PATIENCE))
+            service.await_counts(answering=min(count, 2), waiting=count // 3)
+        service.server.should_exit = True
+        begun, streamed, waiting = (each.result() for each in asked)
+    for response in (begun, waiting):
+        error = response.json()["error"]
+        assert (response.status_code, response.headers["retry-after"], error["type"]) == (503, "5", "unavailable")
+        assert "stopping" in error["message"]
+    assert dict(_events(streamed.text.splitlines()))["error"]["error"] == error
+    service.await_counts(answering=0, waiting=0, failed=3, abandoned=0)
 
 
 def test_two_hundred_aborted_connections_leave_nothing_running(serving, lm):

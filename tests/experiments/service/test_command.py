@@ -133,7 +133,7 @@ def test_a_bound_address_listens_when_it_is_served(monkeypatch, make_service):
                 said.append("connected")
 
     said = []
-    monkeypatch.setattr("experiments.service.run.make_server", lambda app, connections, lifespan: Server())
+    monkeypatch.setattr("experiments.service.run.make_server", lambda app, answering, lifespan: Server())
     monkeypatch.setattr("experiments.service.app.make_app", lambda service: None)
     address = Address(port=0)
     with contextlib.closing(bound(address)) as listener:
