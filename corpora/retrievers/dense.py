@@ -16,6 +16,7 @@ with 64 threads has for it.
 
 import contextlib
 import os
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +33,7 @@ from corpora.retrievers.engine import Ranking, Rows, Scores, best
 from corpora.retrievers.faiss_files import check_faiss_file
 from corpora.retrievers.settings import DenseKind
 from signatures.common.errors import UserError, needing
+from signatures.common.files import atomic_write
 
 _BLOCK_BYTES = 32_000_000  # of products in memory
 # Fewer queries are multiplied one by one: the threads of a matrix product wait actively for one another, and beside
@@ -156,26 +158,42 @@ def build_codes(folder: Path, kind: ExactKind) -> None:
         cells = max(1, min(2 ** round(np.log2(4 * np.sqrt(count))), count // 39 or 1))
         quantizer = faiss.IndexFlatIP(width)
         codes = faiss.IndexIVFRaBitQFastScan(quantizer, width, cells, faiss.METRIC_INNER_PRODUCT)
-        refine = faiss.IndexScalarQuantizer(width, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT)
-        _fill(refine, vectors)
-        _write(refine, folder / REFINE_FILE)
-    _fill(codes, vectors, max(_BATCH, 64 * getattr(codes, "nlist", 0)))
-    _write(codes, folder / CODES_FILE)
-
-
-def _fill(index: Any, vectors: NDArray[np.float32], sample: int = _BATCH) -> None:
-    chosen = np.random.default_rng(0).permutation(len(vectors))[:sample]
-    index.train(vectors[np.sort(chosen)])
-    for start in range(0, len(vectors), _BATCH):
-        index.add(np.ascontiguousarray(vectors[start : start + _BATCH]))
-
-
-def _write(index: Any, path: Path) -> None:
-    part = path.with_name(f".{path.name}.tmp")
+        _write_refine(folder / REFINE_FILE, vectors)
+    _train(codes, vectors, max(_BATCH, 64 * getattr(codes, "nlist", 0)))
+    for block in _blocks(vectors):
+        codes.add(block)
+    part = folder / f".{CODES_FILE}.tmp"
     with contextlib.ExitStack() as on_error:
         on_error.callback(part.unlink, missing_ok=True)
-        faiss_library().write_index(index, str(part))
-        part.replace(path)
+        faiss.write_index(codes, str(part))
+        part.replace(folder / CODES_FILE)
+
+
+def _write_refine(path: Path, vectors: NDArray[np.float32]) -> None:
+    """Write the 8-bit copies one block at a time: FAISS writes only what it has in memory, a third of a kilobyte each.
+
+    The file is what FAISS writes for all vectors; `faiss_files.py` checks this layout.
+    """
+    faiss = faiss_library()
+    count, width = vectors.shape
+    refine = faiss.IndexScalarQuantizer(width, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT)
+    _train(refine, vectors, _BATCH)
+    empty = faiss.serialize_index(refine).tobytes()
+    with atomic_write(path, "wb") as file:
+        # Behind the kind and the dimension stands the number of vectors; the size of the codes stands last.
+        file.write(empty[:8] + struct.pack("<q", count) + empty[16:-8] + struct.pack("<Q", count * width))
+        for block in _blocks(vectors):
+            file.write(refine.sa_encode(block).tobytes())
+
+
+def _train(index: Any, vectors: NDArray[np.float32], sample: int) -> None:
+    chosen = np.random.default_rng(0).permutation(len(vectors))[:sample]
+    index.train(vectors[np.sort(chosen)])
+
+
+def _blocks(vectors: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
+    for start in range(0, len(vectors), _BATCH):
+        yield np.ascontiguousarray(vectors[start : start + _BATCH])
 
 
 def _read_codes(path: Path, kind: bytes, count: int, width: int) -> Any:

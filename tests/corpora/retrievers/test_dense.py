@@ -2,11 +2,13 @@ import copy
 import json
 import socket
 
+import faiss
 import numpy as np
 import pytest
 
 from corpora.index.build import build_index
 from corpora.index.open import open_index
+from corpora.retrievers import dense
 from corpora.retrievers import embedder as embedder_module
 from corpora.retrievers.dense import DenseEngine, build_codes, choose_kind
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder, EmbedderSimilarity
@@ -44,6 +46,19 @@ def test_compressed_kinds_find_what_the_exact_search_finds(clustered, kind):
     shared = [len(set(a.rows.tolist()) & set(b.rows.tolist())) / 10 for a, b in zip(exact, found, strict=True)]
     assert np.mean(shared) > 0.95
     np.testing.assert_allclose([a.scores[0] for a in exact], [b.scores[0] for b in found], atol=0.01)
+
+
+def test_the_8_bit_copies_are_written_in_blocks_as_faiss_writes_them_whole(clustered, tmp_path, monkeypatch):
+    folder, _ = clustered
+    vectors = np.load(folder / "vectors.npy")
+    whole = faiss.IndexScalarQuantizer(64, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT)
+    whole.train(vectors[np.sort(np.random.default_rng(0).permutation(4000)[:1500])])
+    whole.add(vectors)
+    faiss.write_index(whole, str(tmp_path / "whole"))
+    np.save(tmp_path / "vectors.npy", vectors)
+    monkeypatch.setattr(dense, "_BATCH", 1500)
+    build_codes(tmp_path, "ivf_rabitq")
+    assert (tmp_path / "refine.faiss").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 @pytest.mark.parametrize("kind", ["flat", "rabitq", "ivf_rabitq"])
