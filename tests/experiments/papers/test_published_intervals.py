@@ -19,6 +19,7 @@ TABLES = [
     (README, "A small LM of your own", "retrieval_reading.json tables/embedded-table1.json"),
     (PAPERS, "Sentences instead of passages", "sentences.json sentences_reading.json"),
     (PAPERS, "Cascades", "cascade_embedded.json"),
+    (PAPERS, "Graph retrieval read by rag", "graph_reading.json"),
     (PAPERS, "Leaderboard", "leaderboard_pooled.json"),
     (COMPILING, "With the embedded LM nothing is gained", "compiling.json"),
     (COMPILING, "On a data set that training left out", "strategyqa_standard.json strategyqa_cot.json"),
