@@ -37,7 +37,7 @@ from signatures.common.files import FULL, sha256_file
 from signatures.common.versions import RETRIEVAL, installed_versions
 from signatures.common.work import new_folder
 
-# Messages of errors without a number: tantivy and FAISS; tantivy at a limit of the size of files, numpy at any.
+# Messages of errors without a number: tantivy; tantivy at a limit of the size of files, numpy at any.
 _FULL_WORDS, _LARGE_WORDS = "No space left", ("os error 27", "requested and")
 
 

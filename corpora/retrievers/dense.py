@@ -14,7 +14,6 @@ of 64. FAISS took as long for one query, and three times as long in batches with
 with 64 threads has for it.
 """
 
-import contextlib
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -144,7 +143,7 @@ def build_codes(folder: Path, kind: ExactKind) -> None:
     """Write the FAISS files that `kind` needs into the folder of the vectors, if it needs some.
 
     Raises:
-        OSError, RuntimeError: The files cannot be written.
+        OSError: The files cannot be written.
     """
     if not CODE_FILES[kind]:
         return
@@ -162,11 +161,8 @@ def build_codes(folder: Path, kind: ExactKind) -> None:
     _train(codes, vectors, max(_BATCH, 64 * getattr(codes, "nlist", 0)))
     for block in _blocks(vectors):
         codes.add(block)
-    part = folder / f".{CODES_FILE}.tmp"
-    with contextlib.ExitStack() as on_error:
-        on_error.callback(part.unlink, missing_ok=True)
-        faiss.write_index(codes, str(part))
-        part.replace(folder / CODES_FILE)
+    with atomic_write(folder / CODES_FILE, "wb") as file:  # FAISS raises no error where a file cannot be closed
+        faiss.write_index(codes, faiss.PyCallbackIOWriter(file.write))
 
 
 def _write_refine(path: Path, vectors: NDArray[np.float32]) -> None:

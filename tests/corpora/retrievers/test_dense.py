@@ -1,5 +1,6 @@
 import copy
 import json
+import resource
 import socket
 
 import faiss
@@ -59,6 +60,21 @@ def test_the_8_bit_copies_are_written_in_blocks_as_faiss_writes_them_whole(clust
     monkeypatch.setattr(dense, "_BATCH", 1500)
     build_codes(tmp_path, "ivf_rabitq")
     assert (tmp_path / "refine.faiss").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_codes_that_cannot_be_written_to_their_end_are_an_error(clustered, tmp_path):
+    """Before, FAISS only printed that the file could not be closed, and what was cut was taken for the codes."""
+    np.save(tmp_path / "vectors.npy", np.load(clustered[0] / "vectors.npy")[:10])
+    build_codes(tmp_path, "rabitq")
+    (codes := tmp_path / "codes.faiss").rename(whole := tmp_path / "whole")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (whole.stat().st_size - 1, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            build_codes(tmp_path, "rabitq")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not codes.exists()
 
 
 @pytest.mark.parametrize("kind", ["flat", "rabitq", "ivf_rabitq"])
