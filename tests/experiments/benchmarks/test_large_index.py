@@ -18,6 +18,12 @@ def test_generated_passages_and_vectors_are_the_same_each_time_and_the_first_of_
     assert large.Clustered()(words)[:3].tolist() == large.Clustered()(words[:3]).tolist()
 
 
+def test_questions_omit_the_most_frequent_words():
+    asked = set(" ".join(large.texts(100, 8, 1, 7)).split())
+    assert "w7" in asked
+    assert not asked & {f"w{number}" for number in range(7)}
+
+
 def test_vectors_are_nearer_within_a_centre_than_between():
     texts = [f"t{n}" for n in range(20_000)]
     vectors = large.Clustered()(texts)
