@@ -227,8 +227,10 @@ class Answering:
             turns: Of the conversation before it, oldest first; with any, a question that stands alone is answered.
 
         Raises:
-            Refused: The queue is full; nothing was yielded.
+            Refused: The queue is full, or the service is stopping; nothing was yielded.
         """
+        if self._stopping:  # the next of a client that has sent several at once
+            raise Refused(_STOPPING)
         if len(self._accepted) >= self.limits.width + self.limits.queue:
             raise Refused(Failure(503, "queue_full", "Too many questions are waiting. Ask again in a few seconds."))
         told: asyncio.Queue[Event | None] = asyncio.Queue()

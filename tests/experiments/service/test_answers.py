@@ -139,6 +139,14 @@ def test_who_waits_when_the_service_ends_is_told_so(serving, lm, monkeypatch):
     service.await_counts(answering=0, waiting=0, failed=3, abandoned=0)
 
 
+def test_the_next_question_of_a_connection_is_not_begun_when_the_service_ends(serving):
+    """Before, one that a client had sent behind another was answered, or cut later with status 500 in plain text."""
+    service = serving()
+    service.answering.stop()
+    response = service.client.post("/v1/answers", json=QUESTION)
+    assert (response.status_code, "stopping" in response.json()["error"]["message"]) == (503, True)
+
+
 def test_two_hundred_aborted_connections_leave_nothing_running(serving, lm):
     import socket
 
