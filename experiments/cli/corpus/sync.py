@@ -11,7 +11,7 @@ import typer
 from experiments.cli.corpus.ingest import tell_of_files
 from experiments.cli.shared import options
 from experiments.cli.shared.console import GOES_ON, emit, interruptible, next_step, note, say
-from experiments.cli.shared.next_commands import QUESTION, command
+from experiments.cli.shared.next_commands import QUESTION, command, used
 from experiments.cli.shared.options import with_option_groups
 from experiments.runs.specs import SyncSpec
 from signatures.common.errors import UserError
@@ -59,7 +59,7 @@ def sync(
             return
         report = run()
         if not output.as_json and not report.refused:
-            then = ["sync", *documents] if dry_run else ["ask", "--program", "rag", "--index"]
+            then = ["sync", *documents, *used(spec)] if dry_run else ["ask", "--program", "rag", "--index"]
             next_step(command("verihop", *then, *(("--out", out) if dry_run else (out, QUESTION))))
 
 

@@ -50,7 +50,7 @@ def test_documents_become_an_index_that_follows_them(docs, verihop):
     (docs / "marn.md").write_text("# Marn\n\nLake Marn lies in Velden.\n")
     code, said, err = sync(verihop, "--dry-run", "--names")
     assert (code, "  changed: marn.md" in said, "  unchanged: ossa.md" in said) == (0, True, True)
-    assert "Next: verihop sync docs --out index" in err
+    assert "Next: verihop sync docs --retriever bm25 --out index" in err
     code, said, _ = sync(verihop, "--json")
     found = json.loads(said)
     assert found["documents"] == {"added": 0, "changed": 1, "removed": 0, "unchanged": 1, "unreadable": 0}
