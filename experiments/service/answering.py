@@ -249,7 +249,7 @@ class Answering:
         """End all questions, also those that wait for their turn: the service is stopping."""
         self._stopping = True
         for task in self._accepted:
-            task.cancel()
+            task.get_loop().call_soon(task.cancel)  # one that was made just now begins first, and can say why it ends
 
     async def _answer(self, question: str, turns: Sequence[Turn], told: "asyncio.Queue[Event | None]") -> None:
         """Put what happens into `told`, then None."""
