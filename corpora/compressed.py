@@ -51,9 +51,9 @@ def reading(path: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise UserError(f"No file {str(path)!r}. Check the path.") from error
     except IsADirectoryError as error:
-        raise UserError(f"{str(path)!r} is a folder. Name a file inside it.") from error
+        raise UserError(f"{str(path)!r} is a folder. Give a file inside it.") from error
     except PermissionError as error:
-        raise UserError(f"{str(path)!r} may not be read. Check its permissions.") from error
+        raise UserError(f"{str(path)!r} cannot be read. Check its permissions.") from error
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise

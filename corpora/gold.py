@@ -56,9 +56,9 @@ def resolve_gold(questions: Iterable[Question], passages: Iterable[PassageRecord
     named = result.counts.total() - result.counts["had_ids"] - result.counts["without_gold"]
     if named and result.counts["missing"] == named and not book.known:
         raise UserError(
-            "The corpus has none of the titles, documents and quotations that the questions name, e.g. "
+            "The corpus contains none of the titles, documents and quotations in the questions, e.g. "
             f"{result.missing[0]!r}: "
-            "name the corpus that they were written for."
+            "use the corpus that they were written for."
         )
     return result
 

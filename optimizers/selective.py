@@ -268,7 +268,7 @@ def _probability(answers: Sequence[Graded]) -> tuple[str, str, dict[str, float]]
     if right.min() == right.max():
         what = "All" if right.max() else "None"
         raise UserError(
-            f"{what} of the {len(right)} answers that are fitted on are right: there is nothing to tell them apart by. "
+            f"{what} of the {len(right)} answers that are fitted on are right: right and wrong cannot be told apart. "
             "Fit on more questions."
         )
     features = [each.features for each in answers]

@@ -299,7 +299,9 @@ class Answerer:
         if threads < 1:
             raise UserError(f"threads must be at least 1, got {threads}.")
         if passages is not None and len(passages) != len(questions):
-            raise UserError(f"There are {len(questions)} questions and passages of {len(passages)}: give as many.")
+            raise UserError(
+                f"There are {len(questions)} questions, and passages for {len(passages)}: give one list each."
+            )
         given = passages or [None] * len(questions)
         spent: list[BudgetExceeded] = []
         tasks = [partial(self._one, *each, spent) for each in zip(questions, given, strict=True)]

@@ -226,7 +226,7 @@ def _check(name: str, limit: int | None, aliases: str | Path | None, packed: str
     if limit is not None and limit < 1:
         raise UserError(f"The limit must be at least 1, got {limit}.")
     if aliases is not None and name != "2wikimultihopqa":
-        raise UserError(f"Only 2wikimultihopqa has a file of aliases, {name} has none: omit aliases.")
+        raise UserError(f"Only 2wikimultihopqa has an alias file, {name} does not: omit aliases.")
     if packed not in PACKED:
         raise unknown("compression", packed, PACKED[1:])
 
@@ -261,7 +261,7 @@ def pool(
             `overwrite` is not set.
     """
     if not passage_files:
-        raise UserError("There is nothing to pool. Name at least one passages.jsonl.")
+        raise UserError("Nothing to pool. Give at least one passages.jsonl.")
     if Path(out).exists() and not overwrite:
         raise UserError(f"{out} exists already: choose another file, or set overwrite to replace it.")
     best: dict[str, tuple[int, int, int]] = {}  # id -> index of its file, hash of its words, hash of its sentences

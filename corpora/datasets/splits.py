@@ -31,14 +31,14 @@ def divide(
     """
     if split is None and (splits := [question.split for question in questions if question.split is not None]):
         raise UserError(
-            f"{len(splits)} questions have a split already ({', '.join(sorted(set(splits)))}): name the one whose "
+            f"{len(splits)} questions already have a split ({', '.join(sorted(set(splits)))}): name the one whose "
             "questions are divided (--split)."
         )
     chosen = select(questions, split=split)
     room = {TEST: _count(TEST, test, len(chosen)), DEV: _count(DEV, dev, len(chosen))}
     if sum(room.values()) >= len(chosen):
         raise UserError(
-            f"{room[DEV]} dev and {room[TEST]} test questions leave none of {len(chosen)} to train on: name fewer."
+            f"{room[DEV]} dev and {room[TEST]} test questions leave none of {len(chosen)} for training: ask for fewer."
         )
     alike, split_of, prefix = ids_by_words(chosen), {}, "" if split is None else f"{split}-"
     for words in sorted(alike, key=sha256_text):
@@ -47,11 +47,11 @@ def divide(
             room[part] -= len(alike[words])
         split_of.update(dict.fromkeys(alike[words], prefix + part))
     if taken := sorted({str(each.split) for each in questions if each.id not in split_of} & set(split_of.values())):
-        raise UserError(f"Other questions are of the split {taken[0]!r} already: divide a file without it.")
+        raise UserError(f"Other questions already have the split {taken[0]!r}: divide a file without it.")
     if any(room.values()):
         warnings.warn(
             UserNotice(
-                f"{room[DEV]} dev and {room[TEST]} test questions less than asked for: questions of the same words are "
+                f"{room[DEV]} dev and {room[TEST]} test questions fewer than asked for: questions of equal words are "
                 "in the same split, and those left do not fit."
             ),
             stacklevel=2,
@@ -62,8 +62,8 @@ def divide(
 def _count(name: str, size: float, of: int) -> int:
     """Return a number of questions that is stated as such or as a share."""
     if not 0 <= size < math.inf or (size >= 1 and size != int(size)):
-        raise UserError(f"The {name} questions are a whole number, or a share below 1, got {size:g}.")
+        raise UserError(f"The {name} questions must be a whole number, or a share below 1, got {size:g}.")
     number = round(size * of) if size < 1 else int(size)
     if size and not number:
-        raise UserError(f"A share of {size:g} of {of} questions is no {name} question: name a larger one, or 0.")
+        raise UserError(f"A share of {size:g} of {of} questions gives no {name} question: use a larger share, or 0.")
     return number

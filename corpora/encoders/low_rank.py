@@ -98,7 +98,7 @@ class LowRank:
             raise self._damaged(one_line(str(error), 200)) from error
 
     def _damaged(self, why: str) -> UserError:
-        return UserError(f"The adapter {self.path} cannot be used ({why}): install verihop anew, or train it anew.")
+        return UserError(f"The adapter {self.path} cannot be used ({why}): reinstall verihop, or train it again.")
 
 
 def save(path: Path, tensors: Weights, **about: object) -> None:

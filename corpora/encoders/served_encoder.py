@@ -47,7 +47,7 @@ def served_name(name: str, api_base: str) -> str:
     if _NAMED.fullmatch(served) is None:
         raise UserError(
             f"{without_secrets(api_base)!r} has an @ or a space in its path, or the embedder {name[:60]!r} a line "
-            f"break: write them as %40 and %20; a key belongs into {KEY}, not into the address."
+            f"break: write them as %40 and %20; a key belongs in {KEY}, not into the address."
         )
     return served
 
@@ -147,9 +147,9 @@ class ServedEncoder(Uncopied):
 
     def _failed(self, what: str, cure: str) -> UserError:
         return UserError(
-            f"The embeddings of {self.name!r} failed at {self.base} ({what}): {cure}. Vectors that are there are kept: "
-            "a build goes on with resume."
+            f"The embeddings of {self.name!r} failed at {self.base} ({what}): {cure}. Finished vectors are kept: "
+            "resume the build."
         )
 
     def __reduce__(self) -> NoReturn:
-        raise UserError(f"The embedder {self.name!r} is on a server already: omit the cluster.")
+        raise UserError(f"The embedder {self.name!r} runs on a server: omit the cluster.")

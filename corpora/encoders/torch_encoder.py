@@ -30,7 +30,7 @@ def load_model(name: str, folder: Path | None, device: str | None) -> "SentenceT
     """
     offline = folder is None and not hub_answers()
     if offline and not _is_kept(name):  # said before torch is imported, which takes seconds
-        raise OSError("the model hub does not answer, and no copy of the model is on this machine")
+        raise OSError("the model hub is unreachable, and the model is not cached locally")
     served = (
         "that OpenVINO does not serve" if find_spec("openvino") else "without OpenVINO (pip install openvino-genai)"
     )

@@ -77,11 +77,11 @@ def build_index(
     """
     check_retriever(retriever, embedder)
     if resume and overwrite:
-        raise UserError("resume keeps what is there and overwrite deletes it: choose one.")
+        raise UserError("resume keeps existing work and overwrite deletes it: choose one.")
     if triples is not None and "graph" not in PARTS[retriever]:
-        raise UserError(f"Triples are for the retriever graph, not {retriever}: name it, or omit the triples.")
+        raise UserError(f"Triples are for the retriever graph, not {retriever}: choose it, or omit the triples.")
     if triples is not None and not Path(triples).is_file():
-        raise UserError(f"There is no file {triples}: name one with the triples of passages.")
+        raise UserError(f"No file {triples}: give the triples of the passages.")
     corpus_path, folder = Path(corpus_path), Path(folder)
     model = embedder if isinstance(embedder, Embedder) else Embedder(embedder)
     if retriever in (MultihopEngine.name, GRAPH_MULTIHOP):

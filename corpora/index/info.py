@@ -47,7 +47,7 @@ def check_retriever(retriever: str, embedder: Embedder | str | None) -> None:
     precision = embedder.precision if isinstance(embedder, Embedder) else "f32"
     if precision != "f32" and not has_vectors(retriever):
         raise UserError(
-            f"Precision {precision} is how vectors are computed, and a {retriever} index has none: omit it, or choose "
+            f"Precision {precision} applies to vectors, and a {retriever} index has no vectors: omit it, or choose "
             "retriever dense or hybrid."
         )
 

@@ -62,7 +62,7 @@ def list_files(folder: Path) -> dict[str, FileInfo]:
 def _check_parts(info: IndexInfo) -> None:
     """Raise ValueError unless the manifest lists the files of all its parts, each inside the folder."""
     if info.retriever not in PARTS:
-        raise ValueError(f"there is no retriever {info.retriever[:60]!r}")
+        raise ValueError(f"unknown retriever {info.retriever[:60]!r}")
     for name in info.files:
         path = PurePosixPath(name)
         if "\0" in name or path.is_absolute() or ".." in path.parts or path.parts[:1] not in [(own,) for own in OWN]:
@@ -99,7 +99,7 @@ def read_info(folder: Path) -> IndexInfo:
         content = read_limited(path)
     except ValueError as error:
         if isinstance(error.__cause__, PermissionError):
-            raise UserError(f"{path} cannot be read ({error}): let this user read it.") from error
+            raise UserError(f"{path} cannot be read ({error}): fix its permissions.") from error
         raise UserError(f"{path} cannot be parsed ({error}): rebuild the index.") from error
     info = parse_info(content, path)
     check_files(folder, info)
@@ -171,7 +171,7 @@ def prepare(folder: Path, request: Request, *, resume: bool, overwrite: bool) ->
     elif started:
         if not resume:
             raise UserError(
-                f"{folder} contains an unfinished index: continue it (--resume), or start anew (--overwrite)."
+                f"{folder} contains an unfinished index: continue it (--resume), or start over (--overwrite)."
             )
         _require_same(folder, read_state(folder), request)
     else:

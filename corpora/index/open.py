@@ -71,7 +71,7 @@ def open_index(
             if state_of(folder) == before:
                 opened.folder = folder.absolute()
                 return opened
-    raise UserError(f"{folder} is replaced again and again while it is opened: try again later.")
+    raise UserError(f"{folder} keeps being replaced while it is opened: try again later.")
 
 
 def _open(
@@ -186,7 +186,7 @@ def _embedder_of(info: EmbedderInfo, embedder: Embedder | None, precision: str) 
     model = embedder or Embedder(info.id, precision=precision)
     if model.weights_hash != info.weights_hash:
         raise UserError(
-            f"The embedder {model.id!r} is not the one the index was built with ({info.id!r} of other weights): "
+            f"The embedder {model.id!r} is not the one the index was built with ({info.id!r} with other weights): "
             "install that one, open a hybrid index with retriever bm25, or rebuild it."
         )
     return model

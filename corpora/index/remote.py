@@ -64,8 +64,8 @@ def push_index(folder: Path | str, target: str, *, overwrite: bool = False, prog
     if info.embedder and Path(info.embedder.id).is_dir():
         warnings.warn(
             UserNotice(
-                f"The embedder of {folder} is a folder of this machine, {info.embedder.id}: others can open the index "
-                "only with the same model in a folder of that name, or with retriever bm25 if it is hybrid."
+                f"The embedder of {folder} is a local folder, {info.embedder.id}: others can open the index "
+                "only with the same model at that path, or with retriever bm25 if it is hybrid."
             ),
             stacklevel=2,
         )
@@ -114,7 +114,7 @@ def _opened(place: str) -> Iterator[Source]:
 
 
 def _nothing_pushed(place: object) -> UserError:
-    return UserError(f"There is no {place}, so no index was pushed there: `verihop index push` writes it.")
+    return UserError(f"No {place}: no index was pushed there (`verihop index push`).")
 
 
 def _in_folder(folder: Path) -> Source:
@@ -162,12 +162,12 @@ def _served(client: "httpx.Client", name: str, address: Callable[[str], str]) ->
                     raise _nothing_pushed(place)
                 reply.raise_for_status()
                 if reply.headers.get("Content-Encoding", "identity") != "identity":
-                    raise UserError(f"{place} is sent compressed, which was not asked for: have it served as it is.")
+                    raise UserError(f"{place} was sent compressed: have the server send it as it is.")
                 rest = reply.headers.get("Content-Range", "").startswith(f"bytes {start}-")
                 yield (start if reply.status_code == 206 and rest else 0), reply.iter_raw()
         except httpx.HTTPStatusError as error:
             status = f"{error.response.status_code} {error.response.reason_phrase}"
-            raise UserError(f"{place} cannot be read ({status}): check the address, and that you may.") from error
+            raise UserError(f"{place} cannot be read ({status}): check the address and your permissions.") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Lost(
                 f"{place} cannot be read ({one_line(error)}): check the network, then run the same command again."
@@ -235,14 +235,14 @@ class _Repository(NamedTuple):
             raise
         except (httpx.HTTPError, OSError, ValueError, RuntimeError) as error:  # the last of an upload
             raise UserError(
-                f"{self.name}: {one_line(error)}. Check the name, and that you may: `hf auth login`, or HF_TOKEN."
+                f"{self.name}: {one_line(error)}. Check the name and your access: `hf auth login`, or HF_TOKEN."
             ) from error
 
 
 def _repository(name: str) -> _Repository:
     found = _REPOSITORY.fullmatch(name)
     if found is None:
-        raise UserError(f"{name[:200]} names no repository: write hf://owner/name, with @revision if you like.")
+        raise UserError(f"{name[:200]} is not a repository: write hf://owner/name, with @revision if you like.")
     with needing("hub", "A repository of the model hub"):
         import huggingface_hub  # noqa: F401
     if not hub_answers():

@@ -91,8 +91,7 @@ def refuse_other(
         )
     if retriever not in (None, info.retriever):
         raise UserError(
-            f"{folder} is a {info.retriever} index and stays one, not {retriever}: omit the retriever, or choose "
-            "another folder."
+            f"{folder} is a {info.retriever} index, not {retriever}: omit the retriever, or choose another folder."
         )
     if embedder is not None:
         embedder_of(folder, info, embedder, embeds=True)

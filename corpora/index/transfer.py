@@ -83,7 +83,7 @@ class Source:
             for piece in pieces:
                 content += piece
                 if len(content) > _MOST_READ:
-                    raise UserError(f"{self.name}/{file} is larger than {size(_MOST_READ)}: it is not of an index.")
+                    raise UserError(f"{self.name}/{file} is larger than {size(_MOST_READ)}: it is not an index file.")
         return bytes(content)
 
 
@@ -154,7 +154,7 @@ def read_shared(source: Source) -> SharedIndex:
         if isinstance(error, UserError):
             raise
         reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
-        raise UserError(f"{place} is not of a pushed index ({reason}): push it with `verihop index push`.") from error
+        raise UserError(f"{place} is not in a pushed index ({reason}): push it with `verihop index push`.") from error
     return _checked(shared, place)
 
 
@@ -162,7 +162,7 @@ def _checked(shared: SharedIndex, place: str) -> SharedIndex:
     unknown = [name for name in shared.files if not _KNOWN.fullmatch(name) or name in (FILES_FILE, STATE_FILE)]
     if unknown or INFO_FILE not in shared.files:
         what = f"lists {seen(unknown[0])}, which is not a file of an index" if unknown else f"does not list {INFO_FILE}"
-        raise UserError(f"{place} {what}: nothing is written. Get the index from somebody you trust.")
+        raise UserError(f"{place} {what}: nothing was written. Get the index from a trusted source.")
     return shared
 
 
@@ -245,7 +245,7 @@ def _begin(new: Path, shared: SharedIndex, listed: dict[str, int]) -> None:
     missing, free = sum(listed.values()) - there, shutil.disk_usage(new.parent).free
     if missing > free:
         raise UserError(
-            f"{size(missing)} are to be received, and {size(free)} are free at {new.parent}: free some space, or "
+            f"{size(missing)} to download, but only {size(free)} free at {new.parent}: free some space, or "
             "choose a folder on another disk."
         )
     if new.is_dir() and not is_same:

@@ -74,7 +74,7 @@ def update_index(
     """
     folder, files, ids = Path(folder), [Path(path) for path in add], list(dict.fromkeys(remove))
     if not files and not ids:
-        raise UserError("Nothing to change: name files of passages to add, or ids to remove.")
+        raise UserError("Nothing to change: give files of passages to add, or ids to remove.")
     hashes = [corpus_hash(path) for path in files]
     changes = sha256_text(canonical({"add": hashes, "remove": sorted(ids)}))
     refuse_foreign(folder)
@@ -143,7 +143,7 @@ def embedder_of(folder: Path, info: IndexInfo, embedder: Embedder | str | None, 
             "compared with its vectors: name no other embedder, or rebuild the index with overwrite."
         )
     if model.precision != made:
-        raise UserError(f"{folder} was embedded in {made}, not {model.precision}: embed with precision {made}.")
+        raise UserError(f"{folder} was embedded with precision {made}, not {model.precision}: use {made}.")
     return model
 
 
@@ -159,8 +159,8 @@ def _kept_rows(folder: Path, old: PassageStore, ids: Sequence[str], *, empty: bo
     found = old.rows_of(ids)
     if missing := [name for name in ids if name not in found]:
         raise UserError(
-            f"{folder} has no passage {one_line(repr(missing[0]), 80)}, which is to be removed ({len(missing)} of "
-            f"{len(ids)} ids are not there): correct the ids; nothing was changed."
+            f"{folder} has no passage {one_line(repr(missing[0]), 80)} to remove ({len(missing)} of "
+            f"{len(ids)} ids are missing): correct the ids; nothing was changed."
         )
     keep = np.ones(len(old), dtype=bool)
     keep[list(found.values())] = False
@@ -193,7 +193,7 @@ def _added(folder: Path, files: Sequence[Path], old: PassageStore, kept: NDArray
     if there := {name for name, stay in zip(found, stays.tolist(), strict=True) if stay}:
         first = next(name for name in place_of if name in there)
         raise UserError(
-            f"{folder} already has a passage {first!r} ({len(there)} of {len(place_of)} added ids are there): remove "
+            f"{folder} already has a passage {first!r} ({len(there)} of {len(place_of)} added ids exist): remove "
             f"these ids in the same update to replace the passages, or leave them out of {place_of[first]}."
         )
 

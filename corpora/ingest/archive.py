@@ -30,11 +30,11 @@ def open_archive(data: bytes, kind: str, suffix: str, *, markup: int = MOST_MARK
     """
     if data.startswith(_OLE):
         old = f"an old {kind} file ({suffix[:-1]}) or" if suffix.endswith("x") else "no archive, or"
-        raise UserError(f"it is {old} protected by a password: save it as {suffix} without one")
+        raise UserError(f"it is {old} protected by a password: save it as {suffix} without a password")
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, NotImplementedError, OverflowError, ValueError) as error:
-        raise UserError(f"it is no {kind} document ({suffix})") from error
+        raise UserError(f"it is not a valid {kind} document ({suffix})") from error
     parts = archive.infolist()
     check_size(sum(part.file_size for part in parts), size_limit(len(data)), "the document")
     size = sum(part.file_size for part in parts if part.filename.endswith((".xml", ".rels", ".xhtml", ".html", ".htm")))
@@ -43,7 +43,7 @@ def open_archive(data: bytes, kind: str, suffix: str, *, markup: int = MOST_MARK
     if suffix != _BOOK:
         for part in parts:
             if not part.filename.lower().endswith(_WITH_TYPE) and _declares_type(archive, part):
-                raise UserError(f"its part {part.filename} has a DOCTYPE, which no {kind} document has: save it anew")
+                raise UserError(f"its part {part.filename} has a DOCTYPE, which is not valid in {kind}: save it again")
     return archive
 
 

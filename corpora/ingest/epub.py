@@ -49,9 +49,9 @@ def _xml(archive: zipfile.ZipFile, name: str) -> Any:
     try:
         root = lxml.etree.fromstring(archive.read(name), parser)
     except (KeyError, lxml.etree.LxmlError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise UserError(f"it is no EPUB document, or damaged ({name} cannot be read)") from error
+        raise UserError(f"it is not an EPUB document, or damaged ({name} cannot be read)") from error
     if root is None:
-        raise UserError(f"it is no EPUB document, or damaged ({name} is empty)")
+        raise UserError(f"it is not an EPUB document, or damaged ({name} is empty)")
     return root
 
 
@@ -60,7 +60,7 @@ def _package(archive: zipfile.ZipFile) -> str:
     found = _xml(archive, _CONTAINER).find(".//{*}rootfile")
     name = "" if found is None else found.get("full-path", "")
     if not name:
-        raise UserError(f"it is no EPUB document, or damaged ({_CONTAINER} names no book)")
+        raise UserError(f"it is not an EPUB document, or damaged ({_CONTAINER} lists no book)")
     return str(name)
 
 

@@ -242,7 +242,7 @@ def read_pdf(data: bytes, *, ocr: bool = False) -> Document:
             stated = _title(pdf)
     except pypdfium2.PdfiumError as error:
         if getattr(error, "err_code", None) == _PASSWORD or "password" in str(error).lower():
-            raise UserError("it is protected by a password: save it without one") from error
+            raise UserError("it is protected by a password: save it without a password") from error
         raise UserError(f"it cannot be read as PDF ({error})") from error
     if pages and not any(page.has_text() for page in pages):
         raise UserError(f"its pages have no text: {'none was recognized' if ocr else _OCR}")

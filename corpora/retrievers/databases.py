@@ -230,7 +230,7 @@ class VectorTable:
             found = [self._database().nearest(self.name, vector, count) for vector, count in queries]
         if any(len(rows) and not 0 <= rows.min() <= rows.max() < self._count for rows in found):
             raise UserError(
-                f"{self._shown()} has rows in table {self.name} that this index has not: fill it with `{self._cure}`."
+                f"{self._shown()} has rows in table {self.name} that this index lacks: fill it with `{self._cure}`."
             )
         return found
 
@@ -239,7 +239,7 @@ class VectorTable:
             register_address(stated)
             return stated
         if self.kind == PGVECTOR:
-            raise UserError(f"{variable(PGVECTOR)} does not say where PostgreSQL is: {_EXAMPLE}.")
+            raise UserError(f"{variable(PGVECTOR)} does not set the address of PostgreSQL: {_EXAMPLE}.")
         return str(self._folder / ("milvus.db" if self.kind == MILVUS else LANCEDB))
 
     def _open(self) -> Database:
@@ -259,6 +259,6 @@ class VectorTable:
             self._database = PerProcess(self._open)  # a lost connection is opened anew by the next call
             needed = "the extension pgvector (Debian: postgresql-NN-pgvector) must be there; " * (self.kind == PGVECTOR)
             raise UserError(
-                f"{self._shown()} failed ({one_line(error, 200)}): {needed}check that it runs and what "
-                f"{variable(self.kind)} says, or do without it (`{self._cure.removesuffix(self.kind)}flat`)."
+                f"{self._shown()} failed ({one_line(error, 200)}): {needed}check that it runs and that "
+                f"{variable(self.kind)} is right, or do without it (`{self._cure.removesuffix(self.kind)}flat`)."
             ) from error

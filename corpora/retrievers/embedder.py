@@ -325,7 +325,7 @@ def open_embedder(name: str | None, api_base: str | None, precision: str | None 
     if api_base is None:
         return name if precision is None else Embedder(name or DEFAULT_EMBEDDER, precision=precision)
     if name is None:
-        raise UserError(f"Which model of {without_secrets(api_base)} embeds? Name the embedder, too.")
+        raise UserError(f"Which model of {without_secrets(api_base)} embeds? Set the embedder, too.")
     served = served_name(name, api_base)
     return Embedder(served, encode=served_encoder(served, api_base), precision=precision or "f32")
 

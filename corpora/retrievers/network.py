@@ -39,14 +39,14 @@ class Network:
         try:
             arrays = {name: np.asarray(weights[name], dtype=np.float64) for name in _SHAPES}
         except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"The weights of {of} cannot be read ({error}): train them anew.") from error
+            raise UserError(f"The weights of {of} cannot be read ({error}): train them again.") from error
         units = arrays["hidden_bias"].shape[0] if arrays["hidden_bias"].ndim == 1 else 0
         for name, array in arrays.items():
             expected = tuple({"features": len(names), "units": units}[axis] for axis in _SHAPES[name])
             if array.shape != expected or not np.isfinite(array).all():
                 raise UserError(
                     f"The weights of {of}: {name} has shape {array.shape} instead of {expected}, or numbers "
-                    "that are not finite: train them anew."
+                    "that are not finite: train them again."
                 )
         self._arrays = arrays
 
@@ -77,12 +77,12 @@ def read_rounds(path: Path, features: object, of: str) -> list[dict[str, Any]]:
         UserError: The file is missing or damaged, or its weights are of other features.
     """
     if not path.is_file():
-        raise UserError(f"{path} is missing: install verihop anew, or train {of}.")
+        raise UserError(f"{path} is missing: reinstall verihop, or train {of}.")
     try:
         stored = read_strict_json(path)
     except ValueError as error:
-        raise UserError(f"{path} cannot be read ({error}): train {of} anew.") from error
+        raise UserError(f"{path} cannot be read ({error}): train {of} again.") from error
     rounds = stored.get("rounds") if isinstance(stored, dict) else None
     if not isinstance(rounds, list) or len(rounds) != 2 or stored.get("features") != features:
-        raise UserError(f"{path} has no weights for these features: train {of} anew.")
+        raise UserError(f"{path} has no weights for these features: train {of} again.")
     return rounds

@@ -151,7 +151,7 @@ class OwnRetriever(Uncopied):
             ids = [each.id for each in found]
             twice = next(id for id in ids if ids.count(id) > 1)
             text = f"it returned passage {twice!r:.60} more than once for a query: only the first is read"
-            warnings.warn(UserNotice(f"{self._error(text)} Give each passage an id of its own."), stacklevel=2)
+            warnings.warn(UserNotice(f"{self._error(text)} Give each passage its own id."), stacklevel=2)
         return first[:k]
 
     def _error(self, what: str) -> UserError:

@@ -157,7 +157,7 @@ def _refuse_damaged(folder: Path) -> None:
             raise
         reason = str(error).rpartition(": ")[0] or str(error)
         raise UserError(
-            f"{reason}: delete the folder {folder}, then sync again. A service that has opened it goes on meanwhile."
+            f"{reason}: delete the folder {folder}, then sync again. A service that has it open keeps working."
         ) from error
 
 

@@ -110,7 +110,7 @@ class WebSettings(BaseModel):
         given = [*_named(self.headers), *_named(self.body), *parse_qsl(urlsplit(self.url).query)]
         literal = [name for name, value in given if _OF_KEYS.search(name) and "${" not in str(value)]
         if literal or without_keys(stated) != stated or "@" in urlsplit(_MARK.sub("", self.url)).netloc:
-            raise ValueError("a key stands in it: put it into a variable of the environment, and write ${NAME}")
+            raise ValueError("it contains a key: put it into an environment variable, and write ${NAME}")
         return self
 
     @property
@@ -169,7 +169,7 @@ def check_variables(settings: WebSettings) -> None:
         if not value:
             raise UserError(f"The web search {settings.engine} needs the variable {name}: export {name}=... first.")
         if not (value.isascii() and value.isprintable()):
-            raise UserError(f"The variable {name} has a line break or another character that no key has: set it again.")
+            raise UserError(f"The variable {name} contains a line break or another invalid character: set it again.")
         if settings.url.startswith(f"${{{name}}}"):
             register_address(value)
         else:

@@ -111,7 +111,7 @@ class Recording:
             stored = read_strict_json(path)
             settings = WebSettings.model_validate(stored["settings"])
             if stored["schema"] != _SCHEMA or not str(stored["id"]).isalnum():
-                raise ValueError("it is of another version")
+                raise ValueError("it has another version")
         except FileNotFoundError:
             raise UserError(f"{self.folder} is not a recording of the web: name a search engine to make one.") from None
         except ValidationError as error:

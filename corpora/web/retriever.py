@@ -201,8 +201,8 @@ class WebRetriever(Uncopied):
     def _missing(self, what: str) -> UserError:
         engine = self._settings.engine
         return UserError(
-            f"{self._recording.folder} has recorded no {what}: name the engine (retriever) to ask the web, as it was "
-            f"recorded with {engine}, or repeat the run that was recorded."
+            f"{self._recording.folder} contains no {what}: set the engine (retriever) to search the web, as recorded "
+            f"with {engine}, or repeat the recorded run."
         )
 
     @contextmanager
@@ -213,7 +213,7 @@ class WebRetriever(Uncopied):
         except (LookupError, TypeError, ValidationError) as error:
             raise UserError(
                 f"{self._recording.folder} is damaged at {one_line(key, _LONGEST_SHOWN)!r} "
-                f"({type(error).__name__}): restore it, or record anew."
+                f"({type(error).__name__}): restore it, or record again."
             ) from None
 
 

@@ -125,7 +125,7 @@ def read_boards(folders: Sequence[Path], *, on_left_out: Callable[[str], None] =
             continue
         groups.setdefault(description["questions"]["sha256"], []).append((folder, description, rows))
     if not groups:
-        raise UserError("No run here is finished: merge shards (`verihop merge`), or go on (`verihop eval --resume`).")
+        raise UserError("No finished run: merge shards (`verihop merge`), or continue (`verihop eval --resume`).")
     titles = {digest: _title(*runs[0][:2]) for digest, runs in groups.items()}
     boards = [_board(titles[digest], runs) for digest, runs in groups.items()]
     return sorted(boards, key=lambda board: (board.title, board.questions["sha256"]))
@@ -172,7 +172,7 @@ def _missing(folder: Path, description: Json, answers: int) -> str | None:
 def _refuse_links(folder: Path) -> None:
     for path in (folder / RUN, folder / ROWS, folder / COSTS):
         if path.is_symlink():
-            raise UserError(f"{path} is a link, and what links lead to is not published: put the file in its place.")
+            raise UserError(f"{path} is a link, and link targets are not published: replace it by the file.")
 
 
 def _title(folder: Path, description: Json) -> str:

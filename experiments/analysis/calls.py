@@ -56,13 +56,13 @@ class Trace:
         found = [call for call in self.calls if call["call"] == number]
         if not found:
             there = _numbers([call["call"] for call in self.calls])
-            raise UserError(f"There is no call {number} here. There are: {there}.")
+            raise UserError(f"No call {number} here. Calls: {there}.")
         return replace(self, calls=found)
 
     def _check_kept(self) -> None:
         if not self.kept:
             raise UserError(
-                f"The LM calls of {self.row['id']} were not kept. Evaluate again; cached replies cost nothing."
+                f"The LM calls of {self.row['id']} were not stored. Evaluate again; cached replies are free."
             )
 
     def as_dict(self) -> Json:

@@ -45,13 +45,13 @@ def config(
     limits: options.Limits,
     threads: options.Threads = 8,
     init: Annotated[
-        bool, typer.Option("--init", help=f"Write {NAME} here, with all settings as comments and those typed.")
+        bool, typer.Option("--init", help=f"Write {NAME} here, with the given settings, and all others as comments.")
     ] = False,
     trust: Annotated[
         bool | None,
         typer.Option(
             "--trust/--distrust",
-            help="Allow the found file, with its present content, to set LM, address, key and cache; or no longer.",
+            help="Allow the found file, with its present content, to set LM, address, key and cache; or revoke it.",
             show_default=False,
         ),
     ] = None,
@@ -255,7 +255,7 @@ def _write(active: ActiveSettings) -> Path:
     except UserError as error:
         note(f"Note: not approved: {error}")
     if (before := _found_file(active)) is not None:
-        note(f"Note: {before.path} no longer holds in this folder: the nearest file does.")
+        note(f"Note: {before.path} no longer applies in this folder: the nearest file does.")
     return path
 
 
@@ -267,10 +267,10 @@ def _decide(active: ActiveSettings, trust: bool) -> None:
     """Approve the file that was found with the content that was read, or no longer."""
     file = _found_file(active)
     if file is None or file.path is None:
-        raise UserError(f"There is no {NAME} in this folder or a parent that needs approval.")
+        raise UserError(f"No {NAME} in this folder or a parent needs approval.")
     if not trust:
         approve(file.path, None)
-        say(f"{file.path.resolve()} is not approved any more.")
+        say(f"{file.path.resolve()} is no longer approved.")
         return
     approve(file.path, file.digest)
     values = {**file.values, **{name: value for name, (value, _) in file.ignored.items()}}

@@ -103,7 +103,7 @@ def _options(
     ] = False,
     settings_file: Annotated[
         Path | None,
-        typer.Option("--config", help="Read this settings file in place of all others: --config FILE COMMAND."),
+        typer.Option("--config", help="Read this settings file instead of all others: --config FILE COMMAND."),
     ] = None,
 ) -> None:
     token = named_file.set(settings_file)

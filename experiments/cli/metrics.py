@@ -26,7 +26,7 @@ def metrics(
         emit({metric: record for records in groups.values() for metric, record in records.items()})
         return
     if name is None:
-        say("Scores are from 0 to 1, and higher is better, where nothing else is said.\n")
+        say("Scores are from 0 to 1, and higher is better, unless stated otherwise.\n")
     for title, records in groups.items():
         say(title)
         for metric, record in records.items():

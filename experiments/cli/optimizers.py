@@ -17,7 +17,7 @@ def optimizers(
         str | None,
         typer.Option(
             autocompletion=program_names,
-            help="Only say which of them fit this program, and why others do not.",
+            help="Show which of them are applicable to this program, and why others are not.",
             show_default=False,
         ),
     ] = None,

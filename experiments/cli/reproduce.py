@@ -30,12 +30,12 @@ class Which:
     PANEL: ClassVar[str] = "Table"
     table: Annotated[int | None, Range(1), Field("Number of a table.")] = None
     figure: Annotated[int | None, Range(1), Field("Number of a figure.")] = None
-    row: Annotated[list[str] | None, typer.Option(help="Ask and write only the row of this label; repeatable.")] = None
+    row: Annotated[list[str] | None, typer.Option(help="Only run and write the row of this label; repeatable.")] = None
     list_: Annotated[bool, Field("List all tables and figures.", "--list")] = False
     estimate: Annotated[
-        bool, Field("Only say what is missing and what the rest costs; no LM is asked.", "--estimate")
+        bool, Field("Only report what is missing and what the rest costs; call no LM.", "--estimate")
     ] = False
-    only_table: Annotated[bool, Field("Ask no LM: write the table from existing runs.", "--only-table")] = False
+    only_table: Annotated[bool, Field("Call no LM: write the table from existing runs.", "--only-table")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +61,10 @@ class Material:
         str,
         Field(
             "Folder with a folder per data set (`verihop data list`): official files, or questions.jsonl as converted; "
-            "or world, the generated one in place of every set."
+            "or world, the generated one instead of every set."
         ),
     ] = "data"
-    index: Annotated[Path | None, Field("Index to search in place of each set's own passages.")] = None
+    index: Annotated[Path | None, Field("Index to search instead of each set's own passages.")] = None
     tool: Annotated[
         list[str] | None,
         typer.Option(
@@ -143,7 +143,7 @@ def reproduce(
     planned = [(table, plan(table, request)) for table in tables]
     for table, found in planned:
         if found.taken is not None:
-            note(f"{table.id}: taken over {found.taken}.")
+            note(f"{table.id}: reused {found.taken}.")
         if not which.only_table:
             _tell(table, found)
     if which.estimate:
@@ -252,7 +252,7 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
         try:
             done = reproduce_table(table, of, request, out, command=typed, budget=budget, say=progress)
         except KeyboardInterrupt as interrupt:
-            note("Interrupted. The same command goes on.")
+            note("Interrupted. Rerun the same command to continue.")
             interrupt.add_note("said already")
             raise
         except UserError as error:  # of this table; the others are made
@@ -264,7 +264,7 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
         if not output.as_json:
             say(f"Written: {', '.join(written[table.id]) or 'nothing: the table has no number yet'}")
         if (stopped := done.asked.stopped) is not None:
-            note(f"Stopped ({stopped}). The same command with a larger budget goes on.")
+            note(f"Stopped ({stopped}). Rerun with a larger budget to continue.")
             break
     if output.as_json:
         emit({"written": written, "stopped": stopped})

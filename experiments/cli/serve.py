@@ -32,8 +32,8 @@ TOKEN_VARIABLE = "VERIHOP_TOKEN"
 Token = Annotated[
     str | None,
     typer.Option(
-        help=f"Requests must state it (Authorization: Bearer TOKEN). Safer in the variable {TOKEN_VARIABLE}: "
-        "others on this machine see arguments.",
+        help=f"Requests must send it (Authorization: Bearer TOKEN). Safer in the variable {TOKEN_VARIABLE}: "
+        "other users of this machine can see arguments.",
         show_default=False,
     ),
 ]
@@ -172,7 +172,7 @@ def stated_address(host: str, port: int, token: str | None) -> "Address":
     token = (token or os.environ.get(TOKEN_VARIABLE, "")).strip() or None
     if token is None and not is_local(host):
         raise UserError(
-            f"Everyone who reaches {host} could ask, at your cost: set a token with --token or the variable "
+            f"Anyone who can reach {host} could ask, at your cost: set a token with --token or the variable "
             f"{TOKEN_VARIABLE}, or listen on 127.0.0.1."
         )
     return Address(host, port, token)
@@ -181,7 +181,7 @@ def stated_address(host: str, port: int, token: str | None) -> "Address":
 def named_program(program: ProgramSpec, folder: Path | None) -> ProgramSpec:
     """Return a program that is named by options, or by the folder of its artifact."""
     if folder is not None and program.artifact is not None and folder != program.artifact:
-        raise UserError(f"{folder} and {program.artifact} are both named: serve one of them.")
+        raise UserError(f"{folder} and {program.artifact} are both given: serve one of them.")
     return replace(program, artifact=folder or program.artifact)
 
 

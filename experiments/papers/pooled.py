@@ -65,7 +65,7 @@ def pooled(runs: Path, labels: Sequence[str], *, say: Callable[[str], None] = la
         }
         found[folder.name] = {**described, "confidence": confident, "values": {"id": ids, **of_runs}}
     if nowhere := [label for label in labels[1:] if found and not any(label in of["values"] for of in found.values())]:
-        raise UserError(f"No folder in {runs} has a run {nowhere[0]} beside {labels[0]}: name those that are there.")
+        raise UserError(f"No folder in {runs} has a run {nowhere[0]} beside {labels[0]}: name existing runs.")
     if not found:
         raise UserError(f"No folder in {runs} has a run {labels[0]} and another of {', '.join(labels)}: name theirs.")
     return {"sets": found, "all": _together([each["values"] for each in found.values()], labels)}

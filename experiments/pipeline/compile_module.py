@@ -204,7 +204,7 @@ def module_work(module: Any, trainset: Any, valset: Any, spec: ModuleSpec, lm: A
     if spec.optimizer not in OPTIMIZERS:
         get_optimizer(spec.optimizer)
         raise UserError(
-            f"Optimizer {spec.optimizer} makes another program than the module, which only programs of verihop have: "
+            f"Optimizer {spec.optimizer} changes the kind of program, which only verihop's programs support: "
             f"choose one of {', '.join(OPTIMIZERS)}."
         )
     training, validation = _examples(module, trainset, valset)

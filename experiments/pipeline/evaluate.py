@@ -183,7 +183,7 @@ def evaluate(
 
 def _check(questions: Sequence[Any]) -> None:
     if not questions:
-        raise UserError("There are no questions to ask. Name a question file that is not empty.")
+        raise UserError("There are no questions to ask. Give a question file that is not empty.")
     seen: set[str] = set()
     for question in questions:
         if question.id in seen:

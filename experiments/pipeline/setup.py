@@ -174,12 +174,12 @@ def _choosing(
     from experiments.pipeline.lm_ranking import ConnectedChoice
 
     if connect is None:
-        raise UserError(f"The retriever {GRAPH_LM} asks an LM, and there is none here: name {GRAPH}.")
+        raise UserError(f"The retriever {GRAPH_LM} needs an LM, and none is given: use {GRAPH}.")
     choice = ConnectedChoice(connection := connect())
     refuse_simulated(connection, "choose triples")
     engine = retrieve.engine.keeping(choice) if isinstance(retrieve.engine, GraphEngine) else None
     if engine is None:
-        raise UserError(f"{config.index} has a graph without triples, among which {GRAPH_LM} chooses: name {GRAPH}.")
+        raise UserError(f"{config.index} has no triples for {GRAPH_LM} to choose from: use {GRAPH}.")
     return retrieve.by(engine, f"{retrieve.fingerprint}-{choice.fingerprint}")
 
 
@@ -214,7 +214,7 @@ def _own_retriever(config: Retrieval, name: str) -> "Retriever":
 
     for option, value in (("reranker", config.rerank), ("precision", config.precision)):
         if value not in (None, "none"):
-            raise UserError(f"An own retriever has no {option} of ours: omit {value}.")
+            raise UserError(f"Own retrievers do not support {option}: omit {value}.")
     return open_sentences(own_retriever(name, config.index), config.sentences)
 
 
@@ -230,7 +230,7 @@ def _web_retriever(config: Retrieval) -> "Retriever":
     from corpora.web.retriever import open_web
 
     if config.rerank == OWN:
-        raise UserError("The reranker own searches with whole passages, which no search engine takes: name own-light.")
+        raise UserError("The reranker own searches with whole passages, which search engines reject: use own-light.")
     return open_web(config.index, config.retriever, precision=config.precision or "f32")
 
 
@@ -402,7 +402,7 @@ def limits_of(budget: "Mapping[str, float] | Budget | None") -> "Budget | None":
         raise refused("budget", budget, 'a mapping such as {"calls": 500, "usd": 0.2}')
     for name, limit in budget.items():
         if name not in LIMITS:
-            raise UserError(f"There is no budget of {name!r}: limit {', '.join(LIMITS)}.")
+            raise UserError(f"Unknown budget {name!r}: limit {', '.join(LIMITS)}.")
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float)):
             raise refused(f"The budget of {name}", limit, "a number")
     limits: dict[str, Any] = dict(budget)
@@ -431,7 +431,7 @@ def parse_limits(stated: str | Sequence[str] | None, name: str) -> dict[str, flo
         if not value > 0:
             raise UserError(f"{name} {limit} must be above 0, got {text}.")
         if limit in found:
-            raise UserError(f"{name} names {limit} twice: name it once.")
+            raise UserError(f"{name} sets {limit} twice: set it once.")
         found[limit] = value
     return found
 
@@ -473,7 +473,7 @@ def _question(given: Any, number: int) -> "Question":
         return Question.model_validate(dict(given))
     except ValidationError as error:
         raise UserError(
-            f"Question {number} is not one ({first_problem(error)}): give at least id and question."
+            f"Question {number} is invalid ({first_problem(error)}): give at least id and question."
         ) from None
 
 

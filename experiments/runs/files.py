@@ -104,7 +104,7 @@ def cure_of(field: str) -> str:
     if kind == "metrics" and ":" in name:
         return (
             "The code of an own metric changed: restore it to resume, or choose another folder, omit the metric there "
-            "and add it with `verihop score` once all is answered."
+            "and add it with `verihop score` after the run."
         )
     return "Resume it with the settings it was started with, or choose another folder."
 
@@ -276,7 +276,7 @@ def open_run(folder: Path, description: Json, *, resume: bool, questions: Iterab
     differs = difference(asked, description)
     if differs and differs.field == "questions.sha256":
         raise UserError(
-            f"{folder} was asked other questions: {_changed(rows, questions)}. Restore the file of the questions to "
+            f"{folder} answers other questions: {_changed(rows, questions)}. Restore the file of the questions to "
             "resume, or choose another folder."
         )
     if differs:
@@ -303,7 +303,7 @@ def _changed(rows: Iterable[Row], questions: Iterable[Any]) -> str:
     for row in rows:
         name = one_line(repr(row["id"]), 80)
         if (each := now.get(str(row["id"]))) is None:
-            return f"question {name} has an answer and is not asked any more"
+            return f"question {name} has an answer but is no longer asked"
         for field in ("question", "answers", "type", "gold_ids"):
             old, new = row.get(field) or None, getattr(each, field, None) or None
             if old != new:

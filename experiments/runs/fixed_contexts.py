@@ -80,7 +80,7 @@ def choose_contexts(
     else:
         chosen, first_error = _of_one_kind(questions, corpus, passages, knowledge, n, seed)
         if not chosen:
-            raise first_error or UserError("There are no questions to choose contexts for.")
+            raise first_error or UserError("No questions to choose contexts for.")
     kept = [item.question.model_copy(update={COMPLETE: item.complete}) for item in chosen]
     contexts = FixedContexts(knowledge, n, seed, {item.question.id: item.passages for item in chosen})
     return Chosen(kept, contexts, len(questions) - len(kept))

@@ -31,7 +31,7 @@ class Shard:
 
     def __post_init__(self) -> None:
         if not 1 <= self.index <= self.of:
-            raise UserError(f"There is no shard {self}: shards are numbered from 1 to n, as in 1/4 to 4/4.")
+            raise UserError(f"No shard {self}: shards are numbered from 1 to n, as in 1/4 to 4/4.")
 
     def __str__(self) -> str:
         return f"{self.index}/{self.of}"

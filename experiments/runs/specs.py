@@ -50,7 +50,7 @@ class Retrieval:
         Field(
             "A retriever of the index other than the one it was built for (graph-lm: graph, whose triples the LM "
             "chooses); your own: module:name; or the web: serper, searxng or FILE.toml, recorded in --index, which "
-            "replays it when it is named alone. By default multihop where the index serves it, with preset small "
+            "is replayed if given alone. By default multihop where the index serves it, with preset small "
             "chosen by default; for an artifact, what it was compiled with."
         ),
     ] = None
@@ -66,11 +66,11 @@ class Retrieval:
         int | None,
         SENTENCES,
         Field(
-            "Read N sentences of the first ten passages, chosen by a trained scorer, in place of whole passages."
+            "Read N sentences of the first ten passages, chosen by a trained scorer, instead of whole passages."
             " By default 0, whole passages; for an artifact, what it was compiled with."
         ),
     ] = None
-    precision: Annotated[str | None, Field("Of the embedder: f32 (default); faster: bf16, int8.")] = None
+    precision: Annotated[str | None, Field("Precision of the embedder: f32 (default); faster: bf16, int8.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ class Cutting:
 
     PANEL: ClassVar[str] = "Passages"
     words: Annotated[
-        int | None, Range(1), Field("Most words of a passage, by default 100; sentences stay whole if they fit.")
+        int | None, Range(1), Field("Maximum words of a passage, by default 100; sentences stay whole if they fit.")
     ] = None
     titles: Annotated[
         Literal["headings", "document"] | None,
@@ -158,7 +158,7 @@ class InLanguage:
     PANEL: ClassVar[str] = "Index"
     language: Annotated[
         str | None,
-        Field("Of the text, for stems (BM25) and sentences (documents): de, fr, es, ...; by default en."),
+        Field("Language of the text, for stems (BM25) and sentences (documents): de, fr, es, ...; by default en."),
     ] = None
 
 
@@ -173,9 +173,7 @@ class Indexing(InLanguage):
     embedder: Annotated[
         str | None, Field("A sentence-transformers model, by name or folder; by default all-MiniLM-L6-v2.")
     ] = None
-    precision: Annotated[
-        str | None, Field("In which the embedder computes the vectors of passages: f32 (default); faster: bf16, int8.")
-    ] = None
+    precision: Annotated[str | None, Field("Precision of passage vectors: f32 (default); faster: bf16, int8.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -455,7 +453,7 @@ class Search:
     points: Annotated[
         int, Range(2, 100), _DECIDES("With --sampler grid: values per knob that is a number.", "--grid-points")
     ] = GRID_POINTS
-    trials: Annotated[int, Range(1), Field("Trials of the whole study, those of all its processes together.")] = 30
+    trials: Annotated[int, Range(1), Field("Trials of the whole study, over all its processes.")] = 30
     prune: Annotated[
         bool,
         _DECIDES(
@@ -569,8 +567,8 @@ class Choosing:
         int | None,
         Range(0),
         Field(
-            "Freeze this trial, e.g. another of the front; by default the best, or the unchanged program if "
-            "this choice gains nothing on held-out questions.",
+            "Freeze this trial, e.g. another on the Pareto front; by default the best, or the unchanged program if "
+            "it gains nothing on held-out questions.",
             "--pick",
         ),
     ] = None
@@ -681,15 +679,17 @@ class FittingSpec:
         ),
     ] = None
     metric: Annotated[
-        str | Any, Field("The metric by which an answer is right or better; `verihop metrics` lists them.")
+        str | Any, Field("The metric that decides which answer is right or better; `verihop metrics` lists them.")
     ] = "em"
     index: Annotated[Path | None, Field("Index folder; by default that of the artifacts.")] = None
-    retriever: Annotated[str | None, Field("Of the index; by default as the artifacts were compiled.")] = None
-    rerank: Annotated[str | None, Field("own, own-light or none; by default as the artifacts were compiled.")] = None
+    retriever: Annotated[str | None, Field("Retriever of the index; by default as the artifacts were compiled.")] = None
+    rerank: Annotated[
+        str | None, Field("Reranker: own, own-light, none; by default as the artifacts were compiled.")
+    ] = None
     sentences: Annotated[
         int | None,
         SENTENCES,
-        Field("Sentences read in place of passages; by default as the artifacts were compiled."),
+        Field("Sentences read instead of passages; by default as the artifacts were compiled."),
     ] = None
     accept_probability_mode: Annotated[
         bool,

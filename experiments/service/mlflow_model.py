@@ -111,7 +111,7 @@ def log_model(
     if found is not None and not (found / "index.json").is_file():
         raise UserError(f"{found} contains no complete index: build it with `verihop index`.")
     if copy_index and found is None:
-        raise UserError(f"{artifact} names no index, so that none can be copied: name one (index).")
+        raise UserError(f"{artifact} names no index to copy: give one (index).")
     named = None if found is None or copy_index else str(found.resolve())
     folders = {ARTIFACT: artifact.resolve(), **({INDEX: found.resolve()} if copy_index and found is not None else {})}
     if len({folder.name for folder in folders.values()}) < len(folders):

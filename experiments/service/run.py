@@ -81,7 +81,7 @@ class Address:
         register(self.token)
         if self.token is None and not self.local:
             raise UserError(
-                f"Everyone who reaches {self.host} could ask, at your cost: set a token, or listen on 127.0.0.1."
+                f"Anyone who can reach {self.host} could ask, at your cost: set a token, or listen on 127.0.0.1."
             )
         if self.token is not None and not (self.token.isascii() and self.token.split() == [self.token]):
             raise UserError("The token must be a word of ASCII characters.")
@@ -340,7 +340,7 @@ def _alone_at(holder: socket.socket) -> socket.socket:
             alone.bind(f"\0verihop serve {host}:{port}")
         except OSError:
             alone.close()
-            raise UserError(f"{host}:{port} is that of another service. Choose another port, or 0 for any.") from None
+            raise UserError(f"{host}:{port} is in use. Choose another port, or 0 for any.") from None
     return alone
 
 

@@ -202,7 +202,7 @@ class Reloading:
 
     def _check_embedder(self) -> None:
         if _embedder_in(self._folder) != self._embedder:
-            raise UserError("it was built with another embedder: start the service anew to use it")
+            raise UserError("it was built with another embedder: restart the service to use it")
 
 
 def _embedder_in(folder: Path) -> tuple[str, str] | None:

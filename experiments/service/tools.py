@@ -93,7 +93,7 @@ class Tools(MCPServer):
         """
         taken = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}
         if name not in taken:
-            raise ToolError(f"There is no tool {_shown(name)}. Choose from: {', '.join(taken)}.")
+            raise ToolError(f"Unknown tool {_shown(name)}. Choose from: {', '.join(taken)}.")
         for argument in arguments:
             if argument not in taken[name]:
                 raise ToolError(f"{name} takes no {_shown(argument)}. Choose from: {', '.join(taken[name])}.")

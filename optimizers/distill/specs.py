@@ -28,12 +28,12 @@ class Shares:
 
     PANEL: ClassVar[str] = "Mixture"
     total: Annotated[int | None, Range(1), Field("With --weight, at most N examples.")] = None
-    cap: Annotated[int | None, Range(1), Field("Most examples of one data set.")] = None
+    cap: Annotated[int | None, Range(1), Field("Maximum examples of one data set.")] = None
     balance: Annotated[
         bool,
         Field(
-            "At last leave out examples until each predictor has as many for yes, true and the first choice as for no, "
-            "false and the second."
+            "Finally leave out examples until each predictor has as many for yes, true or the first choice as for no, "
+            "false or the second."
         ),
     ] = False
     made_share: Annotated[
@@ -76,9 +76,7 @@ class Mixture(Shares):
         if any(count < 0 for count in self.counts.values()) or (self.cap or 0) < 0 or (self.total or 0) < 0:
             raise UserError("Counts, cap and total of a mixture must not be negative.")
         if any(not 0 < weight < math.inf for weight in self.weights.values()):
-            raise UserError(
-                "Weights of a mixture must be numbers above 0: leave out the skills that it shall not have."
-            )
+            raise UserError("Weights of a mixture must be numbers above 0: leave out unwanted skills.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,4 +150,4 @@ class VerificationSettings:
             if name not in MEANS:
                 raise unknown("means of making wrong responses", name, MEANS)
         if self.negatives and not self.means:
-            raise UserError("Wrong responses need a means of making them: name one, or set negatives to 0.")
+            raise UserError("Wrong responses need a way to make them: choose one, or set negatives to 0.")

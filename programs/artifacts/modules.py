@@ -97,7 +97,7 @@ def load_module(folder: Path | str, module: Module) -> Module:
     complete = complete_artifact(Path(folder))
     artifact = read_artifact(complete)
     if artifact.kind != MODULE:
-        raise UserError(f"{folder} holds the program {artifact.program}, no module of yours: use verihop.load.")
+        raise UserError(f"{folder} holds the program {artifact.program}, not a module of your own: use verihop.load.")
     check_signatures(artifact.program, artifact.signatures, module)
     copy = module.deepcopy()
     apply_state(copy, read_state(complete / "program.json", artifact))

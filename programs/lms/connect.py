@@ -141,7 +141,7 @@ def connect(
             found=served.found,
         )
     if traits.server is not None:
-        raise UserError(f"{lm_id!r} is not on a server of yours: name its URL (api_base), or omit server.")
+        raise UserError(f"{lm_id!r} is not on your server: set its URL (api_base), or omit server.")
     if local:
         if traits.reasoning != "auto" or traits.thinking_tokens is not None:
             raise UserError(
@@ -184,7 +184,7 @@ def local_connection(lm_id: str, engine: LocalEngine, settings: dict[str, Any], 
 def _embedded(exact: bool, source: str) -> EmbeddedEngine:
     """Return the engine of these weights: a folder may have been trained on since the last connection."""
     if find_spec("openvino_genai") is None:  # an installation of the server alone
-        raise UserError("An LM in this process needs OpenVINO: pip install openvino-genai. Or name another LM (--lm).")
+        raise UserError("An LM in this process needs OpenVINO: pip install openvino-genai. Or use another LM (--lm).")
     key = (exact, choice.weights(source).hash)
     if key not in _embedded_engines:
         engine = EmbeddedEngine(exact=exact, source=source)

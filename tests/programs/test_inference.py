@@ -198,7 +198,7 @@ def test_a_batch_can_have_fixed_passages(connected, passages, retriever):
     given, retrieved = answerer.batch(["a", "b"], passages=[passages[5:6], None])
     assert [passage.id for passage in given.prediction.passages] == ["p5"]
     assert [passage.id for passage in retrieved.prediction.passages] == ["p0", "p1"]
-    with pytest.raises(UserError, match="2 questions and passages of 1"):
+    with pytest.raises(UserError, match="2 questions, and passages for 1"):
         answerer.batch(["a", "b"], passages=[None])
 
 

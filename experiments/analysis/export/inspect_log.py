@@ -55,9 +55,7 @@ def write_inspect_log(folder: Path, out: Path) -> Written:
             cannot be written.
     """
     if out.suffix != SUFFIX:
-        raise UserError(
-            f"{out} does not end in {SUFFIX}, by which Inspect knows its logs: name a file such as run.eval."
-        )
+        raise UserError(f"{out} does not end in {SUFFIX}, the suffix of Inspect's logs: use a name such as run.eval.")
     if out.exists():
         raise UserError(f"{out} exists already. Choose another file.")
     with needing("inspect", "A log of Inspect"):

@@ -50,7 +50,7 @@ def using_store(store: str, experiment: str) -> "Iterator[tuple[MlflowClient, st
     except (MlflowException, OSError, _database_error()) as error:
         raise UserError(
             f"The MLflow store {without_userinfo(store)} cannot be used: {redact(one_line(error))}. Name a database "
-            "such as sqlite:///mlflow.db, or the URL of a server that runs."
+            "such as sqlite:///mlflow.db, or the URL of a running server."
         ) from error
 
 

@@ -526,7 +526,7 @@ def export_keyfacts(
     if out.exists() and not overwrite:
         raise UserError(f"{out} exists. Set overwrite to replace it, or choose another file.")
     if not path.exists():
-        raise UserError(f"{path} does not exist any more: name the moved file as questions.")
+        raise UserError(f"{path} no longer exists: give the moved file as questions.")
     if sha256_file(path) != source.sha256:
         raise UserError(
             f"{path} is not the file that was reviewed. Name that file as questions, or start a new review."

@@ -87,7 +87,7 @@ class Session:
         with self._lock:
             if value is None:
                 if self.mine(item) is None:
-                    raise UserError("There is no decision to undo.")
+                    raise UserError("No decision to undo.")
                 return self._log.append(item_id, None, self.reviewer)
             if not self.assigned(item):
                 raise UserError("Others have already judged this item. Reload the page.")

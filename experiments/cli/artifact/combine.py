@@ -26,7 +26,7 @@ Knobs = Annotated[list[str] | None, typer.Option("--set", help=_SET, show_defaul
 
 def ensemble(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="ARTIFACT", help="Two artifacts or more, most trusted first.")
+        list[Path], typer.Argument(metavar="ARTIFACT", help="Two or more artifacts, most trusted first.")
     ],
     out: Out,
     overwrite: options.Overwrite = False,
@@ -43,7 +43,7 @@ def ensemble(
 @with_option_groups
 def cascade(
     cheap: Annotated[Path, typer.Argument(help="The artifact that answers every question.")],
-    expensive: Annotated[Path, typer.Argument(help="The artifact that is asked where the cheap answer is unsure.")],
+    expensive: Annotated[Path, typer.Argument(help="The artifact used where the cheap answer is uncertain.")],
     out: Out,
     fitting: CascadeSpec,
     selection: Selection,
@@ -149,7 +149,7 @@ def _combine(
 def _check_unused(*groups: Any) -> None:
     """Raise UserError if one of the options is used, which are of fitting only."""
     if extra := next((words for group in groups if (words := used(group))), None):
-        raise UserError(f"{extra[0]} is of fitting only: add --fit QUESTIONS.")
+        raise UserError(f"{extra[0]} applies only to fitting: add --fit QUESTIONS.")
 
 
 def _fit(

@@ -101,7 +101,7 @@ def _adapter_name(record: "Artifact", named: str | None) -> str:
         return _ADAPTERS[named]
     recorded = record.lm.adapter if record.lm else None
     if recorded is None:
-        note("The artifact names no adapter: exported as the adapter chat sends it (--adapter json for the other).")
+        note("The artifact names no adapter: exported as the adapter chat sends it (or use --adapter json).")
         return "ChatForm"
     if recorded not in _ADAPTERS.values():
         raise UserError(f"The artifact names the adapter {recorded!r}, which verihop lacks: name one (--adapter).")
@@ -112,7 +112,7 @@ def _note_pool(program: "dspy.Module") -> None:
     from programs.nearest_demos import NearestDemos
 
     if any(isinstance(each, NearestDemos) for _, each in program.named_sub_modules()):
-        note("Demonstrations are chosen per question, so that none of them are shown here: add --question to see them.")
+        note("Demonstrations are chosen per question and not shown here: add --question to see them.")
 
 
 def _sent(

@@ -62,7 +62,7 @@ def fetch(
     name: Annotated[str, typer.Argument(help="Dataset; `verihop data list` names them and their files.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the file.")],
     output: options.Replacing,
-    file: Annotated[str | None, typer.Option(help="Which file, if there are several.", show_default=False)] = None,
+    file: Annotated[str | None, typer.Option(help="Which file, if several exist.", show_default=False)] = None,
 ) -> None:
     """Download an official file; its hash is recorded next to it and checked at each use."""
     from corpora.datasets import fetch as downloads
@@ -78,7 +78,7 @@ def fetch(
     if output.as_json:
         emit({"file": str(path), "url": url, "fetched": fetched, "licence": item.licence})
         return
-    say(f"{'Written' if fetched else 'Already there, unchanged'}: {path} ({item.licence})")
+    say(f"{'Written' if fetched else 'Exists, unchanged'}: {path} ({item.licence})")
     next_step(command("verihop", "data", "convert", name, path, "--out", out / name))
 
 

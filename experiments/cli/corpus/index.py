@@ -54,12 +54,12 @@ def triples(
     if output.as_json:
         emit({"triples": str(out / ROWS), **found.as_dict()})
     else:
-        say(f"{found.triples} triples of {found.passages} passages, {found.without} of which have none")
+        say(f"{found.triples} triples of {found.passages} passages, {found.without} without triples")
         if found.parse_failures or found.ill_formed:
-            note(f"{found.parse_failures} replies could not be read; {found.ill_formed} lines were no triple.")
+            note(f"{found.parse_failures} replies could not be parsed; {found.ill_formed} lines were not triples.")
         say(f"Written: {out / ROWS}")
     if not found.triples:
-        raise UserError(f"{connection.id} returned no triple that could be read: name another LM with --lm.")
+        raise UserError(f"{connection.id} returned no parseable triple: choose another LM with --lm.")
     if not output.as_json:
         next_step(command("verihop", "index", corpus, "--retriever", "graph", "--triples", out / ROWS))
 
@@ -123,9 +123,7 @@ class Building(Indexing):
     out: Annotated[Path | None, Field("Folder for the index; by default `index` next to the corpus.", "--out -o")] = (
         None
     )
-    questions: Annotated[Path | None, Field("questions.jsonl; say whether the index has all their gold passages.")] = (
-        None
-    )
+    questions: Annotated[Path | None, Field("questions.jsonl; check that the index has their gold passages.")] = None
     dense: Annotated[
         str | None,
         Field(
@@ -264,7 +262,7 @@ def _build(corpus: Path, folder: Path, building: Building, output: options.Repla
 
     if building.dense is not None and building.retriever in PARTS and not has_vectors(building.retriever):
         raise UserError(
-            f"--dense {building.dense} is how vectors are searched, and a {building.retriever} index has none: omit "
+            f"--dense {building.dense} searches vectors, and a {building.retriever} index has no vectors: omit "
             "it, or choose --retriever dense or hybrid."
         )
     return build_index(
@@ -287,8 +285,7 @@ def _checked_folder(corpus: Path | None, building: Building, output: options.Rep
     """Return the index to change; raise UserError if options of a build are given."""
     if corpus is not None:
         raise UserError(
-            f"{corpus} would be indexed anew, and --add and --remove change an index: omit one of them, e.g. "
-            f"--add {corpus}."
+            f"{corpus} builds a new index, and --add and --remove change one: omit either, e.g. --add {corpus}."
         )
     if building.out is None:
         raise UserError("Name the index that --add and --remove change: --out FOLDER.")

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @with_option_groups
 def sync(
-    documents: Annotated[list[Path], typer.Argument(help="Files, and folders with their subfolders, as of `ingest`.")],
+    documents: Annotated[list[Path], typer.Argument(help="Files, and folders with their subfolders, as for `ingest`.")],
     spec: SyncSpec,
     output: options.Output,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the index.")] = Path("index"),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would change.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; report what would change.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Keep running: sync again whenever documents change.")] = False,
     names: Annotated[
         bool, typer.Option("--names", help="Print the names of added, changed, removed and unchanged documents.")
@@ -42,7 +42,7 @@ def sync(
     from experiments.pipeline.sync import sync as sync_documents
 
     if dry_run and watch:
-        raise UserError("--dry-run changes nothing and --watch goes on changing: choose one.")
+        raise UserError("--dry-run changes nothing and --watch keeps changing: choose one.")
 
     def run() -> "Synced":
         report = sync_documents(documents, out, spec, dry_run=dry_run, progress=not output.quiet)

@@ -27,7 +27,7 @@ class Skills:
     PANEL: ClassVar[str] = "Mixture"
     count: Annotated[
         list[str] | None,
-        typer.Option(help="Most examples of a skill, repeatable: reading=2000; other skills are kept whole."),
+        typer.Option(help="Maximum examples of a skill, repeatable: reading=2000; other skills are not limited."),
     ] = None
     weight: Annotated[
         list[str] | None,
@@ -134,10 +134,10 @@ class Form:
     ]
     out: Annotated[Path, Field("New folder.", "--out -o")]
     file_type: Annotated[
-        Literal["q8_0", "f16"], typer.Option(help="Of gguf: 8 bits, or 16 with less rounding at twice the size.")
+        Literal["q8_0", "f16"], typer.Option(help="For gguf: 8 bits, or 16 with less rounding at twice the size.")
     ] = "q8_0"
     dtype: Annotated[
-        Literal["float16", "bfloat16"], typer.Option(help="Of hf: float16 rounds less, bfloat16 has the larger range.")
+        Literal["float16", "bfloat16"], typer.Option(help="For hf: float16 rounds less, bfloat16 has the larger range.")
     ] = "float16"
     as_json: options.Json = False
 
@@ -148,8 +148,7 @@ def export(
     weights: Annotated[
         str,
         typer.Argument(
-            help="Folder of an adapter or of merged weights; embedded for the LM that is used by default, base for the "
-            "untrained one."
+            help="Folder of an adapter or of merged weights; embedded for the default LM, base for the untrained one."
         ),
     ],
     form: Form,

@@ -50,7 +50,7 @@ class ProgramValidation:
         int | None, Range(1), Field("Ask only N questions, drawn by a hash of their ids; by default 50.")
     ] = None
     index: Annotated[Path | None, fields_of(Retrieval)["index"].field] = None
-    preset: Annotated[str | None, Field("Of --program; by default small where it has one.")] = None
+    preset: Annotated[str | None, Field("Preset of --program; by default small, if it has one.")] = None
     knobs: Annotated[
         Mapping[str, Any],
         Field("A knob of --program as name=value, repeatable.", "--set", form=("name=value", "k=4")),

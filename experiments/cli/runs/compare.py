@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Two or more run folders; differences are to the first.")],
+    runs: Annotated[list[Path], typer.Argument(help="Two or more run folders, compared with the first.")],
     by: Annotated[
         str | None,
         typer.Option(

@@ -23,7 +23,7 @@ class AsModel:
     PANEL: ClassVar[str] = "An artifact as a model of MLflow"
     index: Annotated[
         Path | None,
-        typer.Option(help="Index that the model names; by default the artifact's.", show_default=False),
+        typer.Option(help="Index of the model; by default the artifact's.", show_default=False),
     ] = None
     copy_index: Annotated[bool, typer.Option("--copy-index", help="Copy the index into the model.")] = False
     register: Annotated[str | None, typer.Option(help="Also register it under this name.", show_default=False)] = None
@@ -42,7 +42,7 @@ def export(
     store: Annotated[
         str | None,
         typer.Option(
-            help="mlflow: where, e.g. sqlite:///mlflow.db or http://localhost:5000; by default MLFLOW_TRACKING_URI.",
+            help="mlflow: store, e.g. sqlite:///mlflow.db or http://localhost:5000; by default MLFLOW_TRACKING_URI.",
             show_default=False,
         ),
     ] = None,
@@ -68,7 +68,7 @@ def export(
     mlflow.pyfunc.load_model; its index is referenced, or copied into it.
     """
     if to not in TARGETS:
-        raise UserError(f"There is no export to {to!r}. Choose from: {', '.join(TARGETS)}.")
+        raise UserError(f"Unknown export {to!r}. Choose from: {', '.join(TARGETS)}.")
     if to == "inspect":
         given = {"--store": store, "--experiment": experiment, "--traces": traces}
         if named := [*(name for name, value in given.items() if value is not None), *used(model)[::2]]:

@@ -40,7 +40,7 @@ class Gold:
         Field("questions.jsonl with the gold; by default the file that the run was made from, if unchanged."),
     ] = None
     split: Annotated[
-        str | None, Field("Of predictions: use only questions of this split, e.g. dev; those without one score 0.")
+        str | None, Field("For predictions: use only questions of this split; those without a prediction score 0.")
     ] = None
     index: Annotated[Path | None, Field("Index folder with the texts of the passages read.")] = None
     passages: Annotated[Path | None, Field("passages.jsonl with these texts, and their sentences, instead.")] = None

@@ -37,7 +37,7 @@ def trace(
 
     if question is None:
         if call is not None or predictor is not None or repeat is not None:
-            raise UserError("Name the question whose call or repeat is to be shown.")
+            raise UserError("Give the question whose call or repeat to show.")
         _list(run, as_json=as_json)
         return
     number = 1 if repeat is None else repeat

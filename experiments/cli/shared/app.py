@@ -87,7 +87,7 @@ def form_of_logs(asked: str | None) -> str:
     """
     form = asked or os.environ.get(LOG_VARIABLE) or "text"
     if form not in FORMS:
-        raise UserError(f"There are no logs of the form {form!r}. Choose from: {', '.join(FORMS)}.")
+        raise UserError(f"Unknown log format {form!r}. Choose from: {', '.join(FORMS)}.")
     return form
 
 
@@ -178,7 +178,7 @@ class Command(TyperCommand):
                 joined.append(word)
         if any(word.partition("=")[0] == "--config" for word in args):
             with self._logged(_value_of(_LOG, joined)):
-                raise UserError("--config stands before the command: verihop --config FILE COMMAND.")
+                raise UserError("--config goes before the command: verihop --config FILE COMMAND.")
         parameters = self.get_params(ctx)
         takes = self.uses_cache or any(setting_of(parameter) is not None for parameter in parameters)
         # The same help whatever the settings are.

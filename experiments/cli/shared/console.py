@@ -84,7 +84,7 @@ def next_step(*commands: str) -> None:
     note("Next: " + "\n      ".join(commands))
 
 
-GOES_ON = "Interrupted. The same command goes on."
+GOES_ON = "Interrupted. Rerun the same command to continue."
 
 
 @contextlib.contextmanager

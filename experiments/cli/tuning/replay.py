@@ -42,8 +42,8 @@ def replay(
     say(f"Recorded: {found.branches} branches of {len(record.questions)} questions, with {knobs}")
     if found.unseen:
         note(
-            f"{found.unseen} questions go ways that were never recorded: record more (eval --record-branches "
-            "--branches N --resume), or let `verihop tune --replay RUN --buy` ask for them."
+            f"{found.unseen} questions take unrecorded branches: record more (eval --record-branches "
+            "--branches N --resume), or let `verihop tune --replay RUN --buy` run them."
         )
     if (following := _study(run, record)) is not None:
         next_step(following)

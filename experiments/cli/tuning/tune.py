@@ -28,7 +28,7 @@ class TuneOutput(options.Made, options.Replacing):
     out: Annotated[
         Path | None, Field("Folder for the study, its plots and the artifact; --estimate needs none.", "--out -o")
     ] = None
-    estimate: Annotated[bool, Field("Only print what the study can cost, and ask nothing.", "--estimate")] = False
+    estimate: Annotated[bool, Field("Only print the maximum cost of the study; call no LM.", "--estimate")] = False
     log: Log = None
 
 
@@ -93,7 +93,7 @@ def _print(found: "Found", config: "TuneConfig", output: TuneOutput, notes: list
     say(f"Trials: {counts}. LM calls sent: {spent.get('calls', 0):,.0f}, tokens: {spent.get('tokens', 0):,.0f}.")
     if (held := found.findings.held_score) is not None and held.mean is not None:
         interval = "" if held.low is None or held.high is None else f" [{100 * held.low:.1f}, {100 * held.high:.1f}]"
-        say(f"Held-out estimate of a setting chosen so: {100 * held.mean:.1f} %{interval}, {config.folds} folds.")
+        say(f"Held-out estimate of such a choice: {100 * held.mean:.1f} %{interval}, {config.folds} folds.")
     elif config.folds and found.findings.best:
         n = len(found.record["questions"])
         few = f"it takes 2 folds of 2 questions each at least, not {config.folds} of {n} questions"
@@ -106,7 +106,7 @@ def _print(found: "Found", config: "TuneConfig", output: TuneOutput, notes: list
             if config.buy
             else "record more branches (eval --record-branches), or add --buy"
         )
-        say(f"{len(unseen)} trials met branches that were never recorded and have no score: {cure}.")
+        say(f"{len(unseen)} trials reached unrecorded branches and have no score: {cure}.")
     if found.unbought:
         say(found.unbought)
     for path in found.plots:

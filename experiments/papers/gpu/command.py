@@ -113,7 +113,7 @@ def start_decoders(folder: Path, count: int, device: str) -> Sockets:
         process.start()
     while not all(socket.exists() for socket, _ in sockets):
         if not all(process.is_alive() for process in started):
-            raise UserError("A decoder has ended; its error is above. Less memory is needed with --decoders 1.")
+            raise UserError("A decoder has ended; its error is above. --decoders 1 needs less memory.")
         time.sleep(0.2)
     return sockets
 
@@ -168,6 +168,6 @@ def _require(device: str) -> None:
     try:
         number = torch.device(device).index or 0
     except RuntimeError:
-        raise UserError(f"{device!r} is no device of torch: choose cuda, one of several as cuda:1, or cpu.") from None
+        raise UserError(f"{device!r} is not a torch device: choose cuda, one of several as cuda:1, or cpu.") from None
     if _kind(device) == "cuda" and number >= torch.cuda.device_count():
         raise UserError(f"torch sees no {device} here. --device cpu tries everything, at the speed of a CPU.")

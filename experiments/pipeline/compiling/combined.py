@@ -80,7 +80,7 @@ def fitting_metric(spec: FittingSpec, knobs: Mapping[str, Any], fitted: Sequence
         reason = "is decided by a judge LM" if metric.judged else "is better when lower"
         raise UserError(f"{metric.name} {reason}: fit for another metric, e.g. em.")
     if named := [name for name in fitted if name in knobs]:
-        raise UserError(f"The knob {named[0]} is fitted on the questions: do not set it, too.")
+        raise UserError(f"The knob {named[0]} is fitted on the questions: do not set it.")
     return metric
 
 

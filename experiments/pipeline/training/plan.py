@@ -105,7 +105,7 @@ def read_plan(path: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
     except OSError as error:
         raise UserError(f"No plan {str(path)!r} ({error.strerror}): name a TOML file with [[stages]].") from None
     except ValueError as error:  # not UTF-8, or no TOML
-        raise UserError(f"{path} is no TOML file: {error}.") from None
+        raise UserError(f"{path} is not a TOML file: {error}.") from None
     asked = [_asked(path, each) for each in _tables(path, "asked", content.pop("asked", []))]
     _check_names(path, "[[asked]]", [each.name for each in asked])
     stated = _tables(path, "stages", content.pop("stages", []))
@@ -125,7 +125,7 @@ def _tables(path: Path, key: str, stated: Any) -> list[dict[str, Any]]:
 
 def _check_names(path: Path, key: str, names: list[str]) -> None:
     if repeated := {name for name in names if names.count(name) > 1}:
-        raise UserError(f"{path} has two of {key} named {min(repeated)!r}: give each a name of its own.")
+        raise UserError(f"{path} has two {key} named {min(repeated)!r}: give each its own name.")
 
 
 def _check_same_adapter(path: Path, stages: list[Stage]) -> None:
@@ -136,11 +136,11 @@ def _check_same_adapter(path: Path, stages: list[Stage]) -> None:
     for name in ("base", "method", "rank", "alpha"):
         if len(values := {getattr(each, name) for each in settings}) > 1:
             raise UserError(
-                f"{path}: stages have several values of {name} ({', '.join(sorted(map(str, values)))}). State one for "
-                "all, since each stage goes on with the adapter of the one before."
+                f"{path}: stages have several values of {name} ({', '.join(sorted(map(str, values)))}). Set one for "
+                "all, since each stage continues the adapter of the previous one."
             )
     if settings[0].method != "lora":
-        raise UserError(f"{path}: stages go on with an adapter: use method lora, or one stage.")
+        raise UserError(f"{path}: each stage continues an adapter: use method lora, or one stage.")
 
 
 def _text(path: Path, key: str, stated: Mapping[str, Any], name: str) -> str:
@@ -187,10 +187,10 @@ def _stage(path: Path, number: int, stated: dict[str, Any]) -> Stage:
         if name not in known:
             raise unknown(f"setting of stage {number} in {path}", name, known)
     if number > 1 and _ADAPTER in stated:
-        raise UserError(f"{path}: stage {number} starts from the stage before it; {_ADAPTER} is for the first alone.")
+        raise UserError(f"{path}: stage {number} starts from the stage before it; {_ADAPTER} is only for the first.")
     name, examples = (_text(path, f"stage {number}", stated, each) for each in _OF_STAGE)
     if not name.replace("-", "").replace("_", "").isalnum():
-        raise UserError(f"{path}: the name {name!r} of stage {number} may have letters, digits, - and _ alone.")
+        raise UserError(f"{path}: the name {name!r} of stage {number} may contain only letters, digits, - and _.")
     settings = {key: value for key, value in stated.items() if key not in _OF_STAGE}
     try:
         make_settings(**settings)  # a wrong value is refused before anything is trained

@@ -36,7 +36,7 @@ class Candidates(CandidateSpec):
             if name in _OTHER_KINDS:
                 raise UserError(
                     f"Optimizer {name} makes a program of another kind, not demonstrations for this one: leave it out "
-                    "of the study, and compile with it by itself."
+                    "of the study, and compile with it separately."
                 )
 
     @property

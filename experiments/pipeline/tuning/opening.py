@@ -256,7 +256,7 @@ def opened_storage(out: Path, config: TuneConfig, *, resume: bool, overwrite: bo
             for name in (DATABASE, QUICK_JOURNAL):
                 (out / name).unlink(missing_ok=True)
         elif any((out / name).exists() for name in (DATABASE, QUICK_JOURNAL)) and not resume:
-            raise UserError(f"{out} contains a study already: resume it, overwrite it, or choose another folder.")
+            raise UserError(f"{out} already contains a study: resume it, overwrite it, or choose another folder.")
         if config.replay is not None:
             yield open_storage(f"{QUICK}{database}"), True
             return

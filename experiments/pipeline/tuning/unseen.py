@@ -45,7 +45,7 @@ def check_unseen(
             known = data.get(name)
             if isinstance(known, dict) and known.get("sha256") in hashes:
                 raise UserError(
-                    f"{folder} was {how} the questions of the study: its scores on them would say nothing. Tune on "
+                    f"{folder} was {how} the questions of the study: its scores on them would be meaningless. Tune on "
                     "other questions, or leave the artifact out."
                 )
 

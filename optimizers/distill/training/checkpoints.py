@@ -135,7 +135,7 @@ def restore_weights(checkpoint: Path, student: Student) -> None:
 
 
 def _damaged(checkpoint: Path, error: Exception | str) -> UserError:
-    return UserError(f"{str(checkpoint)!r} is damaged ({one_line(error)}). Start the training anew.")
+    return UserError(f"{str(checkpoint)!r} is damaged ({one_line(error)}). Restart the training.")
 
 
 def restore(checkpoint: Path, student: Student, optimizer: Any) -> None:

@@ -64,4 +64,4 @@ def check_weights(weights: Mapping[str, Any], step: int, learning_rate: float) -
         Diverged: One is not a number.
     """
     if not finite(weights):
-        raise Diverged(f"The weights are not numbers any more after step {step}. {_cure(learning_rate)}")
+        raise Diverged(f"The weights contain NaN or infinity after step {step}. {_cure(learning_rate)}")

@@ -26,7 +26,7 @@ class Method:
     base: Annotated[
         str,
         _DECIDES(
-            "LM to train: embedded (untrained; to go on from its adapter, add --resume-adapter embedded), "
+            "LM to train: embedded (untrained; to continue from its adapter, add --resume-adapter embedded), "
             "gguf:PATH, or a Hugging Face causal LM by name or folder."
         ),
     ] = "embedded"

@@ -361,7 +361,7 @@ class Training:
             self.student.save(self.folder / LAST)
         except Diverged:  # before they were not numbers they were too large
             return ""
-        return f" The weights of step {step} are in {str(self.folder / LAST)!r}: go on from them."
+        return f" The weights of step {step} are in {str(self.folder / LAST)!r}: continue from them."
 
     def _open(self, resume: bool) -> None:
         checkpoints.remove_leftovers(self.folder)
@@ -379,7 +379,7 @@ class Training:
             self.skips.total = state.get("skipped", 0)
             cut_log(self.folder, self.step)
         elif checkpoint is not None or (self.folder / results.DESCRIPTION).is_file():
-            raise UserError(f"{str(self.folder)!r} holds a training run already. Resume it, or choose another folder.")
+            raise UserError(f"{str(self.folder)!r} contains a training run. Resume it, or choose another folder.")
         else:
             checkpoints.check_no_weights(self.folder)
             checkpoints.remove_unstarted(self.folder)

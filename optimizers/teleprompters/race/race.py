@@ -358,7 +358,7 @@ def opened(task: Task) -> Iterator[list[Budget]]:
 
 def _not_shared(task: Task, reason: str) -> UserError:
     return UserError(
-        f"Option calls={task.options['calls']} of the race cannot be kept: {reason}. Give all LMs of the task one "
+        f"Option calls={task.options['calls']} of the race cannot be enforced: {reason}. Give all LMs of the task one "
         "Budget (programs.lms.calls.metered.metered_lm), or leave the option out."
     )
 

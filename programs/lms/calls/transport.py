@@ -73,7 +73,7 @@ class Transport:
         Range(0),
         Field(
             "Seconds for which a call is repeated while the server limits the rate (429, 503) or is down; these "
-            "repetitions do not count as --retries.",
+            "do not count as --retries.",
             trusted=False,
         ),
     ] = 600.0

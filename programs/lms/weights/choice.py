@@ -195,7 +195,7 @@ def find_base(adapter: Adapter) -> Path | None:
     if digest and in_gguf == (path is None or path.is_file()) and (actual := weights_sha256(path)) != digest:
         raise UserError(
             f"Adapter {str(adapter.folder)!r}: its base {name[:100]!r} has changed since: SHA-256 {actual[:16]}, "
-            f"trained on {digest[:16]} ({DESCRIPTION}). Bring that base back, or train again."
+            f"trained on {digest[:16]} ({DESCRIPTION}). Restore that base, or train again."
         )
     return path
 
@@ -263,7 +263,7 @@ def described_base(folder: Path) -> tuple[str, str]:
 
 def _missing(adapter: Adapter) -> UserError:
     return UserError(
-        f"Adapter {str(adapter.folder)!r} was trained on {adapter.base[:100]!r}, which is not here. If that was the "
+        f"Adapter {str(adapter.folder)!r} was trained on {adapter.base[:100]!r}, which was not found. If that was the "
         f'embedded LM, write "embedded" as base_model_name_or_path into {CONFIG}; else the folder of that model, or '
         "gguf: and the path of its file."
     )

@@ -134,5 +134,5 @@ def _folder_tokens(folder: Path) -> dict[str, int]:
         tokens = dict(content["model"]["vocab"])
         tokens.update({token["content"]: token["id"] for token in content.get("added_tokens") or []})
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UserError(f"{str(path)!r} is damaged or no tokenizer of byte pairs. Save or copy it again.") from error
+        raise UserError(f"{str(path)!r} is damaged or not a BPE tokenizer. Save or copy it again.") from error
     return tokens

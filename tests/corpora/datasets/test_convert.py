@@ -122,7 +122,7 @@ def test_wrong_arguments_are_refused_by_name(tmp_path: Path):
         convert("trivia", source, tmp_path)
     with pytest.raises(UserError, match="at least 1, got 0"):
         convert("hotpotqa", source, tmp_path, limit=0)
-    with pytest.raises(UserError, match="hotpotqa has none: omit aliases"):
+    with pytest.raises(UserError, match="hotpotqa does not: omit aliases"):
         convert("hotpotqa", source, tmp_path, aliases=source)
     with pytest.raises(UserError, match="no 'Q_id'"):
         convert("2wikimultihopqa", source, tmp_path, aliases=source)
@@ -194,7 +194,7 @@ def test_pooling_refuses_one_id_with_two_texts_and_no_files(tmp_path: Path):
     write_passages(tmp_path / "y", [PassageRecord(id="a", text="Two.")])
     with pytest.raises(UserError, match="the id 'a' has another text"):
         pool([tmp_path / "x", tmp_path / "y"], tmp_path / "out")
-    with pytest.raises(UserError, match="nothing to pool"):
+    with pytest.raises(UserError, match="Nothing to pool"):
         pool([], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

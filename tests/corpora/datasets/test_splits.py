@@ -47,7 +47,7 @@ def test_questions_of_the_same_words_are_in_the_same_split() -> None:
 
 
 def test_what_a_part_lacks_is_said() -> None:
-    with pytest.warns(UserNotice, match="2 dev and 1 test questions less than asked for"):
+    with pytest.warns(UserNotice, match="2 dev and 1 test questions fewer than asked for"):
         assert {each.split for each in divide(asked(*["Who?"] * 10), dev=2, test=1)} == {"train"}
 
 
@@ -60,20 +60,20 @@ def test_a_split_is_divided_into_parts_that_pass_for_no_official_one_and_others_
     divided = divide(official, test=2, split="dev")
     assert Counter(each.split for each in divided) == {"dev-test": 2, "dev-train": 2, "train": 1}
     assert divided[-1] == official[-1]
-    with pytest.raises(UserError, match="Other questions are of the split 'dev-test' already"):
+    with pytest.raises(UserError, match="Other questions already have the split 'dev-test'"):
         divide([*official, Question(id="u", question="F?", split="dev-test")], test=2, split="dev")
 
 
 @pytest.mark.parametrize(
     ("questions", "sizes", "said"),
     [
-        (MANY, {"dev": 25, "test": 25}, "leave none of 50 to train on"),
-        (MANY, {"dev": 1.5}, "dev questions are a whole number, or a share below 1, got 1.5"),
-        (MANY, {"test": -1}, "test questions are a whole number"),
-        (asked("A?", split="dev"), {"test": 0.5}, r"1 questions have a split already \(dev\)"),
-        (MANY, {"dev": float("nan")}, "dev questions are a whole number, or a share below 1, got nan"),
-        (MANY, {"test": float("inf")}, "test questions are a whole number, or a share below 1, got inf"),
-        (asked("A?", "B?", "C?"), {"dev": 0.1}, "A share of 0.1 of 3 questions is no dev question"),
+        (MANY, {"dev": 25, "test": 25}, "leave none of 50 for training"),
+        (MANY, {"dev": 1.5}, "dev questions must be a whole number, or a share below 1, got 1.5"),
+        (MANY, {"test": -1}, "test questions must be a whole number"),
+        (asked("A?", split="dev"), {"test": 0.5}, r"1 questions already have a split \(dev\)"),
+        (MANY, {"dev": float("nan")}, "dev questions must be a whole number, or a share below 1, got nan"),
+        (MANY, {"test": float("inf")}, "test questions must be a whole number, or a share below 1, got inf"),
+        (asked("A?", "B?", "C?"), {"dev": 0.1}, "A share of 0.1 of 3 questions gives no dev question"),
         (asked("A?", split="train"), {"split": "dev"}, "No question has the split 'dev'. The file has: train"),
     ],
 )

@@ -58,7 +58,7 @@ def test_the_hash_changes_with_the_factors_and_with_what_scales_them(tmp_path):
     ],
 )
 def test_tensors_that_fit_no_map_are_refused(tmp_path, tensors, why):
-    with pytest.raises(UserError, match=f"{why}.*train it anew") as error:
+    with pytest.raises(UserError, match=f"{why}.*train it again") as error:
         adapter(tmp_path / "a.safetensors", tensors).merged(weights())
     assert "\n" not in str(error.value)
 

@@ -201,7 +201,7 @@ def test_the_name_and_the_address_make_an_embedder(served):
     assert isinstance(other, Embedder)
     assert len({one.weights_hash, other.weights_hash, Embedder("m@http://other/v1").weights_hash}) == 3
     assert open_embedder("name", None) == "name"
-    with pytest.raises(UserError, match="Name the embedder"):
+    with pytest.raises(UserError, match="Set the embedder"):
         open_embedder(None, served.base)
     with pytest.raises(UserError, match="must be a URL"):
         open_embedder("m", "localhost:8000")

@@ -19,7 +19,7 @@ def no_hub(monkeypatch, tmp_path):
 
 
 def test_an_unknown_model_offline_is_refused_without_torch(no_hub):
-    with pytest.raises(UserError, match=r"'org/model' cannot be loaded \(the model hub does not answer"):
+    with pytest.raises(UserError, match=r"'org/model' cannot be loaded \(the model hub is unreachable"):
         Embedder("org/model")(["text"])
 
 

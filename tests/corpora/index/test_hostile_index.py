@@ -217,7 +217,7 @@ CHANGES = {
     "'bm25/../../x' is not a file": add_file("bm25/../../x"),
     "does not list bm25/meta.json": lambda content: content["files"].pop("bm25/meta.json"),
     "'passages'": lambda content: content.update(passages=-1),
-    "there is no retriever 'own'": lambda content: content.update(retriever="own"),
+    "unknown retriever 'own'": lambda content: content.update(retriever="own"),
     "schema version [1]": lambda content: content.update(schema_version=[1]),
     "version 3, not 1 or 2: rebuild the index, or use the": lambda content: content.update(schema_version=3),
 }

@@ -167,7 +167,7 @@ def test_the_token_is_not_sent_to_where_the_hub_redirects(hub, index: Path, tmp_
 
 def test_a_repository_without_an_index_says_so(hub, tmp_path: Path):
     hub.repositories["ann/notes"] = [{"README.md": b"mine"}]
-    with pytest.raises(UserError, match=r"There is no hf://ann/notes/files\.json, so no index was pushed there"):
+    with pytest.raises(UserError, match=r"No hf://ann/notes/files\.json: no index was pushed there"):
         pull_index("hf://ann/notes", tmp_path / "out")
 
 

@@ -71,7 +71,7 @@ def test_the_precision_of_the_passages_is_recorded_and_kept_by_updates(tmp_path,
     more = make_corpus(tmp_path / "more.jsonl", 3, seed=7)
     lines = [{**json.loads(line), "id": f"new {n}"} for n, line in enumerate(more.read_text().splitlines())]
     more.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(UserError, match=r"was embedded in bf16, not f32: embed with precision bf16"):
+    with pytest.raises(UserError, match=r"was embedded with precision bf16, not f32: use bf16"):
         update_index(tmp_path / "bf16", add=[more], embedder=model("f32"))
     updated = update_index(tmp_path / "bf16", add=[more], embedder=model("bf16")).info
     assert updated.embedder == fast.embedder

@@ -86,7 +86,7 @@ def test_an_index_that_may_not_be_read_is_not_to_be_rebuilt(tmp_path, monkeypatc
 
     (tmp_path / "index.json").write_text("{}")
     monkeypatch.setattr("builtins.open", refused)
-    with pytest.raises(UserError, match=r"index\.json cannot be read \(Permission denied\): let this user read it"):
+    with pytest.raises(UserError, match=r"index\.json cannot be read \(Permission denied\): fix its permissions"):
         read_info(tmp_path)
 
 

@@ -110,7 +110,7 @@ def test_an_index_that_was_built_from_a_file_is_taken_over(tmp_path, corpus, pas
 
 def test_another_retriever_or_embedder_is_refused(tmp_path, passages, fake_embedder):
     renew_index(tmp_path / "i", lambda: passages, retriever="dense", embedder=fake_embedder)
-    with pytest.raises(UserError, match="is a dense index and stays one, not bm25: omit the retriever"):
+    with pytest.raises(UserError, match="is a dense index, not bm25: omit the retriever"):
         renew_index(tmp_path / "i", lambda: passages, retriever="bm25")
     with pytest.raises(UserError, match="built with the embedder 'fake'"):
         renew_index(tmp_path / "i", lambda: passages, embedder=Embedder("other", encode=hashed_words))

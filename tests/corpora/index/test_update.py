@@ -96,7 +96,7 @@ def test_what_cannot_be_done_is_one_line_and_changes_nothing(index, tmp_path, co
     other = Embedder("other", encode=lambda texts: hashed_words(texts) + 1)
     everything = [f"p{n}" for n in range(60)]
     for options, message in [
-        ({}, "Nothing to change: name files"),
+        ({}, "Nothing to change: give files"),
         (
             {"remove": ["p1", "nowhere", "gone"]},
             r"no passage 'nowhere'.*2 of 3 ids.*correct the ids; nothing was changed",

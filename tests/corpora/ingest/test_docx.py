@@ -34,8 +34,8 @@ def _archive(**files: str) -> bytes:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "no Word document"),
-        (b"PK\x03\x04 broken", "no Word document"),
+        (b"", "not a valid Word document"),
+        (b"PK\x03\x04 broken", "not a valid Word document"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600, r"old Word file \(.doc\) or protected"),
         (_archive(readme="no document"), "cannot be read as a Word document"),
     ],
@@ -82,7 +82,7 @@ def test_a_document_with_entities_is_refused(make_docx, entities, front, encodin
         return f"{front}<!DOCTYPE x [{entities}]>{text.replace('Text.', '&e7;')}".encode(encoding)
 
     data = _with_part(make_docx([("Normal", "Text.")]), "word/document.xml", change)
-    with pytest.raises(UserError, match=r"its part word/document\.xml has a DOCTYPE, which no Word document has"):
+    with pytest.raises(UserError, match=r"its part word/document\.xml has a DOCTYPE, which is not valid in Word"):
         read_docx(data)
 
 

@@ -92,8 +92,8 @@ READERS = {".xlsx": read_xlsx, ".pptx": read_pptx}
 @pytest.mark.parametrize("suffix", READERS)
 def test_what_is_no_office_document_is_refused(suffix):
     for data, message in (
-        (b"", "no (Excel|PowerPoint) document"),
-        (b"PK\x03\x04 broken", "no (Excel|PowerPoint) document"),
+        (b"", "not a valid (Excel|PowerPoint) document"),
+        (b"PK\x03\x04 broken", "not a valid (Excel|PowerPoint) document"),
         (b"\xd0\xcf\x11\xe0" + b"\0" * 600, "old .* file .* or protected by a password"),
     ):
         with pytest.raises(UserError, match=message):

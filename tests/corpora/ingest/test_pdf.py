@@ -72,7 +72,7 @@ def test_what_cannot_be_read_is_one_error_with_its_cure(make_pdf):
     for data in (b"", b"no pdf", make_pdf([["x"]])[:200]):
         with pytest.raises(UserError, match="cannot be read as PDF"):
             read_pdf(data)
-    with pytest.raises(UserError, match="protected by a password: save it without one"):
+    with pytest.raises(UserError, match="protected by a password: save it without a password"):
         read_pdf(make_pdf([["x"]], trailer=_LOCKED))
     with pytest.raises(UserError, match="no text: scanned ones are recognized with --ocr"):
         read_pdf(make_pdf([[], []]))

@@ -218,7 +218,7 @@ def test_triples_that_cannot_be_used_are_refused(line, words, corpus, tmp_path, 
     path.write_text(line + "\n")
     with pytest.raises(UserError, match=words):
         build_index(corpus, tmp_path / "index", retriever="graph", embedder=fake_embedder, triples=path)
-    with pytest.raises(UserError, match="There is no file"):
+    with pytest.raises(UserError, match="No file"):
         build_index(
             corpus, tmp_path / "index", retriever="graph", embedder=fake_embedder, triples=tmp_path / "none.jsonl"
         )

@@ -253,7 +253,7 @@ def test_none_and_nought_read_whole_passages():
 @pytest.mark.parametrize(
     ("content", "cure"),
     [
-        (None, "is missing: install verihop anew, or train the choice of sentences"),
+        (None, "is missing: reinstall verihop, or train the choice of sentences"),
         ("{", "cannot be read"),
         ('{"rounds": [1, 2], "features": []}', "has no weights for these features"),
         ("rounds", "hidden has shape"),

@@ -89,7 +89,7 @@ def test_a_new_index_has_the_precision_that_is_named_and_keeps_it(docs, fake_emb
     monkeypatch.setattr(syncing, "open_embedder", opened)
     named = {"retriever": "dense", "embedder": "fake"}
     assert sync(docs, **named, precision="bf16").info.embedder.precision == "bf16"
-    with pytest.raises(UserError, match="was embedded in bf16, not f32"):
+    with pytest.raises(UserError, match="was embedded with precision bf16, not f32"):
         sync(docs, retriever=None, precision="f32")  # of its own embedder
 
 
@@ -231,7 +231,7 @@ def language(docs: Path) -> tuple[str, str]:
         ({"language": "pl"}, "cut in the language 'en', not 'pl'"),
         ({"ocr": True}, "documents read by verihop: omit --reader and --ocr"),
         ({"reader": "docling"}, "documents read by verihop"),
-        ({"retriever": "dense"}, "is a bm25 index and stays one"),
+        ({"retriever": "dense"}, "is a bm25 index, not "),
     ],
 )
 def test_other_options_than_those_of_the_index_are_refused(options, message, docs):

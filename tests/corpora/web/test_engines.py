@@ -82,7 +82,7 @@ def test_a_missing_key_is_one_line_with_its_cure(site, own, monkeypatch):
     with pytest.raises(UserError, match="own needs the variable OWN_KEY: export OWN_KEY="):
         search(settings, "w")
     monkeypatch.setenv("OWN_KEY", "a\nb")
-    with pytest.raises(UserError, match="OWN_KEY has a line break"):
+    with pytest.raises(UserError, match="OWN_KEY contains a line break"):
         search(settings, "w")
     assert site.asked == []
 
@@ -140,13 +140,13 @@ def test_replies_of_another_form_are_one_line(site, own):
     [
         ('url = "ftp://a"', "must begin with http"),
         ('url = "https://a.example/"', "has {query}"),
-        ('url = "https://user:word@a.example/?q={query}"', "a key stands in it"),
-        ('headers = {"X-Other" = "sk-0123456789abcdef0123"}', "a key stands in it"),
-        ('headers = {"X-API-KEY" = "short"}', "a key stands in it"),
-        ('body = {q = "{query}", api_key = "tvly-short"}', "a key stands in it"),
-        ('url = "https://a.example/?q={query}&token=abc"', "a key stands in it"),
-        ('body = {q = "{query}", auth = {api_key = "abcd1234"}}', "a key stands in it"),
-        ('headers = {Cookie = "session=abcd {count}"}', "a key stands in it"),
+        ('url = "https://user:word@a.example/?q={query}"', "it contains a key"),
+        ('headers = {"X-Other" = "sk-0123456789abcdef0123"}', "it contains a key"),
+        ('headers = {"X-API-KEY" = "short"}', "it contains a key"),
+        ('body = {q = "{query}", api_key = "tvly-short"}', "it contains a key"),
+        ('url = "https://a.example/?q={query}&token=abc"', "it contains a key"),
+        ('body = {q = "{query}", auth = {api_key = "abcd1234"}}', "it contains a key"),
+        ('headers = {Cookie = "session=abcd {count}"}', "it contains a key"),
         ('colour = "red"', "colour"),
         ("count = 0", "count"),
         ("url = [", "cannot be read"),

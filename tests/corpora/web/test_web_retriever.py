@@ -84,7 +84,7 @@ def test_a_run_is_repeated_without_the_web(site, live, tmp_path):
     assert [place.by for place in explained[0].places] == ["own", "bm25"]
     wanted = found[0][0]
     assert [each.id for each in again.passages([wanted.id, "none"])] == [wanted.id]
-    with pytest.raises(UserError, match="recorded no search for 'other'.*name the engine"):
+    with pytest.raises(UserError, match="contains no search for 'other'.*set the engine"):
         again("other", 1)
 
 
@@ -185,7 +185,7 @@ def test_ctrl_c_records_nothing_half(site, live, tmp_path, monkeypatch):
         patch.setattr("corpora.web.fetching.Fetcher.fetch_all", interrupted)
         with pytest.raises(KeyboardInterrupt):
             live()(QUERY, 3)
-    with pytest.raises(UserError, match="recorded no page"):
+    with pytest.raises(UserError, match="contains no page"):
         open_web(tmp_path / "recording", None)(QUERY, 3)
     assert live()(QUERY, 1)[0].title == "Varrow"
     assert len(site.searched) == 1
@@ -217,7 +217,7 @@ def test_a_replay_sends_nothing_whatever_the_recording_says(site, live, tmp_path
     filled(site)
     live(headers={"X-Key": "${OWN_KEY}"})(QUERY, 1)
     asked = len(site.asked)
-    with pytest.raises(UserError, match="recorded no search"):
+    with pytest.raises(UserError, match="contains no search"):
         open_web(tmp_path / "recording", None)("new", 1)
     assert len(site.asked) == asked
 

@@ -82,7 +82,7 @@ def test_a_folder_of_runs_stands_for_them(make: Make, tmp_path: Path) -> None:
 def test_shards_below_a_folder_are_left_out(make: Make, tmp_path: Path) -> None:
     of = {"index": 1, "of": 2, "ids": ["q0", "q1", "q2"], "questions": {"n": 8, "sha256": "a"}}
     shard = make("cells/rag.shard-1-of-2", n=3, run=lambda run: run.update(shard=of))
-    with pytest.raises(UserError, match="No run here is finished: merge shards"):
+    with pytest.raises(UserError, match="No finished run: merge shards"):
         read_boards([tmp_path / "cells"])
     make("cells/rag")
     assert [board.questions["n"] for board in read_boards([tmp_path / "cells"])] == [8]
@@ -244,7 +244,7 @@ def test_an_unfinished_run_below_a_folder_is_left_out_and_told(make: Make, tmp_p
     (board,) = read_boards([tmp_path / "set"], on_left_out=told.append)
     assert [run.folder.name for run in board.runs] == ["rag"]
     assert [each.rpartition("/")[2][:24] for each in told] == ["begun has 5 of 8 answers", "empty has 0 of 8 answers"]
-    with pytest.warns(UserNotice, match="begun"), pytest.raises(UserError, match="No run here is finished"):
+    with pytest.warns(UserNotice, match="begun"), pytest.raises(UserError, match="No finished run"):
         read_boards([_kept(tmp_path / "set", "begun")])
 
 

@@ -160,7 +160,7 @@ def test_a_spent_budget_writes_nothing(fit, scripted_lm, tmp_path, monkeypatch):
 
 def test_options_of_fitting_need_questions(verihop, parts, tmp_path):
     code, _, err = verihop("artifact", "cascade", *parts, "-o", tmp_path / "out", "--metric", "f1[hotpot]")
-    assert (code, len(err.splitlines()), "--metric is of fitting only: add --fit" in err) == (2, 1, True)
+    assert (code, len(err.splitlines()), "--metric applies only to fitting: add --fit" in err) == (2, 1, True)
 
 
 def test_artifacts_of_different_lms_need_one_to_be_named(fit, parts, scripted_lm, tmp_path):

@@ -89,7 +89,7 @@ def test_without_questions_nothing_is_asked(verihop, scripted_lm, tmp_path):
     assert load(tmp_path / "out").least == 0.7
     assert engine.requests == []
     code, _, err = verihop(*words, "--overwrite", "--precision", 0.8)
-    assert (code, "--precision is of fitting only" in err) == (2, True)
+    assert (code, "--precision applies only to fitting" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_an_own_retriever_needs_no_index(verihop, guide, world):
     )
     assert (code, json.loads(out)["answered"]) == (0, 2)
     code, _, err = verihop("ask", *words, "Who?", "--rerank", "own")
-    assert (code, "An own retriever has no reranker of ours" in err) == (2, True)
+    assert (code, "Own retrievers do not support reranker" in err) == (2, True)
 
 
 @pytest.mark.slow

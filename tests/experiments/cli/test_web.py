@@ -42,7 +42,7 @@ def test_search_records_and_replays(verihop, site, toml, tmp_path):
     code, out, _ = verihop("search", QUESTION, "--index", "recording", "--json")
     assert (code, out) == (0, live)
     code, _, err = verihop("search", "trout", "--index", "recording")
-    assert (code, err.count("\n"), "has recorded no search for 'trout'" in err) == (2, 1, True)
+    assert (code, err.count("\n"), "contains no search for 'trout'" in err) == (2, 1, True)
     code, _, err = verihop("search", "trout", "--index", "recording", "--retriever", toml)
     assert (code, err.count("\n"), "check address and network" in err) == (2, 1, True)
 
@@ -108,7 +108,7 @@ def test_python_takes_it_as_any_index(site, toml, tmp_path):
     program = library.load(program="rag", index="recording", lm="simulated", rerank="own-light", sentences=2)
     assert program(QUESTION).passages[0].title == "Varrow"
     assert library.load(program="rag", index=live, lm="simulated")(QUESTION).passages[0].title == "Varrow"
-    with pytest.raises(UserError, match="name own-light"):
+    with pytest.raises(UserError, match="use own-light"):
         library.open_index("recording", rerank="own")
 
 

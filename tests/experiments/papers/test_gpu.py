@@ -233,6 +233,10 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     command._require("cuda:0")
-    for device, said in (("cuda:1", "no cuda:1"), ("cuda:x", "'cuda:x' is no device"), ("gpu", "'gpu' is no device")):
+    for device, said in (
+        ("cuda:1", "no cuda:1"),
+        ("cuda:x", "'cuda:x' is not a torch device"),
+        ("gpu", "'gpu' is not a torch device"),
+    ):
         with pytest.raises(UserError, match=said):
             command._require(device)

@@ -129,7 +129,7 @@ def test_resuming_something_else_is_refused_with_the_field(toy, tmp_path, change
     [
         (0, {"question": "q-0"}, "question of 'id0' was 'q0' and is now 'q-0'. Restore the file of the questions"),
         (0, {"answers": ["odd", "1"]}, r"answers of 'id0' was \['even'\] and is now \['odd', '1'\]"),
-        (0, {"id": "other"}, "question 'id0' has an answer and is not asked any more"),
+        (0, {"id": "other"}, "question 'id0' has an answer but is no longer asked"),
         (5, {"question": "q-5"}, "what differs is a question without an answer so far"),
     ],
 )

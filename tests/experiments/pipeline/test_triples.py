@@ -103,9 +103,9 @@ def test_the_lm_chooses_among_the_triples_of_an_index(corpus, monkeypatch):
     (prompt,) = lm.lm.engine.prompts
     assert "[1] Cedar | belongs to | Amber" in prompt
     assert "[2] Amber | is | brook" in prompt
-    with pytest.raises(UserError, match="without triples"):
+    with pytest.raises(UserError, match="has no triples"):
         opened("plain", "graph-lm")
-    with pytest.raises(UserError, match="asks an LM"):
+    with pytest.raises(UserError, match="needs an LM"):
         opened("index", "graph-lm", None)
 
 

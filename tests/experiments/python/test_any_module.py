@@ -382,7 +382,7 @@ def test_an_example_that_fails_scores_0_and_ends_nothing(compiled):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"optimizer": "knn"}, "makes another program than the module.*labeled, bootstrap"),
+        ({"optimizer": "knn"}, "changes the kind of program.*labeled, bootstrap"),
         ({"optimizer": "magic"}, "Unknown optimizer 'magic'"),
         ({"module": dspy.Module()}, "has no predictor"),
         ({"module": 3}, "module must be a dspy.Module"),

@@ -74,7 +74,7 @@ def test_a_shard_and_a_note_may_be_texts(ask):
         ({"questions": 3}, "questions must be a questions.jsonl, or questions, got 3"),
         ({"questions": {"id": "1", "question": "Who?"}}, "questions must be a questions.jsonl"),
         ({"questions": ["Who?"]}, "Question 1 must be a corpora.questions.Question"),
-        ({"questions": [{"question": "Who?"}]}, "Question 1 is not one .*'id'"),
+        ({"questions": [{"question": "Who?"}]}, "Question 1 is invalid .*'id'"),
         ({"metrics": 3}, "metrics must be names"),
         ({"metrics": ["em", 3]}, "metrics must be names"),
         ({"metrics": ["em", len]}, "metrics must be names .* a function of your own as 'module:function'"),
@@ -134,7 +134,7 @@ def test_an_index_has_a_folder():
     ("budget", "reason"),
     [
         ("calls=5", "budget must be a mapping such as"),
-        ({"dollars": 1}, "There is no budget of 'dollars': limit calls, tokens, usd, seconds"),
+        ({"dollars": 1}, "Unknown budget 'dollars': limit calls, tokens, usd, seconds"),
         ({"calls": "5"}, "The budget of calls must be a number, got '5'"),
     ],
 )

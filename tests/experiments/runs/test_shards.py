@@ -32,7 +32,7 @@ def test_a_shard_depends_on_nothing_but_positions():
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "0/0", "1/0"])
 def test_a_number_outside_1_to_n_is_refused(text):
-    with pytest.raises(UserError, match=f"There is no shard {text}: shards are numbered from 1 to n"):
+    with pytest.raises(UserError, match=f"No shard {text}: shards are numbered from 1 to n"):
         Shard.parse(text)
 
 

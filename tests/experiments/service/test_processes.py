@@ -163,7 +163,7 @@ def test_two_services_do_not_share_a_port(holder):
         with contextlib.closing(socket.socket()) as second:
             second.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             second.bind(("127.0.0.1", port))
-            with pytest.raises(UserError, match=f"127.0.0.1:{port} is that of another service"):
+            with pytest.raises(UserError, match=f"127.0.0.1:{port} is in use"):
                 serve_in_processes(2, second, work, lambda facts: None)
         signal.raise_signal(signal.SIGINT)
 

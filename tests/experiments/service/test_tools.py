@@ -115,7 +115,7 @@ BUDGET = "The question needs more than the budget that each question has."
         ("search", {"query": "q", "top_k": 3}, {}, "search takes no 'top_k'. Choose from: query, k."),
         ("read_passage", {"id": "z" * 500}, {}, f"The corpus has no passage '{'z' * 79}.... Find ids with search."),
         ("read_passage", {"id": ["a"]}, {}, 'id should be a valid string, got ["a"].'),
-        ("find\n", {}, {}, "There is no tool 'find\\n'. Choose from: ask, search, read_passage."),
+        ("find\n", {}, {}, "Unknown tool 'find\\n'. Choose from: ask, search, read_passage."),
     ],
 )  # fmt: skip
 def test_errors_are_one_sentence_with_the_cure(make_service, tool, arguments, limits, said):

@@ -211,7 +211,7 @@ def test_halves_are_exact_and_depend_on_ids_alone():
         ({"negatives": -1}, "from 0"),
         ({"means": ["lies"]}, "Unknown means of making wrong responses 'lies'"),
         ({"labels": "people"}, "Unknown verdicts 'people'"),
-        ({"means": []}, "need a means"),
+        ({"means": []}, "need a way"),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):

@@ -77,7 +77,7 @@ class Variable:
 
 
 VARIABLES = (
-    Variable(f"{PREFIX}CONFIG", "The settings file to read in place of all others, as --config; none reads no file."),
+    Variable(f"{PREFIX}CONFIG", "The settings file to read instead of all others, as --config; none reads no file."),
     Variable(f"{PREFIX}CACHE_DIR", "Folder of cached replies and converted models; by default the platform's."),
     Variable(f"{PREFIX}CACHE_BYTES", "Size of the reply cache at most; by default 2e9."),
     Variable(f"{PREFIX}DECOMPRESS_LIMIT", "Bytes that a compressed file may expand to; by default 1 GiB."),
@@ -141,7 +141,7 @@ def checked(name: str, value: object, place: str) -> Any:
     if isinstance(value, int) and abs(value) > _MOST:  # not even printable, if it is long enough
         raise UserError(f"{place}: {name} cannot be more than {_MOST:.0e}: name a smaller number.")
     if isinstance(value, str) and "\0" in value:
-        raise UserError(f"{place}: {name} has a character of code 0 in it, which no command can take: write it anew.")
+        raise UserError(f"{place}: {name} contains a null character: rewrite it.")
     if name in WITHOUT_OPTION:
         return _checked_without_option(name, value, place)
     option = known_options()[name]
@@ -175,7 +175,7 @@ def _checked_without_option(name: str, value: Any, place: str) -> Any:
 
 def _refuse_empty(name: str, value: str, place: str) -> None:
     if not value.strip():
-        raise UserError(f"{place}: {name} is empty: omit the line, and the default holds.")
+        raise UserError(f"{place}: {name} is empty: omit the line to use the default.")
 
 
 def _wrong_type(name: str, kinds: tuple[type, ...], place: str) -> Any:
@@ -433,9 +433,9 @@ def _content(path: Path) -> bytes:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}. Set {CHOICE}={_NONE} to go on without it.") from None
+        raise UserError(f"{path} cannot be read: {error.strerror}. Set {CHOICE}={_NONE} to do without it.") from None
     if len(content) > _LARGEST:
-        raise UserError(f"{path} has more than {_LARGEST:,} bytes, which no settings need: write it anew.")
+        raise UserError(f"{path} has more than {_LARGEST:,} bytes, too many for settings: rewrite it.")
     return content
 
 
@@ -443,7 +443,7 @@ def _decoded(content: bytes, path: Path) -> str:
     try:
         return content.decode("utf-8-sig")  # some editors begin a file with a mark
     except UnicodeDecodeError:
-        raise UserError(f"{path} is not UTF-8 text: write it anew.") from None
+        raise UserError(f"{path} is not UTF-8 text: rewrite it.") from None
 
 
 def _parsed(text: str, path: Path) -> dict[str, Any]:
@@ -452,9 +452,9 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path} is not valid TOML: {str(error)[:200]}. Texts stand in quotes.") from None
+        raise UserError(f"{path} is not valid TOML: {str(error)[:200]}. Put texts in quotes.") from None
     except (ValueError, RecursionError):  # a number of thousands of digits, thousands of brackets
-        raise UserError(f"{path} has a number or a list that no setting needs: write it anew.") from None
+        raise UserError(f"{path} has a number or list that is too large: rewrite it.") from None
 
 
 def _lines(text: str) -> dict[str, int]:
@@ -476,9 +476,9 @@ def _check_name(name: str, value: object, place: str) -> None:
         raise UserError(f"{place}: {shown} is not a setting of a file: export it as the variable {variable}.")
     near = difflib.get_close_matches(alike, names(), 1, cutoff=_NEAR)
     if not near and _NAME_OF_A_KEY.search(name):
-        raise UserError(f"{place}: {shown} is not a setting, and no key or password may stand in this file: {CURE}.")
+        raise UserError(f"{place}: {shown} is not a setting, and this file may not contain keys or passwords: {CURE}.")
     if not near and isinstance(value, dict):
-        raise UserError(f"{place}: settings stand outside of tables: omit the line [{shown}].")
+        raise UserError(f"{place}: settings must be outside tables: omit the line [{shown}].")
     near = near or difflib.get_close_matches(alike, names(), 1)
     cure = f"did you mean {near[0]}?" if near else f"choose from: {', '.join(names())}."
     raise UserError(f"{place}: {shown} is not a setting: {cure}")

@@ -281,7 +281,7 @@ def choose_device(name: str = "auto", precision: str = "auto") -> Device:
     if name not in there:
         raise unknown("device", name, ["auto", *there])
     if not there[name]:
-        raise UserError(f"There is no {name} device here. Choose auto or cpu.")
+        raise UserError(f"No {name} device found. Choose auto or cpu.")
     if precision != "auto":
         return Device(name, precision == "bfloat16")
     if name == "cuda":

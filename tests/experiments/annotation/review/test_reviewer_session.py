@@ -50,7 +50,7 @@ def test_what_is_undecided_comes_first_and_own_decisions_can_be_changed(stepwise
     assert ann.mine(stepwise.cards[0].items[0]).value == "0"
     ann.decide(stepwise.cards[0].items[0].id, None)
     assert ann.progress().decided == 0
-    with pytest.raises(UserError, match="no decision to undo"):
+    with pytest.raises(UserError, match="No decision to undo"):
         ann.decide(stepwise.cards[0].items[0].id, None)
 
 

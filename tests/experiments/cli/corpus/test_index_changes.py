@@ -55,7 +55,7 @@ def test_ids_are_read_from_standard_input(index, verihop, monkeypatch):
     [
         ((), "Name the corpus to index"),
         (("--add", "more.jsonl"), "Name the index that --add and --remove change: --out FOLDER"),
-        (("more.jsonl", "--remove", "p1", "--out", "index"), "omit one of them, e.g. --add more.jsonl"),
+        (("more.jsonl", "--remove", "p1", "--out", "index"), "omit either, e.g. --add more.jsonl"),
         (("--remove", "p1", "--out", "index", "--overwrite"), "--overwrite is for building an index"),
         (("--remove", "p1", "--out", "index", "--retriever", "dense"), "--retriever is for building an index"),
         (("--remove", " , ", "--out", "index"), "names no id. Example: --remove id1,id2 or --remove @ids.txt"),

@@ -57,7 +57,7 @@ def test_dense_alone_changes_an_index_and_nothing_else(served, verihop, tmp_path
         code, _, err = verihop("index", "--dense", "flat", "--out", tmp_path, *other)
         assert (code, "name that alone, or a corpus" in err) == (2, True)
     code, _, err = verihop("index", tmp_path / "passages.jsonl", "--retriever", "bm25", "--dense", "pgvector")
-    assert (code, "a bm25 index has none" in err) == (2, True)
+    assert (code, "a bm25 index has no vectors" in err) == (2, True)
     code, _, err = verihop("index", "--dense", "flat", "--out", tmp_path / "i", "--add", tmp_path / "passages.jsonl")
     assert (code, "--dense is for building" in err) == (2, True)
     code, _, err = verihop("index", tmp_path / "passages.jsonl", "--dense", "oracle")

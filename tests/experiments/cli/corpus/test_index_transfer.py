@@ -67,7 +67,7 @@ def test_what_fails_is_one_line_with_the_cure(index, tmp_path, verihop, monkeypa
     Path("public/passages.txt").write_bytes(b"damaged")
     for words, message in (
         (("pull", "public", "-o", "out"), "passages.txt"),
-        (("pull", "nowhere", "-o", "out"), "`verihop index push` writes it"),
+        (("pull", "nowhere", "-o", "out"), "no index was pushed there (`verihop index push`)"),
         (("push", "nowhere", "public"), "nowhere contains no index"),
         (("push", "index", "https://example.org/x"), "push into a folder that a server serves"),
     ):

@@ -58,7 +58,7 @@ def test_rows_pages_and_formats_from_the_command_line(verihop, tmp_path):
     code, said, err = verihop("ingest", docs, "--out", out)
     assert code == 0
     assert "4 documents" in said
-    assert "broken.pptx: it is no PowerPoint document" in err
+    assert "broken.pptx: it is not a valid PowerPoint document" in err
     assert "MB" in err
     rows = {(row["source"], row.get("page")): row["text"] for row in map(json.loads, out.read_text().splitlines())}
     assert rows["parts.xlsx", None] == "Part: wick; Age: 3"

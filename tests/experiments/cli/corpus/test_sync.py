@@ -65,9 +65,9 @@ def test_documents_become_an_index_that_follows_them(docs, verihop):
         (["--words", "0"], "--words"),
         (["--titles", "document"], "omit titles"),
         (["--titles", "long"], "Unknown titles 'long'"),
-        (["--retriever", "hybrid"], "is a bm25 index and stays one, not hybrid: omit the retriever"),
+        (["--retriever", "hybrid"], "is a bm25 index, not hybrid: omit the retriever"),
         (["--retriever", "bm52"], "Unknown retriever 'bm52'"),
-        (["--precision", "bf16"], "a bm25 index has none: omit"),
+        (["--precision", "bf16"], "a bm25 index has no vectors: omit"),
         (["--precision", "f8"], "Unknown precision 'f8'"),
         (["--out", "docs"], "is not empty and contains no index"),
         (["gone"], "gone does not exist"),
@@ -206,7 +206,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(docs, verihop, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("corpora.ingest.ingest.run_in_processes", interrupted)
         code, _, err = sync(verihop)
-    assert (code, err) == (130, "Interrupted. The same command goes on.\n")
+    assert (code, err) == (130, "Interrupted. Rerun the same command to continue.\n")
     code, said, _ = sync(verihop)
     assert (code, "2 added" in said) == (0, True)
 

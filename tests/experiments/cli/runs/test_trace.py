@@ -70,10 +70,10 @@ def test_a_question_is_named_by_a_part_of_its_text(run, verihop):
         (["nobody asked this"], "No question of"),
         (["w0-q0000"], "No question of"),
         ([" "], "3 questions have the words"),
-        (["w0-q00001", "--call", 2], "There is no call 2 here. There are: 1."),
+        (["w0-q00001", "--call", 2], "No call 2 here. Calls: 1."),
         (["w0-q00001", "--predictor", "plan"], "No call of 'plan'. Predictors that called: "),
-        (["--call", 1], "Name the question whose call"),
-        (["--repeat", 2], "Name the question whose call or repeat"),
+        (["--call", 1], "Give the question whose call"),
+        (["--repeat", 2], "Give the question whose call or repeat"),
         (["w0-q00001", "--repeat", 2], "w0-q00001 has no answer of repeat 2. Repeats with an answer: 1."),
     ],
 )

@@ -61,7 +61,7 @@ def test_calls_that_are_not_there_are_called_not_kept(made, verihop):
     assert json.loads(verihop("trace", folder, "c", "--json")[1])["calls"] is None
     code, _, err = verihop("trace", folder, "c", "--call", 1)
     assert code == 2
-    assert "The LM calls of c were not kept. Evaluate again" in err
+    assert "The LM calls of c were not stored. Evaluate again" in err
 
 
 def test_repeats_are_told_apart_and_the_next_line_names_the_one_that_is_wrong(made, verihop):
@@ -107,7 +107,7 @@ def test_a_call_is_named_by_its_number_among_all_calls(made, verihop, world):
     assert json.loads(verihop(*chosen, last["call"], "--json")[1])["calls"] == [last]
     code, _, err = verihop(*chosen, 99)
     assert code == 2
-    assert f"There is no call 99 here. There are: {', '.join(map(str, of_last))}." in err
+    assert f"No call 99 here. Calls: {', '.join(map(str, of_last))}." in err
 
 
 @pytest.mark.parametrize("columns", [30, 40, 80])

@@ -46,7 +46,7 @@ def test_the_shorter_patience_of_serve_and_mcp_is_shown(here, verihop):
     assert json.loads(verihop("config", "--json")[1])["settings"]["retry_timeout"]["serve_and_mcp"] == 20
     assert "in serve and mcp" not in verihop("config", "--retry-timeout", 5)[1]
     assert verihop("config", "--init")[0] == 0
-    assert "# and mcp: 20.0.\n# retry_timeout = 600.0\n" in (here / "verihop.toml").read_text()
+    assert "Default of serve and mcp:\n# 20.0.\n# retry_timeout = 600.0\n" in (here / "verihop.toml").read_text()
 
 
 def test_no_secret_is_shown(here, verihop, monkeypatch):
@@ -171,7 +171,7 @@ def test_a_misspelled_variable_is_named(here, verihop, monkeypatch):
         ("CACHE_BYTES", "abc", "VERIHOP_CACHE_BYTES must be a number of bytes"),
         ("CACHE_DIR", "~nouser/x", "~nouser of ~nouser/x is not a home folder"),
         ("DECOMPRESS_LIMIT", "much", "VERIHOP_DECOMPRESS_LIMIT='much' must be a number of bytes"),
-        ("LOG", "xml", "There are no logs of the form 'xml'"),
+        ("LOG", "xml", "Unknown log format 'xml'"),
     ],
 )
 def test_what_commands_would_refuse_is_not_shown_as_if_it_held(here, verihop, monkeypatch, variable, value, message):

@@ -45,7 +45,7 @@ def test_a_study_is_printed_and_names_what_to_do_next(tune, plots, verihop, tmp_
     assert "f1[hotpot] [95 %]" in out
     assert "as it was" in out
     assert "Trials: 3 complete" in out
-    assert "Held-out estimate of a setting chosen so" in out
+    assert "Held-out estimate of such a choice" in out
     assert f"Frozen: {tmp_path / 's' / 'artifact'}" in out
     assert "at most 24 LM calls" in err
     following = [line.removeprefix("Next: ").strip() for line in err[err.index("Next: ") :].splitlines()]

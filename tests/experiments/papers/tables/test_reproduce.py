@@ -113,7 +113,7 @@ def test_ctrl_c_keeps_what_is_answered_and_the_same_command_goes_on(verihop, few
     monkeypatch.setattr(verbs, "evaluate", evaluate)
     code, _, err = verihop(*ONE, *TOY, "--work", work)
     assert code == 130
-    assert "The same command goes on." in err
+    assert "Rerun the same command to continue." in err
     (first,) = folders(work)
     kept = (first / "rows.jsonl").read_bytes()
     most[0] = 3

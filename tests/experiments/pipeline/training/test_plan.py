@@ -49,7 +49,7 @@ def test_a_plan_states_what_all_stages_share_once(tmp_path):
     ("text", "word"),
     [
         ("", "no stages"),
-        ("[[stages]", "no TOML"),
+        ("[[stages]", "not a TOML"),
         ("[stages]\nname = 'a'", "must be tables"),
         ("stages = 3", "must be tables"),
         (STAGES.replace("threads", "asked = 3\nthreads"), "asked must be tables"),
@@ -67,8 +67,8 @@ def test_a_plan_states_what_all_stages_share_once(tmp_path):
         ("[[stages]]\nname = '../a'\nexamples = 'a'", r"\.\./a"),
         ("[[stages]]\nname = 'a'\nexamples = 'a'\nranc = 4", "rank"),
         ("[[stages]]\nname = 'a'\nexamples = 'a'\nrank = 0", "rank"),
-        ("[[stages]]\nname = 'a'\nexamples = 'a'\n[[stages]]\nname = 'a'\nexamples = 'b'", "two of"),
-        (STAGES + 'resume_adapter = "elsewhere"', "the first alone"),
+        ("[[stages]]\nname = 'a'\nexamples = 'a'\n[[stages]]\nname = 'a'\nexamples = 'b'", "has two"),
+        (STAGES + 'resume_adapter = "elsewhere"', "only for the first"),
         (STAGES + "[[asked]]\nname = 'x'", "needs questions"),
     ],
 )

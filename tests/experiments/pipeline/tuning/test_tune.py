@@ -120,7 +120,7 @@ def test_a_study_of_other_settings_is_refused(tune):
 
 def test_what_is_there_is_not_overwritten_unasked(tune):
     tune(trials=1)
-    with pytest.raises(UserError, match="contains a study already"):
+    with pytest.raises(UserError, match="already contains a study"):
         tune(trials=1)
 
 

@@ -57,7 +57,7 @@ def test_a_damaged_state_is_one_line(content: str, tiny: Path, folder: Path, tmp
     interrupt(make_training(tiny, folder, tmp_path / "out"))
     (path,) = (tmp_path / "out").glob("checkpoint-*/state.json")
     path.write_text(content)
-    with pytest.raises(UserError, match=r"\A.*checkpoint-0000001' is damaged \(.+\). Start the training anew.*\Z"):
+    with pytest.raises(UserError, match=r"\A.*checkpoint-0000001' is damaged \(.+\). Restart the training.*\Z"):
         make_training(tiny, folder, tmp_path / "out").run(resume=True)
 
 
@@ -120,7 +120,7 @@ def test_a_run_killed_before_its_first_checkpoint_is_started_anew(tiny: Path, fo
     make_training(tiny, folder, out).run()
     assert [line["step"] for line in read_log(out)] == [1, 2, 3, 4, 5]
     assert not (out / "best").exists()
-    with pytest.raises(UserError, match="holds a training run already"):
+    with pytest.raises(UserError, match="contains a training run"):
         make_training(tiny, folder, out).run()
 
 

@@ -83,7 +83,7 @@ def test_what_has_changed_is_not_resumed(tiny: Path, folder: Path, tmp_path: Pat
     with pytest.raises(UserError, match="no checkpoint to resume"):
         make_training(tiny, folder, tmp_path / "out").run(resume=True)
     interrupt(make_training(tiny, folder, tmp_path / "out"))
-    with pytest.raises(UserError, match="holds a training run already"):
+    with pytest.raises(UserError, match="contains a training run"):
         make_training(tiny, folder, tmp_path / "out").run()
     with pytest.raises(UserError, match=r"seed = 0, not 1"):
         make_training(tiny, folder, tmp_path / "out", seed=1).run(resume=True)

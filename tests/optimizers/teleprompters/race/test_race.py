@@ -83,10 +83,10 @@ def test_a_limit_of_calls_that_cannot_be_kept_is_refused(world, retriever, many)
 
     here = world()
     assert here.lm.budget is not here.prompt_lm.budget
-    with pytest.raises(UserError, match="calls=20 of the race cannot be kept: the LMs have a budget each"):
+    with pytest.raises(UserError, match="calls=20 of the race cannot be enforced: the LMs have a budget each"):
         run(here, retriever, options={**FEW, "calls": 20}, **many)
     here.lm = dspy.LM("plain/lm", engine=here.task_engine, cache=False)
-    with pytest.raises(UserError, match="calls=20 of the race cannot be kept: an LM has no budget"):
+    with pytest.raises(UserError, match="calls=20 of the race cannot be enforced: an LM has no budget"):
         run(here, retriever, options={**FEW, "calls": 20}, **many)
     assert not here.task_engine.requests
 

@@ -66,12 +66,12 @@ def test_a_folder_with_the_name_of_the_embedded_lm_is_itself(tmp_path) -> None:
 
 @pytest.mark.parametrize("name", ["/gone/SmolLM2-135M-Instruct", "me/SmolLM2-135M-Instruct", "gguf:gone.gguf"])
 def test_a_model_that_is_not_here_is_not_replaced_by_one_of_the_same_name(name, tmp_path) -> None:
-    refused(make_adapter(tmp_path / "adapter", SHAPE, base_model_name_or_path=name), f"{name}.*which is not here")
+    refused(make_adapter(tmp_path / "adapter", SHAPE, base_model_name_or_path=name), f"{name}.*which was not found")
 
 
 @pytest.mark.parametrize("name", ["a" * 5000, "a\0b", "~nobody-has-this-name/x", "gguf:" + "a" * 5000, ""])
 def test_a_name_that_is_no_path_is_not_here(name, tmp_path) -> None:
-    refused(make_adapter(tmp_path / "adapter", SHAPE, base_model_name_or_path=name), "which is not here")
+    refused(make_adapter(tmp_path / "adapter", SHAPE, base_model_name_or_path=name), "which was not found")
     with pytest.raises(UserError, match="No folder"):
         choice.weights(name.removeprefix("gguf:") or "gone")
 
@@ -125,7 +125,7 @@ def test_a_user_may_say_that_the_base_was_the_embedded_lm(tmp_path) -> None:
 
 def test_the_embedded_lms_file_may_lie_elsewhere(tmp_path) -> None:
     folder = make_adapter(tmp_path / "adapter", SHAPE, base_model_name_or_path="gguf:/gone/model.gguf")
-    refused(folder, "which is not here")
+    refused(folder, "which was not found")
     describe(folder, "gguf:/gone/model.gguf", choice.smollm_hash())
     assert choice.weights(str(folder)).hash == choice.weights(str(make_adapter(tmp_path / "other", SHAPE))).hash
 

@@ -128,7 +128,7 @@ def test_a_folder_that_is_something_else_says_what_is_expected(tmp_path) -> None
 
 def test_an_adapter_of_an_unknown_base_is_refused(tmp_path) -> None:
     folder = make_adapter(tmp_path / "adapter", base_model_name_or_path="meta/llama-9")
-    with pytest.raises(UserError, match='meta/llama-9.*not here.*write "embedded" as base_model_name_or_path'):
+    with pytest.raises(UserError, match='meta/llama-9.*not found.*write "embedded" as base_model_name_or_path'):
         choice.weights(str(folder))
 
 
