@@ -60,7 +60,7 @@ def test_the_table_is_made_again_elsewhere_from_the_answers_alone(verihop, publi
     monkeypatch.setattr("experiments.pipeline.setup.open_lm", None)
     code, _, err = verihop(*ONE, *TOY, "--work", tmp_path / "second", "--answers", published)
     assert code == 0, err
-    assert "taken over 2 of the 2 runs" in err
+    assert "reused 2 of the 2 runs" in err
     assert "Nothing is left to ask" in err
     tables = [
         json.loads((tmp_path / work / "tables" / "leaderboard-table3.json").read_text()) for work in ("first", "second")
@@ -99,7 +99,7 @@ def test_what_was_taken_over_is_a_run_like_any_other_and_is_not_replaced(verihop
     code, _, err = verihop("score", folder, "--metrics", "f1[2wiki]")  # by the questions that are there now
     assert code == 0, err
     _, _, err = verihop(*again)
-    assert "taken over 0 of the 2 runs" in err
+    assert "reused 0 of the 2 runs" in err
     assert "f1[2wiki]" in read_json(folder / "run.json")["metrics"]
 
 
@@ -109,7 +109,7 @@ def test_answers_of_other_lms_are_rows_beside_those_of_ones_own(verihop, publish
     assert verihop(*ONE, *TOY, "--work", first, "--temperature", 0.5, "--row", "rag")[0] == 0  # a folder with a hash
     code, _, err = verihop(*other, "--work", second, "--answers", published)
     assert code == 0, err
-    assert "taken over 4 of the 4 runs" in err
+    assert "reused 4 of the 4 runs" in err
     numbers = json.loads((second / "tables" / "leaderboard-table3.json").read_text())["numbers"]
     by_lm = {}
     for each in numbers:
@@ -134,7 +134,7 @@ def test_answers_for_other_cells_are_left_where_they_are(verihop, published, tmp
     work = tmp_path / "second"
     code, _, err = verihop(*ONE, "--limit", 2, "--work", work, "--answers", published, "--estimate")
     assert code == 0, err
-    assert "taken over 0 of the 2 runs" in err
+    assert "reused 0 of the 2 runs" in err
     assert not list(work.rglob("run.json"))
 
 
@@ -186,7 +186,7 @@ def test_a_run_may_be_longer_than_the_longest_line(verihop, published, tmp_path,
     monkeypatch.setattr("corpora.compressed.LONGEST_LINE", 4000)  # of 16 MiB, which some 6000 questions are
     code, _, err = verihop(*ONE, *TOY, "--work", tmp_path / "second", "--answers", published, "--estimate")
     assert code == 0, err
-    assert "taken over 2 of the 2 runs" in err
+    assert "reused 2 of the 2 runs" in err
 
 
 KINDS = ("reproduce", "leaderboard", "--table", 2, "--lm", "simulated", "-q", "--limit", 8)
@@ -283,7 +283,7 @@ def test_a_name_that_leads_elsewhere_is_no_cell(verihop, published, tmp_path):
     changed(published, climbing)
     code, _, err = verihop(*ONE, *TOY, "--work", tmp_path / "second", "--answers", published, "--estimate")
     assert code == 0, err
-    assert "taken over 0 of the 2 runs" in err
+    assert "reused 0 of the 2 runs" in err
     assert not list(tmp_path.glob("second/**/run.json"))
 
 
