@@ -105,7 +105,7 @@ def test_a_spent_budget_freezes_the_best_so_far(compiling, tmp_path):
         (("--teacher-api-base", "http://x"), "A URL or key of another LM needs its name: add --teacher."),
         (("--budget", "call=3"), "--budget takes calls=NUMBER, tokens=NUMBER, usd=NUMBER, seconds=NUMBER, got"),
         (("--budget", "calls=0"), "--budget calls must be above 0, got 0."),
-        (("--budget", "calls=3", "--budget", "calls=4"), "--budget names calls twice"),
+        (("--budget", "calls=3", "--budget", "calls=4"), "--budget sets calls twice"),
         (("--split", "test"), "No question has the split 'test'"),
     ],
 )  # fmt: skip

@@ -169,7 +169,7 @@ def test_mistakes_are_one_line(verihop, tmp_path):
 
 
 def test_an_address_for_others_needs_a_token_that_is_a_word():
-    with pytest.raises(UserError, match=r"^Everyone who reaches 0\.0\.0\.0 could ask.* set a token, or listen on"):
+    with pytest.raises(UserError, match=r"^Anyone who can reach 0\.0\.0\.0 could ask.* set a token, or listen on"):
         Address("0.0.0.0")
     with pytest.raises(UserError, match="must be a word of ASCII"):
         Address("0.0.0.0", token="two words")

@@ -133,7 +133,7 @@ def test_a_spent_budget_costs_samples_and_not_the_evaluation(own_cache, asked, w
         ({"metrics": "magic"}, "Unknown metric 'magic'"),
         ({"metrics": "acc[judge]"}, "decided by a judge LM"),
         ({"budget": "calls"}, "budget takes calls=NUMBER, tokens=NUMBER, usd=NUMBER, seconds=NUMBER, got 'calls'"),
-        ({"budget": ["calls=2", "calls=3"]}, "budget names calls twice"),
+        ({"budget": ["calls=2", "calls=3"]}, "budget sets calls twice"),
         ({"budget": "calls=1.5"}, "budget takes calls=NUMBER"),
         ({"budget": "usd=0"}, "budget usd must be above 0"),
         ({"program": "magic"}, "Unknown program 'magic'"),
