@@ -12,7 +12,16 @@ import numpy as np
 
 from corpora.index.build import build_parts, explained, note_language, note_long_passages
 from corpora.index.embedding import Kept
-from corpora.index.info import CONTENT, EmbedderInfo, IndexInfo, Request, UpdateInfo, canonical, has_vectors
+from corpora.index.info import (
+    CONTENT,
+    EmbedderInfo,
+    IndexInfo,
+    Request,
+    UpdateInfo,
+    canonical,
+    check_retriever,
+    has_vectors,
+)
 from corpora.index.manifest import (
     INFO_FILE,
     REBUILD,
@@ -36,7 +45,7 @@ from corpora.retrievers.store import KEYS_FILE, OFFSETS_FILE, PassageStore, Stor
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
 
-RETRIEVER = "hybrid"
+_RETRIEVER = "hybrid"
 
 
 def renew_index(
@@ -62,8 +71,8 @@ def renew_index(
         progress: Show progress on stderr.
 
     Raises:
-        UserError: The index has another retriever, embedder or language, the folder contains other files, or the disk
-            is full.
+        UserError: Unknown retriever, the index has another retriever, embedder or language, the folder contains other
+            files, or the disk is full.
     """
     folder = Path(folder)
     with explained(folder, "then run the same command again"), exclusive(folder):
@@ -97,6 +106,17 @@ def refuse_other(
         embedder_of(folder, info, embedder, embeds=True)
 
 
+def retriever_of(info: IndexInfo | None, retriever: str | None, embedder: Embedder | str | None) -> str:
+    """Return the retriever of the renewed index: the one named, by default that of the old index, or hybrid.
+
+    Raises:
+        UserError: As `check_retriever`.
+    """
+    name = retriever or (_RETRIEVER if info is None else info.retriever)
+    check_retriever(name, embedder)
+    return name
+
+
 class _Renewing:
     """One call of `renew_index`, with the lock of the folder."""
 
@@ -113,7 +133,7 @@ class _Renewing:
         if self._old is not None:
             refuse_other(folder, self._old, retriever, embedder, language)
         self._language = language
-        self._retriever = retriever or (RETRIEVER if self._old is None else self._old.retriever)
+        self._retriever = retriever_of(self._old, retriever, embedder)
 
     def _complete(self) -> IndexInfo | None:
         return read_info(self._folder) if (self._folder / INFO_FILE).is_file() else None

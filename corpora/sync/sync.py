@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from corpora.index.info import IndexInfo, check_retriever
+from corpora.index.info import IndexInfo
 from corpora.index.manifest import DOCUMENTS, INFO_FILE, REBUILD, read_info, refuse_foreign
-from corpora.index.renew import RETRIEVER, refuse_other, renew_index
+from corpora.index.renew import refuse_other, renew_index, retriever_of
 from corpora.index.replace import complete_index
 from corpora.ingest.formats import ReadSettings
 from corpora.ingest.ingest import (
@@ -227,7 +227,7 @@ class _Sync:
         if settings.precision is not None and not isinstance(self._embedder, Embedder):
             held = self.index.embedder.id if self.index and self.index.embedder else None
             self._embedder = open_embedder(self._embedder or held, None, settings.precision)
-        check_retriever(settings.retriever or (self.index.retriever if self.index else RETRIEVER), self._embedder)
+        retriever_of(self.index, settings.retriever, self._embedder)
         if self.index is not None:
             same = _stemmer(settings.language) == self.index.settings.language
             refuse_other(folder, self.index, settings.retriever, self._embedder, None if same else settings.language)

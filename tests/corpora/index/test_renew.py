@@ -182,6 +182,13 @@ def test_vectors_of_an_interrupted_call_are_kept_though_the_corpus_has_changed(t
         shutil.rmtree(folder)
 
 
+def test_an_unknown_retriever_is_refused_by_name(tmp_path, passages, fake_embedder):
+    """Before, it was a KeyError."""
+    with pytest.raises(UserError, match="retriever 'hybird'"):
+        renew_index(tmp_path / "index", lambda: passages, retriever="hybird", embedder=fake_embedder)
+    assert not (tmp_path / "index" / "build.json").exists()
+
+
 def test_an_unfinished_index_of_another_precision_is_refused_by_that(tmp_path, passages):
     """Before, it was said to have another embedder."""
 
