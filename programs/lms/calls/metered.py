@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import dspy
 from dspy.clients.cache import Cache
@@ -41,6 +41,7 @@ from dspy.utils.exceptions import (
 from programs.lms.calls import reply_cache
 from programs.lms.calls.budget import (
     Budget,
+    BudgetExceeded,
     Reservation,
     checks_of,
     prompt_tokens_at_most,
@@ -366,6 +367,7 @@ class MeteredLM(dspy.LM):
         attempts = Attempts(
             self.transport, self.concurrency, clock=self.clock, remote=self.remote, check=checks_of(self.budget)
         )
+        failed: LMError | None = None
         while True:
             try:
                 with attempts.permit(), reserve_in_both(self.budget, tokens_at_most(call), call.n) as booking:
@@ -378,12 +380,20 @@ class MeteredLM(dspy.LM):
                 if refusal := refusal_of(result):
                     raise LMFiltered(refusal, provider_code=FILTERED)
                 return result
+            except BudgetExceeded as error:
+                if failed is None or not error.of_question:
+                    raise
+                self._give_up(failed)  # it is the LM that fails: the question would have fitted
             except LMError as error:
                 hide_keys_in(error)
+                failed = error
                 if not attempts.wait_after(error):
-                    told = self._explained(error)
-                    # What the user can mend needs no tracebacks of what it came from; it stays the context.
-                    raise told from (error if told is error or not isinstance(told, UserError) else None)
+                    self._give_up(error)
+
+    def _give_up(self, error: LMError) -> NoReturn:
+        told = self._explained(error)
+        # What the user can mend needs no tracebacks of what it came from; it stays the context.
+        raise told from (error if told is error or not isinstance(told, UserError) else None)
 
     def _complete(self, call: PreparedCall, booking: Reservation) -> CallResult:
         """Call the engine once, within the time limit."""

@@ -4,8 +4,10 @@ import threading
 
 import dspy
 import pytest
+from dspy.lm15 import RateLimitError
 
 from programs.lms.calls.budget import Budget, BudgetExceeded, limited_by
+from programs.lms.calls.metered import LMUnavailable, metered_lm
 
 
 def test_questions_side_by_side_have_budgets_of_their_own(scripted):
@@ -44,3 +46,16 @@ def test_tokens_count_as_they_were_reported_and_the_budget_of_the_lm_is_told_apa
         with pytest.raises(BudgetExceeded) as refused:
             ask(question="3")
     assert refused.value.of_question is False
+
+
+def test_an_lm_that_fails_until_the_budget_of_the_question_is_used_up_is_what_ends_it(echo):
+    def refuse(request) -> str:
+        raise RateLimitError("429")
+
+    engine, whole = echo(refuse), Budget(calls=5)
+    lm = metered_lm("echo/a@1", engine=engine, cache=False, budget=whole)
+    with limited_by(Budget(calls=4)), pytest.raises(LMUnavailable, match="429"):
+        lm("hello")
+    assert len(engine.requests) == 4
+    with limited_by(Budget(calls=4)), pytest.raises(BudgetExceeded):  # of the whole work, which ends with it
+        lm("hello")
