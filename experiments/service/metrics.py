@@ -29,6 +29,10 @@ from experiments.service.guards import Application, Receive, Scope, Send
 from signatures.common.logs import of_request
 
 disable_created_metrics()  # a second number for each count, which nobody needs here
+_OUTCOMES = (
+    ("answered", 200), ("unreadable", 200), ("abandoned", 499), ("queue_full", 503), ("budget_exceeded", 422),
+    ("budget_exceeded", 503), ("content_filter", 422), ("unavailable", 503), ("timeout", 504), ("internal", 500),
+)  # fmt: skip
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
@@ -49,6 +53,8 @@ class Metrics(Collector):
         self._seconds = Histogram("http_request_duration_seconds", said, ["path"], buckets=_SECONDS, **kept)
         said = "Questions that have ended, by outcome: answered, unreadable, abandoned, or the type of the error."
         self._questions = Counter("questions", said, ["outcome", "status"], **kept)
+        for ended in _OUTCOMES:  # from 0 on: Prometheus sees no increase where a series begins with 1
+            self._questions.labels(*ended)
         said = "Questions that are being answered, or wait for it."
         self._in_flight = Gauge("questions_in_flight", said, multiprocess_mode="sum", **kept)
         said = "Questions that are answered at a time; further ones wait."

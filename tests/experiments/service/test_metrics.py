@@ -51,6 +51,16 @@ def test_requests_questions_and_costs_are_counted_without_texts(serving):
     assert "secret" not in said.text
 
 
+def test_every_outcome_is_0_before_its_first_question(serving):
+    running = serving(Limits(seconds=1e-9))
+    before = numbers(running.client.get("/metrics").text)
+    assert running.client.post("/v1/answers", json=QUESTION).status_code == 504
+    after = numbers(running.client.get("/metrics").text)
+    questions = {name for name in after if name.startswith("verihop_questions_total")}
+    assert {name: before.get(name) for name in questions} == dict.fromkeys(questions, 0)
+    assert after["verihop_questions_total outcome=timeout status=504"] == 1
+
+
 def test_what_is_in_progress_refused_failed_and_abandoned(serving, lm):
     running = serving(Limits(width=1, queue=0), budget=Budget(calls=2))
     lm.held.clear()
@@ -81,7 +91,7 @@ def test_an_empty_answer_of_a_reply_that_cannot_be_read_has_its_own_outcome(serv
     assert running.client.post("/v1/answers", json=QUESTION).json()["answer"] == ""
     found = numbers(running.client.get("/metrics").text)
     assert found["verihop_questions_total outcome=unreadable status=200"] == 1
-    assert "verihop_questions_total outcome=answered status=200" not in found
+    assert found["verihop_questions_total outcome=answered status=200"] == 0
 
 
 def test_the_token_is_needed_and_a_refused_request_is_counted(serving):
