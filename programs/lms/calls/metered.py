@@ -52,7 +52,7 @@ from programs.lms.calls.budget import (
 from programs.lms.calls.control import CLOCK, call_within, checked_calls, current_control
 from programs.lms.calls.refusals import understood
 from programs.lms.calls.reply_cache import FILTERED, key_of, refusal_of
-from programs.lms.calls.retry import Attempts, ConcurrencyLimit, check_readable, shared_limit
+from programs.lms.calls.retry import Attempts, ConcurrencyLimit, UnreadableReply, check_readable, shared_limit
 from programs.lms.calls.transport import Transport
 from programs.lms.tracing.calls import finish_reasons, heard
 from programs.parts.meter import Meter, record
@@ -446,7 +446,8 @@ class MeteredLM(dspy.LM):
         status = getattr(error, "status", None)
         reason = reason if status is None or f"HTTP {status}" in reason else f"HTTP {status}: {reason}"
         text = f"LM {where} does not answer: {reason}. {cure}."
-        ours = isinstance(error, LMTransportError) or (isinstance(error, LMTimeoutError) and status is None)
+        ours = isinstance(error, (LMTransportError, UnreadableReply))
+        ours = ours or (isinstance(error, LMTimeoutError) and status is None)
         quoted = () if ours else (reason.removeprefix(f"HTTP {status}: "),)
         return LMUnavailable(redact(text), self.model, getattr(error, "retry_after", None)).quoting(*quoted)
 

@@ -213,6 +213,10 @@ def _timed_out(error: BaseException | None) -> bool:
     return False
 
 
+class UnreadableReply(LMServerError):
+    """A server's reply has no answer; the message is ours, and quotes nothing."""
+
+
 def check_readable(responses: Any) -> None:
     """Raise a transient error if a server's reply has no choices, or null in place of a text.
 
@@ -221,9 +225,9 @@ def check_readable(responses: Any) -> None:
     for response in responses:
         body = response.provider_data
         if isinstance(body, dict) and "choices" in body and not _has_content(body["choices"]):
-            raise LMServerError("the reply has no content")
+            raise UnreadableReply("the reply has no content")
         if isinstance(body, dict) and not response.message.text and not _REPLIES & set(body):
-            raise LMServerError("the reply has no choices")
+            raise UnreadableReply("the reply has no choices")
 
 
 def _has_content(choices: Any) -> bool:

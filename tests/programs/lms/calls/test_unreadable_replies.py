@@ -9,6 +9,7 @@ import pytest
 from programs.lms.calls.metered import LMFiltered, LMUnavailable, MeteredLM
 from programs.lms.calls.transport import Transport
 from programs.parts.meter import metered
+from signatures.common.logs import json_logs, message_of
 from tests import loopback
 
 GOOD = {
@@ -69,6 +70,14 @@ def test_an_unreadable_reply_is_asked_for_again(body: bytes, bodies: Bodies, lm:
     bodies.bodies = [body, body]
     assert lm("hello") == ["yes"]
     assert bodies.asked == 3
+
+
+def test_a_log_without_texts_says_what_a_reply_lacks(bodies: Bodies, lm: MeteredLM) -> None:
+    bodies.bodies = [UNREADABLE["null content"]] * 3
+    with json_logs():
+        with pytest.raises(LMUnavailable) as caught:
+            lm("hello")
+        assert "does not answer: the reply has no content. Check" in message_of(caught.value)
 
 
 @pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
