@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from experiments.service import run
+from experiments.service import metrics, run
+from programs.lms.calls.transport import Transport
 
 ROOT = Path(__file__).parents[3]
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -77,10 +78,15 @@ def test_the_units_run_commands_that_exist_and_give_questions_their_time(verihop
     for words in commands:
         options_exist(verihop, words[words.index("--config") + 2 :] if "--config" in words else words)
     assert [words[0] for words in commands] == ["--config", "sync"]
+    assert page.count("\nNoNewPrivileges=true\n") == len(commands)  # also of the unit that reads files of others
     seconds = int(commands[0][commands[0].index("--seconds") + 1])
     assert int(re.search(r"proxy_read_timeout (\d+)s", page)[1]) > seconds
     assert int(re.search(r"TimeoutStopSec=(\d+)", page)[1]) > run._GRACE + run._LAST_WORDS
-    (tmp_path / "verihop.toml").write_text(re.search(r"```toml\n(.+?)```", page, re.DOTALL)[1])
+    alerts = {outcome for outcome, _ in metrics._OUTCOMES} & set(re.findall(r"`(\w+)`", page))
+    assert alerts == {"unreadable", "queue_full", "unavailable", "timeout", "internal"}
+    settings = re.search(r"```toml\n(.+?)```", page, re.DOTALL)[1]
+    assert (Transport().retries + 1) * tomllib.loads(settings)["timeout"] < seconds
+    (tmp_path / "verihop.toml").write_text(settings)
     code, _, err = verihop("--config", tmp_path / "verihop.toml", "config")
     assert code == 0, err
     secrets = re.search(r"```sh\n(.+?)```", page, re.DOTALL)[1].splitlines()
