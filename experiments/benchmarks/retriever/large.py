@@ -87,9 +87,8 @@ def measure(work: Path, size: int, retriever: str) -> dict[str, Any]:
     """Build and search an index of a size, unless that is done; return the record."""
     folder = work / f"{retriever}-{size}"
     built, questions = folder / "built.json", work / "questions.jsonl"
-    if not questions.is_file():
-        asked = enumerate(texts(QUESTIONS, _ASKED, 1, _FUNCTION_WORDS))
-        write_questions(questions, (Question(id=f"q{n}", question=text, answers=["-"]) for n, text in asked))
+    asked = enumerate(texts(QUESTIONS, _ASKED, 1, _FUNCTION_WORDS))
+    write_questions(questions, (Question(id=f"q{n}", question=text, answers=["-"]) for n, text in asked))
     if not built.is_file():
         start = time.perf_counter()
         corpus = folder / "passages.jsonl"
