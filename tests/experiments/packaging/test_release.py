@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from experiments.service import metrics, run
+from experiments.service import run
 from programs.lms.calls.transport import Transport
 
 ROOT = Path(__file__).parents[3]
@@ -82,8 +82,6 @@ def test_the_units_run_commands_that_exist_and_give_questions_their_time(verihop
     seconds = int(commands[0][commands[0].index("--seconds") + 1])
     assert int(re.search(r"proxy_read_timeout (\d+)s", page)[1]) > seconds
     assert int(re.search(r"TimeoutStopSec=(\d+)", page)[1]) > run._GRACE + run._LAST_WORDS
-    alerts = {outcome for outcome, _ in metrics._OUTCOMES} & set(re.findall(r"`(\w+)`", page))
-    assert alerts == {"unreadable", "queue_full", "unavailable", "timeout", "internal"}
     settings = re.search(r"```toml\n(.+?)```", page, re.DOTALL)[1]
     assert (Transport().retries + 1) * tomllib.loads(settings)["timeout"] < seconds
     (tmp_path / "verihop.toml").write_text(settings)

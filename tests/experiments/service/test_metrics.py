@@ -1,13 +1,18 @@
 """`/metrics`: what it counts, what it never says, and who may read it."""
 
+import re
+from pathlib import Path
+
 import httpx
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from experiments.service.answering import Limits
 from programs.lms.calls.budget import Budget
 from tests.experiments.service.conftest import PATIENCE, OneStep
 
+ROOT = Path(__file__).parents[3]
 QUESTION = {"question": "Where does the secret river end?"}
 
 
@@ -59,6 +64,18 @@ def test_every_outcome_is_0_before_its_first_question(serving):
     questions = {name for name in after if name.startswith("verihop_questions_total")}
     assert {name: before.get(name) for name in questions} == dict.fromkeys(questions, 0)
     assert after["verihop_questions_total outcome=timeout status=504"] == 1
+
+
+def test_alerts_are_of_series_and_outcomes_that_the_service_has(serving):
+    group = yaml.safe_load((ROOT / "docs/alerts.yml").read_text())["groups"][0]
+    assert f"  - job_name: {group['name']}\n" in (ROOT / "docs/production.md").read_text()
+    asked = "".join(rule["expr"] for rule in group["rules"])
+    assert f'{{job="{group["name"]}"}}' in asked
+    said = serving(about={"refused": {"index": "damaged"}}).client.get("/metrics").text
+    assert all(re.search(rf"^{name}[{{ ]", said, re.MULTILINE) for name in re.findall(r"verihop_\w+", asked))
+    outcomes = {each for names in re.findall(r'outcome=~?"([\w|]+)"', asked) for each in names.split("|")}
+    assert outcomes == {"unavailable", "timeout", "internal", "queue_full", "unreadable"}
+    assert all(f'outcome="{each}"' in said for each in outcomes)
 
 
 def test_what_is_in_progress_refused_failed_and_abandoned(serving, lm):
