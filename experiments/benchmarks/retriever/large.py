@@ -12,10 +12,12 @@ those since).
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,20 +25,22 @@ from typing import Any
 import numpy as np
 
 from corpora.index.build import build_index
+from corpora.index.info import IndexInfo
 from corpora.index.manifest import read_info
+from corpora.index.open import open_index
 from corpora.passages import PassageRecord, write_passages
-from corpora.questions import Question, write_questions
+from corpora.questions import Question, read_questions, write_questions
 from corpora.retrievers.embedder import Embedder, Vectors
-from experiments.benchmarks.retriever.asked import ask, costs, lines_of, memory
-from experiments.benchmarks.retriever.growth import megabytes
 from experiments.runs.config import portable, provenance
 from experiments.runs.files import write_json
 from signatures.common.versions import installed_versions
+from signatures.common.work import AppendedFile, complete_lines
 
 MODULE = "experiments.benchmarks.retriever.large"
 OUT = Path("experiments/results/large_index.json")
 RETRIEVERS = {"hybrid": ("bm25", "dense", "hybrid"), "bm25": ("bm25",)}
 QUESTIONS = 200
+K = 20  # passages a question
 _WORDS, _LENGTH, _ASKED = 200_000, 60, 8  # in the vocabulary, a passage, a question
 # Queries omit function words. Without the seven most frequent words, a question's words have together .40 times as many
 # hits as there are passages; on average those of HotpotQA, 2WikiMultihopQA and MuSiQue have .39.
@@ -44,6 +48,7 @@ _FUNCTION_WORDS = 7
 _WIDTH, _CENTRES, _NOISE = 384, 4096, 1 << 20
 _SPREAD = 0.9  # length of what separates a vector from its centre, relative to that of the centre
 _BLOCK = 10_000  # passages drawn at a time
+Line = dict[str, Any]
 
 
 class Clustered:
@@ -140,6 +145,70 @@ def step(folder: Path, name: str, what: str) -> None:
         )
     else:
         ask(index, name, folder.parent / "questions.jsonl", folder / f"{name}.jsonl", embedder)
+
+
+def memory(process: int | str = "self") -> dict[str, float]:
+    """Return in MB the most memory that a process has had, mapped files included, and what is its own now."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    stated = {name: value for name, _, value in (line.partition(":") for line in lines)}
+    return {key: int(stated[name].split()[0]) / 1000 for key, name in (("peak_mb", "VmHWM"), ("own_mb", "RssAnon"))}
+
+
+def lines_of(path: Path) -> list[Line]:
+    """Return the complete lines of a file that `ask` or a build appends to."""
+    return [json.loads(line) for _, line in complete_lines(path)]
+
+
+def quantiles(values: Sequence[float]) -> dict[str, float]:
+    """Return the median and the 99 % quantile."""
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    return {"p50": round(cuts[49], 1), "p99": round(cuts[98], 1)}
+
+
+def costs(lines: Sequence[Line]) -> dict[str, Any]:
+    """Return what the questions of a file by `ask` took: opening, a question, and memory."""
+    answers, opened = ([line for line in lines if key in line] for key in ("id", "open_ms"))
+    return {
+        "ms": {key: quantiles([line[key] for line in answers]) for key in ("ms", "cpu_ms")},
+        "open_ms": round(statistics.median(line["open_ms"] for line in opened), 1),
+        "mb": {key: round(max(line[key] for line in answers)) for key in ("peak_mb", "own_mb")},
+        "opened_mb": round(max(line["own_mb"] for line in opened)),
+    }
+
+
+def ask(index: Path, name: str, questions: Path, out: Path, embedder: Embedder) -> None:
+    """Append to `out` what opening takes, and then a line for each question that has none.
+
+    Args:
+        index: Of the corpus.
+        name: A retriever.
+        questions: Of all sizes.
+        out: JSON lines: `id`, `found` (`K` ids), `ms`, `cpu_ms` and memory; of an opened index `open_ms` and memory.
+        embedder: That of the index.
+    """
+    done = {line.get("id") for line in lines_of(out)}
+    asked = [question for question in read_questions(questions) if question.id not in done]
+    if not asked:
+        return
+    start = time.perf_counter()
+    retrieve = open_index(index, retriever=name, embedder=embedder)
+    opened = {"open_ms": 1000 * (time.perf_counter() - start), **memory()}
+    retrieve("Which river flows through the town?", K)  # loads all there is to load
+    with AppendedFile(out, sync_every=5) as file:
+        file.append(opened)
+        for question in asked:
+            start, cpu = time.perf_counter(), time.process_time()
+            found = [passage.id for passage in retrieve(question.question, K)]
+            took = {"ms": 1000 * (time.perf_counter() - start), "cpu_ms": 1000 * (time.process_time() - cpu)}
+            file.append({"id": question.id, "found": found, **took, **memory()})
+
+
+def megabytes(info: IndexInfo) -> dict[str, float]:
+    """Return the size of each part of an index in MB."""
+    parts = Counter[str]()
+    for name, file in info.files.items():
+        parts[name.split("/")[0] if "/" in name else "passages"] += file.bytes
+    return {name: round(size / 1e6, 1) for name, size in parts.items()}
 
 
 def main() -> None:

@@ -6,7 +6,12 @@ import sys
 import numpy as np
 import pytest
 
+from corpora.index.build import build_index
+from corpora.passages import write_passages
+from corpora.questions import Question, write_questions
+from corpora.retrievers.embedder import Embedder
 from experiments.benchmarks.retriever import large
+from tests.corpora.conftest import hashed_words
 
 
 def test_generated_passages_and_vectors_are_the_same_each_time_and_the_first_of_more():
@@ -58,3 +63,18 @@ def test_the_command_builds_once_asks_every_retriever_and_adds_sizes(tmp_path, m
     assert sum("id" in line for line in lines) == large.QUESTIONS
     assert sum("open_ms" in line for line in lines) == 1
     assert all(line["found"] for line in lines if "id" in line)
+
+
+def test_a_killed_measurement_goes_on_with_the_questions_that_are_left(tmp_path):
+    write_passages(tmp_path / "passages.jsonl", large.passages(3))
+    build_index(tmp_path / "passages.jsonl", tmp_path / "index", retriever="bm25")
+    write_questions(tmp_path / "questions.jsonl", (Question(id=f"q{n}", question="Who is w7?") for n in range(4)))
+    out = tmp_path / "out.jsonl"
+    arguments = tmp_path / "index", "bm25", tmp_path / "questions.jsonl", out, Embedder("unused", encode=hashed_words)
+    large.ask(*arguments)
+    lines = out.read_bytes().splitlines(keepends=True)
+    out.write_bytes(b"".join(lines[:3]) + lines[3][:20])
+    large.ask(*arguments)
+    large.ask(*arguments)
+    ids = [json.loads(line).get("id", "opened") for line in out.read_text().splitlines()]
+    assert ids == ["opened", "q0", "q1", "opened", "q2", "q3"]
