@@ -79,3 +79,28 @@ class Supported(dspy.Signature):
 
     claim: str = dspy.InputField()
     supported: bool = dspy.OutputField()
+
+
+def step(sub_question):
+    """Return the reply of a decomposition that asks a sub-question."""
+    return {"finished": False, "sub_question": sub_question, "answer": ""}
+
+
+END = {"finished": True, "sub_question": "", "answer": "the end"}
+
+
+def writing(*steps, document, answer="Ansa Merrow"):
+    """Reply as an LM that takes the steps of a decomposition in order and writes `document(question)`, "?" as it is."""
+    left = iter(steps)
+
+    def reply(system, user):
+        if "Take the next step" in system:
+            return next(left)
+        if "background document" in system:
+            written = document(user.split("[[ ## question ## ]]\n")[-1].split("\n")[0])
+            return written if written == "?" else {"document": written}
+        if "from the settled hops" in system:
+            return {"answer": "concluded"}
+        return {"answer": answer} if "what the passages say" in system else {"answer": "recalled"}
+
+    return reply

@@ -5,32 +5,11 @@ import pytest
 
 from programs.catalog import build
 from programs.closed_book.genread import GenRead
-from tests.programs.fakes import traced
+from tests.programs.fakes import END, step, traced, writing
 
 
-def story(*steps, document=lambda question: f"A document about {question}", answer="Ansa Merrow"):
-    """Reply as an LM that takes the steps of a decomposition in order."""
-    left = iter(steps)
-
-    def reply(system, user):
-        question = user.split("[[ ## question ## ]]\n")[-1].split("\n")[0]
-        if "Take the next step" in system:
-            return next(left)
-        if "background document" in system:
-            written = document(question)
-            return written if written == "?" else {"document": written}
-        if "from the settled hops" in system:
-            return {"answer": "concluded"}
-        return {"answer": answer} if "what the passages say" in system else {"answer": "recalled"}
-
-    return reply
-
-
-def step(sub_question):
-    return {"finished": False, "sub_question": sub_question, "answer": ""}
-
-
-END = {"finished": True, "sub_question": "", "answer": "the end"}
+def story(*steps, document=lambda question: f"A document about {question}", **replies):
+    return writing(*steps, document=document, **replies)
 
 
 def test_the_answer_is_read_from_a_document_written_for_the_question(scripted):

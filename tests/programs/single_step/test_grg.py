@@ -6,32 +6,13 @@ import pytest
 from programs.catalog import build
 from programs.parts.knobs import with_knobs
 from programs.single_step.grg import GRG
-from tests.programs.fakes import Fake
+from tests.programs.fakes import END, Fake, step, writing
 
 DOCUMENT = "Ansa Merrow is said to be harbour master."
 
 
-def story(*steps, document=DOCUMENT, answer="Ansa Merrow"):
-    """Reply as an LM that takes the steps of a decomposition in order."""
-    left = iter(steps)
-
-    def reply(system, user):
-        if "Take the next step" in system:
-            return next(left)
-        if "background document" in system:
-            return document if document == "?" else {"document": document}
-        if "from the settled hops" in system:
-            return {"answer": "concluded"}
-        return {"answer": answer} if "what the passages say" in system else {"answer": "recalled"}
-
-    return reply
-
-
-def step(sub_question):
-    return {"finished": False, "sub_question": sub_question, "answer": ""}
-
-
-END = {"finished": True, "sub_question": "", "answer": "the end"}
+def story(*steps, document=DOCUMENT, **replies):
+    return writing(*steps, document=lambda question: document, **replies)
 
 
 class Cosines:
