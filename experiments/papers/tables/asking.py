@@ -17,7 +17,7 @@ from experiments.papers.tables.plan import (
 )
 from experiments.papers.tables.spec import Table
 from experiments.papers.tables.values import is_judged, needed
-from experiments.runs.files import RUN, read_json
+from experiments.runs.files import RUN, read_json, read_rows
 from experiments.runs.specs import CompileSpec, RunSpec
 from programs.lms.spec import LMSpec
 from signatures.common.errors import UserError
@@ -177,7 +177,8 @@ def _score(wanted: Sequence[str], cell: Cell, folder: Path, request: Request, lm
 
     assert cell.source is not None
     had, index = read_json(folder / RUN)["metrics"], cell.program.index
-    lacking = [name for name in wanted if name not in had]
+    scored = [row["scores"] for row in read_rows(folder, complete=True)]  # rows may have been added since the run was
+    lacking = [name for name in wanted if name not in had or any(name not in scores for scores in scored)]
     if not lacking:
         return []
     try:

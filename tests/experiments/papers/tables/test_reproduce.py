@@ -7,6 +7,7 @@ import re
 import pytest
 
 from experiments.papers.tables.spec import read_table
+from experiments.runs.files import read_rows
 from tests.experiments.papers.tables.test_spec import ALL
 
 ONE = ("reproduce", "retro_rag", "--table", 2)
@@ -131,6 +132,14 @@ def test_a_spent_budget_ends_with_3_and_a_table_of_what_there_is(verihop, few, w
     assert "+" in (work / "tables" / "retro_rag-table2.md").read_text()
     assert verihop(*ONE, *TOY, "--work", work)[0] == 0
     assert all(row["ours"] for row in numbers(work))
+
+
+def test_answers_after_a_spent_budget_have_the_scores_that_were_added_before(verihop, few, work):
+    assert verihop(*ONE, *TOY, "--work", work, "--row", "Standard", "--budget", "calls=1")[0] == 3
+    (folder,) = folders(work)
+    assert ["keyfacts_recall" in row["scores"] for row in read_rows(folder)] == [True]  # no metric of the run itself
+    assert verihop(*ONE, *TOY, "--work", work, "--row", "Standard")[0] == 0
+    assert ["keyfacts_recall" in row["scores"] for row in read_rows(folder)] == [True] * 3
 
 
 def test_shards_are_merged_and_nothing_is_asked_again(verihop, few, work, monkeypatch):
