@@ -1,8 +1,4 @@
-"""Which questions of a file the embedded LM was not trained on: a score on others flatters it.
-
-    python -m experiments.papers.embedded_lm.unseen QUESTIONS --data ../shared/data --more-data ../shared/training_data \
-        --out unseen.jsonl
-"""
+"""Which questions of a file the embedded LM was not trained on: a score on others flatters it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +6,11 @@ from typing import Annotated
 import typer
 
 from corpora.questions import Question, read_questions, write_questions
+from experiments.papers.command import run_command
 from experiments.papers.embedded_lm.sources import prepare
 from optimizers.distill.leakage import Evaluation
 
-app = typer.Typer(pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
 
 def unseen(questions: list[Question], data: Path, work: Path, more: Path | None = None) -> list[Question]:
@@ -49,4 +46,4 @@ def main(
 
 
 if __name__ == "__main__":
-    app()
+    run_command(app, "unseen")

@@ -20,6 +20,7 @@ TABLES = [
     (PAPERS, "Sentences instead of passages", "sentences.json sentences_reading.json"),
     (PAPERS, "Cascades", "cascade_embedded.json"),
     (PAPERS, "Graph retrieval read by rag", "graph_reading.json"),
+    (PAPERS, "Natural Questions that the LM was not trained on", "nq_unseen.json"),
     (PAPERS, "Leaderboard", "leaderboard_pooled.json"),
     (COMPILING, "With the embedded LM nothing is gained", "compiling.json"),
     (COMPILING, "On a data set that training left out", "strategyqa_standard.json strategyqa_cot.json"),

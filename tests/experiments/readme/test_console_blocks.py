@@ -59,6 +59,7 @@ NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
     "verihop index triples": "the simulated LM writes no triples: tests/experiments/pipeline/test_triples.py",
     "verihop index passages.jsonl --retriever graph --triples": "needs triples: tests/corpora/retrievers/test_graph.py",
     "verihop eval dev/questions.jsonl": "asks the embedded LM for hours: tests/experiments/papers/test_results.py",
+    "verihop eval unseen.jsonl": "asks the embedded LM for minutes: tests/experiments/papers/test_results.py",
     "verihop compare runs/hybrid": "compares what is not run: tests/experiments/papers/test_results.py",
     "verihop judge": "the simulated LM cannot compare answers: tests/experiments/cli/test_judge.py",
     "verihop reproduce": "asks for hours: tests/experiments/papers/tables",

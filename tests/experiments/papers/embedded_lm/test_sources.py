@@ -8,6 +8,7 @@ import pytest
 from corpora.passages import PassageRecord
 from corpora.questions import Question, SubQuestion, write_questions
 from experiments.papers.embedded_lm import sources
+from experiments.papers.embedded_lm import unseen as command
 from experiments.papers.embedded_lm.sources import SOURCES, reworded
 from optimizers.distill.leakage import RETRIEVED_GOLD, SAME_GOLD, SAME_QUESTION, Evaluation
 from signatures.common.errors import UserError
@@ -199,3 +200,14 @@ def test_the_same_and_different(question, wordings):
 
 def test_other_questions_stay_as_they_are():
     assert worded("Where was Ann Orn born?", "Brook") == {"Where was Ann Orn born?": "Brook"}
+
+
+def test_questions_of_a_file_that_no_source_keeps(tmp_path, monkeypatch, capsys):
+    evaluation = Evaluation.of([Question(id="e", question=small.PLANTED)])
+    made = prepared("qed", tmp_path, monkeypatch, evaluation)
+    monkeypatch.setattr(command, "prepare", lambda data, work, more, retriever: [made])
+    asked = [Question(id=str(n), question=text) for n, text in enumerate((small.SAFE.upper(), small.PLANTED, "Why?"))]
+    write_questions(tmp_path / "asked.jsonl", asked)
+    command.main(tmp_path / "asked.jsonl", tmp_path / "data", tmp_path / "out.jsonl")
+    assert command.read_questions(tmp_path / "out.jsonl") == asked[1:]
+    assert "2 of 3 questions" in capsys.readouterr().out
