@@ -349,7 +349,7 @@ def leaderboard(runs: Sequence[Path | str], out: Path | str | None = None, *, ch
         runs: Folders of finished runs, of any programs, or folders that contain them; damaged and unfinished runs in
             the latter are left out with a notice.
         out: Folder for the pages, new or of an earlier leaderboard; None writes nothing.
-        check: Refuse runs that are not comparable.
+        check: Refuse runs that are not comparable, contradict themselves, or would be left out.
 
     Returns:
         Boards with their ranked runs, the Pareto front of quality against tokens, the comparison with `rag`, and
@@ -359,11 +359,12 @@ def leaderboard(runs: Sequence[Path | str], out: Path | str | None = None, *, ch
         UserError: A folder has no finished run or is that of a damaged one, runs are not comparable, or `out` has other
             files.
     """
-    from experiments.analysis.boards import check_comparable, read_boards
+    from experiments.analysis.boards import check_comparable, read_boards, refuse_left_out
     from experiments.analysis.report.leaderboard import write_leaderboard
     from signatures.common.files import expanded
 
-    boards = read_boards([expanded(run) for run in runs])
+    left_out = {"on_left_out": refuse_left_out} if check else {}
+    boards = read_boards([expanded(run) for run in runs], **left_out)
     if check:
         check_comparable(boards)
     if out is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from experiments.analysis.closed_book import main_score, reads_nothing
 from experiments.analysis.compare import (
+    JUDGE,
     Difference,
     Read,
     Run,
@@ -18,10 +19,13 @@ from experiments.analysis.compare import (
     differences,
     differing,
     is_foreign,
+    judge_of,
     runs_of,
     some,
 )
+from experiments.analysis.sound_runs import contradictions, impossible_score
 from experiments.runs.files import COSTS, ROWS, RUN, Json, read_rows, read_run
+from optimizers.metrics.judges.answer_judge import JUDGED_METRICS
 from signatures.common.errors import UserError, UserNotice, one_line
 from signatures.common.files import sha256_text
 from signatures.common.secrets import in_texts, redacted, without_keys
@@ -30,6 +34,7 @@ REFERENCE = "rag"  # the program that others are compared with
 COST = "tokens"
 _LONGEST_TITLE = 60
 _NOT_TITLES = {"questions", "dev", "train", "test", "validation"}  # names of files: the folder says of which set
+_JUDGED = {metric.name for metric in JUDGED_METRICS}
 _GOLD = {"answers": "gold answers", "gold_ids": "gold passages", "sub_answers": "gold answers of sub-questions"}
 
 
@@ -88,6 +93,11 @@ def _notice(reason: str) -> None:
     warnings.warn(UserNotice(f"Left out: {reason}"), stacklevel=3)
 
 
+def refuse_left_out(reason: str) -> None:
+    """Raise UserError where a page would leave a run out, so that no check passes without it."""
+    raise UserError(f"Not all runs can be checked: {reason}")
+
+
 def read_boards(folders: Sequence[Path], *, on_left_out: Callable[[str], None] = _notice) -> list[Board]:
     """Return the runs in these folders, those on the same questions together; boards by their titles.
 
@@ -95,7 +105,7 @@ def read_boards(folders: Sequence[Path], *, on_left_out: Callable[[str], None] =
         folders: Of runs, or with folders of runs at any depth below them, where shards of a run, and runs that are
             damaged or not finished, are left out.
         on_left_out: Called for each run that is left out because it is damaged or not finished, with reason and cure;
-            by default a notice says so.
+            by default a notice says so. `refuse_left_out` raises UserError.
 
     Raises:
         UserError: A folder has no finished run with answers, is that of a damaged run, is named twice or has a link to
@@ -107,6 +117,9 @@ def read_boards(folders: Sequence[Path], *, on_left_out: Callable[[str], None] =
     known = {folder.resolve() for _, folder in found}
     for named in folders:
         _refuse_linked_runs(named, known)
+        for rows in sorted(named.rglob(ROWS)) if not (named / RUN).exists() else ():
+            if not (rows.parent / RUN).exists() and rows.parent.resolve() not in known:
+                on_left_out(f"{rows.parent} is not the folder of a run: it has no {RUN}.")
     groups: dict[str, list[Read]] = {}
     for named, folder in found:
         _refuse_links(folder)
@@ -115,6 +128,8 @@ def read_boards(folders: Sequence[Path], *, on_left_out: Callable[[str], None] =
             if folder != named and description.get("shard") is not None:
                 continue
             rows = read_rows(folder, complete=True)
+            if reason := impossible_score(folder, rows):
+                raise UserError(reason)
         except UserError as error:
             if folder == named:
                 raise
@@ -222,7 +237,8 @@ def _differences(runs: Sequence[Run]) -> list[Difference]:
     indexed = {label: own["index"]["corpus_hash"] for label, own in reading.items() if own.get("index")}
     split = {label: own["questions"].get("split_sha256") for label, own in described.items()}
     return [
-        *(each for each in differences(alike) if not each.of_program),
+        *(each for each in differences(alike) if not each.of_program and each.setting != JUDGE),
+        *_judges(described),
         *differing("SHA-256 of the weights", weights),
         *differing("hash of the corpus", indexed),
         *differing("SHA-256 of the split", {label: digest for label, digest in split.items() if digest}),
@@ -230,6 +246,15 @@ def _differences(runs: Sequence[Run]) -> list[Difference]:
         *_other_files(described),
         *_definitions(described),
     ]
+
+
+def _judges(described: Mapping[str, Json]) -> list[Difference]:
+    """Return the judge LMs of runs with the same judged metric, if they differ; what else was scored needs no judge."""
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(name for own in described.values() for name in own["metrics"] if name in _JUDGED):
+        judges = {label: judge_of(own) for label, own in described.items() if name in own["metrics"]}
+        found |= judges if differing(JUDGE, judges) else {}
+    return differing(JUDGE, found)
 
 
 def _other_gold(runs: Sequence[Run], name: str) -> list[Difference]:
@@ -277,8 +302,12 @@ def _definitions(described: Mapping[str, Json]) -> list[Difference]:
 
 
 def check_comparable(boards: Sequence[Board]) -> None:
-    """Raise UserError if runs of a board cannot be compared, or boards of one title have other questions."""
+    """Raise UserError if runs of a board cannot be compared, or boards of one title have other questions.
+
+    Runs that contradict themselves (`experiments.analysis.sound_runs`) cannot be compared, either.
+    """
     problems = [f"{board.title}: {each}" for board in boards for each in board.differences]
+    problems += [each for board in boards for run in board.runs for each in contradictions(run)]
     for title in dict.fromkeys(board.title for board in boards):
         asked = {
             board.questions["sha256"][:16]: some([run.label for run in board.runs])

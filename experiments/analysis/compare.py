@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 
 _ABSENT = "default"
+JUDGE = "judge LM"
+"""Setting of the LM that decides judged metrics."""
 SPLIT = "split by rule"
 """How sentences are counted in the passages of a run that says nothing else (`sentences` in its `run.json`)."""
 
@@ -128,8 +130,7 @@ def _settings(description: Json) -> dict[str, Any]:
     """Return the settings of a run by name."""
     program, lm = description["program"], description["lm"]
     compiled = "compiled" if program.get("artifact_sha256") else "uncompiled"
-    judge, given = description.get("judge"), description.get("given")
-    judged = {"judge LM": f"{judge['id']} ({judge.get('model')})" if judge else "none"}
+    given, judged = description.get("given"), {JUDGE: judge_of(description)}
     knobs = {f"{_KNOB}{name}": value for name, value in program.get("knobs", {}).items()}
     if is_foreign(description):
         return {"program": program["name"], **knobs, "LM": lm["id"], **judged}
@@ -149,6 +150,12 @@ def _settings(description: Json) -> dict[str, Any]:
         "repeats": description.get("repeats", 1),
         "seed": description.get("seed"),
     }
+
+
+def judge_of(description: Json) -> str:
+    """Return the judge LM of a run in words."""
+    judge = description.get("judge")
+    return f"{judge['id']} ({judge.get('model')})" if judge else "none"
 
 
 def _contexts(given: Json) -> str:

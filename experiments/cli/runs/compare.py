@@ -84,7 +84,7 @@ def leaderboard(
         bool,
         typer.Option(
             "--check",
-            help="Refuse runs that are not comparable, and say which field differs; without --out, write nothing.",
+            help="Refuse runs that are not comparable, sound and finished, and say why; without --out, write nothing.",
         ),
     ] = False,
     quiet: options.Quiet = False,
@@ -95,14 +95,15 @@ def leaderboard(
     The page works without a server. Differences from rag are paired and corrected (Holm), with closed book and the
     majority answer beside them. Each row has the hashes of questions, corpus and weights, the LM and the command.
     """
-    from experiments.analysis.boards import check_comparable, read_boards
+    from experiments.analysis.boards import check_comparable, read_boards, refuse_left_out
     from experiments.analysis.report.leaderboard import write_leaderboard
     from experiments.runs.files import collector_paused
 
     if out is None and not check:
         raise UserError("Name the folder for the pages (--out site), or only check the runs (--check).")
     with collector_paused():
-        boards = read_boards(runs, on_left_out=lambda reason: note(f"Left out: {reason}"))
+        left_out = refuse_left_out if check else lambda reason: note(f"Left out: {reason}")
+        boards = read_boards(runs, on_left_out=left_out)
         if check:
             check_comparable(boards)
         if out is not None:

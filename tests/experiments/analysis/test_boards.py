@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from experiments.analysis.boards import check_comparable, read_boards
+from experiments.analysis.boards import check_comparable, read_boards, refuse_left_out
 from experiments.analysis.compare import labels_of
 from signatures.common.errors import UserError, UserNotice
 
@@ -40,13 +40,14 @@ def make(toy: ModuleType, tmp_path: Path) -> Make:
         folder, engine = tmp_path / name, toy.Engine()
         options: dict[str, Any] = {"metrics": ["em", "f1[hotpot]", "passage_recall@2"], "folder": folder}
         toy.run(toy.Toy(), toy.questions(n), connection=toy.link(engine), **options)
-        return change(change(folder, lambda run: run["program"].update(name=program)), **changes)
+        named = _both(_set("program", name=program), _set("corpus", fingerprint="toy"))
+        return change(change(folder, named), **changes)
 
     return of
 
 
 def _worse(row: dict[str, Any]) -> None:
-    row["scores"] |= {"em": 0.0, "f1[hotpot]": 0.0}
+    row |= {"answer": "?", "scores": {**row["scores"], "em": 0.0, "f1[hotpot]": 0.0}}
 
 
 def _dearer(row: dict[str, Any]) -> None:
@@ -128,7 +129,12 @@ def _set(part: str, **values: Any) -> Change:
     return lambda run: run.setdefault(part, {}).update(values)
 
 
+def _both(first: Change, second: Change) -> Change:
+    return lambda run: (first(run), second(run))
+
+
 JUDGE = {"id": "other", "adapter": "x", "model": "m"}
+JUDGED = _set("metrics", **{"acc[judge]": "By a judge."})
 FIELDS: dict[str, Change] = {
     "LM": _set("lm", id="other"),
     "weights or server of the LM": _set("lm", model="other"),
@@ -148,7 +154,7 @@ FIELDS: dict[str, Change] = {
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_check_names_the_field_that_differs(field: str, make: Make) -> None:
-    indexed = _set("index", corpus_hash="cd")
+    indexed = _both(_set("index", corpus_hash="cd"), JUDGED)
     boards = read_boards([make("set/rag", run=indexed), make("set/other", "cot", run=indexed)])
     check_comparable(boards)
     boards = read_boards([make("b/rag", run=indexed), change(make("b/other", "cot", run=indexed), FIELDS[field])])
@@ -157,6 +163,16 @@ def test_a_check_names_the_field_that_differs(field: str, make: Make) -> None:
         check_comparable(boards)
     assert f"Different {field}: " in str(refused.value)
     assert "other" in str(refused.value)
+
+
+def test_a_judge_that_judged_nothing_in_common_does_not_matter(make: Make) -> None:
+    """Before, the judge LM of a run without a judged metric was refused as another one."""
+    judged = _both(JUDGED, _set("judge", **JUDGE))
+    folders = [make("set/rag", run=_set("judge", **JUDGE)), make("set/run", "cot"), make("set/judged", run=judged)]
+    check_comparable(read_boards(folders))
+    other = make("set/other", run=_both(JUDGED, _set("judge", **{**JUDGE, "id": "third"})))
+    with pytest.raises(UserError, match=r"Different judge LM: other \(m\) \(judged\); third \(m\) \(other\)"):
+        check_comparable(read_boards([*folders, other]))
 
 
 GOLD = {"answers": "gold answers", "gold_ids": "gold passages", "sub_answers": "gold answers of sub-questions"}
@@ -258,6 +274,15 @@ def test_a_question_that_was_asked_again_after_an_error_is_one_answer(make: Make
     assert [each.rpartition("/")[2][:24] for each in told] == ["begun has 5 of 8 answers"]
 
 
+@pytest.mark.parametrize("damage", ["unfinished", "a command", "a pipe", "no run"])
+def test_a_check_refuses_what_a_page_would_leave_out(damage: str, make: Make, tmp_path: Path) -> None:
+    """Before, it passed without that run."""
+    make("set/rag")
+    DAMAGES[damage][0](make("set/bad", "cot"))
+    with pytest.raises(UserError, match=rf"Not all runs can be checked: .*{DAMAGES[damage][1]}"):
+        read_boards([tmp_path / "set"], on_left_out=refuse_left_out)
+
+
 def _ask_last_again(folder: Path, times: int) -> None:
     rows = folder / "rows.jsonl"
     lines = rows.read_text().splitlines(keepends=True)
@@ -324,6 +349,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "huge costs": (lambda folder: change(folder, row=lambda row: row.update(calls=1e300)), r"rows\.jsonl:1 .*calls"),
     "huge scores": (lambda folder: change(folder, row=lambda row: row["scores"].update(em=-1e300)), r"jsonl:1 .*em"),
     "huge n": (lambda folder: change(folder, lambda run: run["questions"].update(n=2**60)), r"8 of \d{19} answers"),
+    "impossible scores": (
+        lambda folder: change(folder, row=lambda row: row["scores"].update({"f1[hotpot]": 7.0})),
+        r"rows\.jsonl: f1\[hotpot\] of question 'id\d' is 7, but scores are from 0 to 1",
+    ),
     "a command": (lambda folder: _of_runs(folder, command=["rm"]), r"run\.json is damaged \('command'"),
     "a corpus": (lambda folder: _of_runs(folder, index={"corpus_hash": 3}), r"run\.json is damaged \('index"),
     "a weights' hash": (lambda folder: change(folder, _set("lm", weights_hash=[])), r"damaged \('lm\.weights_hash'"),
@@ -348,7 +377,7 @@ def test_a_damaged_run_is_refused_by_the_name_of_its_file(damage: str, make: Mak
         read_boards([good, bad])
 
 
-@pytest.mark.parametrize("damage", ["a command", "a pipe", "huge costs"])
+@pytest.mark.parametrize("damage", ["a command", "a pipe", "huge costs", "impossible scores"])
 def test_a_damaged_run_below_a_folder_is_left_out_and_told(damage: str, make: Make, tmp_path: Path) -> None:
     make("set/rag")
     spoil, said = DAMAGES[damage]

@@ -202,7 +202,7 @@ def test_what_is_beyond_all_bounds_is_drawn_at_the_edge_and_what_is_missing_left
     folder = _copied(runs[3], tmp_path / "run")
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
     for row in rows:
-        row["scores"]["f1[hotpot]"] = 1e14
+        row["scores"]["f1[hotpot]"] = 1.0
         row["prompt_tokens"] = 1e15
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     description = json.loads((folder / "run.json").read_text())

@@ -65,6 +65,19 @@ def test_rows_that_are_not_comparable_are_refused_or_named_on_the_page(runs, ver
     assert (tmp_path / "again" / "index.html").is_file()
 
 
+def test_a_check_refuses_an_unfinished_run_below_a_folder(runs, verihop, tmp_path):
+    """Before, `--check` left it out, as the page does, and ended with 0."""
+    rows = runs[1] / "rows.jsonl"
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:2]))
+    code, out, err = verihop("leaderboard", tmp_path / "runs", "--check", "--out", tmp_path / "site")
+    assert (code, out, (tmp_path / "site").exists()) == (2, "", False)
+    assert "standard has 2 of 4 answers: finish it" in err
+    with pytest.raises(UserError, match="2 of 4 answers"):
+        library.leaderboard([tmp_path / "runs"], check=True)
+    code, _, err = verihop("leaderboard", tmp_path / "runs", "--out", tmp_path / "site")
+    assert (code, "Left out: " in err) == (0, True)
+
+
 def test_a_page_needs_a_folder_and_runs(runs, verihop, tmp_path, following, monkeypatch):
     code, _, err = verihop("leaderboard", runs[0])
     assert (code, "--out" in err) == (2, True)

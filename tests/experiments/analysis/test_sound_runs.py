@@ -1,0 +1,100 @@
+"""Runs that contradict themselves: a check refuses them, a page shows them as before."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from experiments.analysis.boards import check_comparable, read_boards
+from signatures.common.errors import UserError
+
+Text = dict[str, Any]
+
+
+@pytest.fixture
+def rag(toy: ModuleType, tmp_path: Path) -> Path:
+    folder = tmp_path / "set" / "rag"
+    toy.run(toy.Toy(), toy.questions(8), connection=toy.link(toy.Engine()), folder=folder, metrics=["em", "f1[hotpot]"])
+    _run(folder, corpus={"fingerprint": "toy"})
+    return folder
+
+
+def _run(folder: Path, **values: Any) -> None:
+    description = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**description, **values}))
+
+
+def _row(folder: Path, change: Callable[[Text], Any], id: str = "id3") -> None:
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    for row in rows:
+        if row["id"] == id:
+            change(row)
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _again(folder: Path) -> None:
+    lines = (folder / "rows.jsonl").read_text().splitlines(keepends=True)
+    (folder / "rows.jsonl").write_text("".join([*lines, lines[0]]))
+
+
+UNKNOWN = {"fingerprint": None}
+INDEXED = {"fingerprint": "rerank20[links1:ab/3x10](multihop-d3e1192334689138-1-15ba25677b4b)"}
+CONTRADICTIONS: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "a better score": (
+        lambda folder: _row(folder, lambda row: row["scores"].update(em=1.0)),
+        r"rag: em of question 'id3' is 1, but its answer 'even' and golds \['odd'\] score 0: restore",
+    ),
+    "a wrong answer without a score": (
+        lambda folder: _row(folder, lambda row: row["scores"].update({"f1[hotpot]": None})),
+        r"f1\[hotpot\] of question 'id3' is undefined, but .* score 0",
+    ),
+    "a score of an answer that failed": (
+        lambda folder: _row(folder, lambda row: row.update(error="Broken: x"), "id2"),
+        r"em of question 'id2' is 1, but .* score 0",
+    ),
+    "a row twice": (_again, r"row 9 of rows\.jsonl answers question 'id\d' again, although .*: delete the row"),
+    "no command": (lambda folder: _run(folder, command=None), r"command of run\.json is null: put"),
+    "an empty command": (lambda folder: _run(folder, command=" "), r'command of run\.json is " ": put'),
+    "no corpus": (
+        lambda folder: _run(folder, corpus={"fingerprint": None}),
+        r"corpus\.fingerprint of run\.json is null",
+    ),
+    "no index": (lambda folder: _run(folder, corpus=INDEXED), r"index of run\.json is null, although answers rest on"),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_a_check_refuses_a_run_that_contradicts_itself(name: str, rag: Path) -> None:
+    """Before, each of these passed."""
+    check_comparable(read_boards([rag]))
+    spoil, said = CONTRADICTIONS[name]
+    spoil(rag)
+    boards = read_boards([rag])
+    with pytest.raises(UserError, match=said):
+        check_comparable(boards)
+
+
+def test_what_a_run_may_say_is_not_refused(rag: Path) -> None:
+    failed = json.loads((rag / "rows.jsonl").read_text().splitlines()[0])
+    rows = json.dumps({**failed, "error": "Broken: x"}) + "\n" + (rag / "rows.jsonl").read_text()
+    (rag / "rows.jsonl").write_text(rows)  # resumed: that question was asked again
+    _run(
+        rag,
+        command=None,
+        merged={"parts": [{"command": "verihop eval q"}]},
+        given={"n": 5},
+        corpus={"fingerprint": None},
+    )
+    check_comparable(read_boards([rag]))
+
+
+def test_scores_by_other_golds_or_definitions_are_not_computed_again(rag: Path) -> None:
+    _row(rag, lambda row: row["scores"].update(em=1.0))
+    metrics = json.loads((rag / "run.json").read_text())["metrics"]
+    _run(rag, metrics={**metrics, "em": "By another code."})
+    check_comparable(read_boards([rag]))
+    _run(rag, metrics=metrics, scored=[{"replaced": {"em": "Earlier."}, "questions_file_sha256": "other"}])
+    check_comparable(read_boards([rag]))
