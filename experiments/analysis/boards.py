@@ -117,9 +117,9 @@ def read_boards(folders: Sequence[Path], *, on_left_out: Callable[[str], None] =
     known = {folder.resolve() for _, folder in found}
     for named in folders:
         _refuse_linked_runs(named, known)
-        for rows in sorted(named.rglob(ROWS)) if not (named / RUN).exists() else ():
-            if not (rows.parent / RUN).exists() and rows.parent.resolve() not in known:
-                on_left_out(f"{rows.parent} is not the folder of a run: it has no {RUN}.")
+        for path in sorted(named.rglob(ROWS)) if not (named / RUN).exists() else ():
+            if not (path.parent / RUN).exists() and path.parent.resolve() not in known:
+                on_left_out(f"{path.parent} is not the folder of a run: it has no {RUN}.")
     groups: dict[str, list[Read]] = {}
     for named, folder in found:
         _refuse_links(folder)
