@@ -12,6 +12,7 @@ import dspy
 
 from experiments.analysis.closed_book import reads_nothing
 from experiments.analysis.compare import Run, is_foreign
+from experiments.runs.config import rows_hash
 from experiments.runs.files import ROWS, RUN, Json, Row, checked_lines, key_of, repeat_of
 from experiments.runs.models import AnswerRow
 from optimizers.metrics.families.answer import ANSWER_METRICS
@@ -42,12 +43,23 @@ def impossible_score(folder: Path, rows: Sequence[Row]) -> str | None:
 
 def contradictions(run: Run) -> list[str]:
     """Return in what a run contradicts itself or leaves open what it was made with, one sentence each."""
-    found = (_repeated(run), _other_scores(run), _without_command(run), _without_corpus(run))
+    found = (_other_questions(run), _repeated(run), _other_scores(run), _without_command(run), _without_corpus(run))
     return [f"{run.folder}: {each}" for each in found if each]
 
 
 def _named(row: Mapping[str, object]) -> str:
     return f"question {one_line(repr(row['id']), 80)}"
+
+
+def _other_questions(run: Run) -> str | None:
+    """Return that the rows are not of the questions that were asked; earlier runs and shards have no hash of them."""
+    stored = (run.description.get("paths") or {}).get("rows_sha256")
+    if stored is None or run.description.get("shard") is not None or (own := rows_hash(run.rows)) == stored:
+        return None
+    return (
+        f"ids, texts or golds of the questions in {ROWS} have the SHA-256 {own[:16]}, those that were asked "
+        f"{stored[:16]} (paths.rows_sha256 of {RUN}): restore {ROWS}, or evaluate again."
+    )
 
 
 def _repeated(run: Run) -> str | None:

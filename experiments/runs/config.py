@@ -7,7 +7,7 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 from signatures.common.specs import deciding
 from signatures.common.versions import ANSWERING, installed_versions
+from signatures.common.work import json_line
 
 if TYPE_CHECKING:
     import dspy
@@ -196,6 +197,13 @@ def describe_questions(questions: Sequence[Any]) -> Json:
     }
 
 
+def rows_hash(asked: Iterable[Mapping[str, Any]]) -> str:
+    """Return the hash of ids, texts and golds of questions in any order, of which rows of a run say as much."""
+    lists = [[row["id"], row["question"], row.get("answers") or [], row.get("gold_ids") or []] for row in asked]
+    lines = {json_line(each).decode() for each in lists}  # as in the file: with keys hidden; of repeats one
+    return _hash_of(sorted(lines))
+
+
 def _hash_of(values: Iterable[Any]) -> str:
     return sha256_text(json.dumps([*values], sort_keys=True, ensure_ascii=False))
 
@@ -280,6 +288,7 @@ def describe_run(
             "questions": str(path) if path else None,
             "questions_file_sha256": sha256_file(path) if path else None,
             "questions_set_sha256": _hash_of(sorted(_hash_of([each.model_dump(mode="json")]) for each in questions)),
+            "rows_sha256": rows_hash(each.model_dump(mode="json") for each in questions),
         },
         "machine": machine(),
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),

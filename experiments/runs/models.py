@@ -194,6 +194,7 @@ class _Shard(_Record):
 class _Paths(_Record):
     questions: str | None = None
     questions_file_sha256: str | None = None
+    rows_sha256: str | None = None
 
 
 class _Scored(_Record):

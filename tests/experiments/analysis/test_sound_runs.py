@@ -40,6 +40,7 @@ def _again(folder: Path) -> None:
     (folder / "rows.jsonl").write_text("".join([*lines, lines[0]]))
 
 
+OTHER = r"ids, texts or golds of the questions in rows\.jsonl have the SHA-256 \w{16}, those that were asked \w{16}"
 UNKNOWN = {"fingerprint": None}
 INDEXED = {"fingerprint": "rerank20[links1:ab/3x10](multihop-d3e1192334689138-1-15ba25677b4b)"}
 CONTRADICTIONS: dict[str, tuple[Callable[[Path], Any], str]] = {
@@ -55,6 +56,10 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda folder: _row(folder, lambda row: row.update(error="Broken: x"), "id2"),
         r"em of question 'id2' is 1, but .* score 0",
     ),
+    "another text": (lambda folder: _row(folder, lambda row: row.update(question="?")), OTHER),
+    "another id": (lambda folder: _row(folder, lambda row: row.update(id="x")), OTHER),
+    "another gold": (lambda folder: _row(folder, lambda row: row["answers"].append("uneven")), OTHER),
+    "another gold passage": (lambda folder: _row(folder, lambda row: row.update(gold_ids=["p2"])), OTHER),
     "a row twice": (_again, r"row 9 of rows\.jsonl answers question 'id\d' again, although .*: delete the row"),
     "no command": (lambda folder: _run(folder, command=None), r"command of run\.json is null: put"),
     "an empty command": (lambda folder: _run(folder, command=" "), r'command of run\.json is " ": put'),
