@@ -1,27 +1,24 @@
 """The numbers of a run that tables print: scores, costs, what is computed of the whole run, and outcomes.
 
-The outcomes of questions exclude one another and are tried in the order of `OUTCOMES`: a question has the first that
-holds. Where it names no gold passages, retrieval missed nothing; where it names no gold steps, no hop was wrong.
 `f1[hotpot] of composed` is the number over the questions of a kind (`corpora.kinds.KINDS`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from experiments.analysis.closed_book import ALL, answer_line, closed_books, row_kind
+from experiments.analysis.outcomes import CONVERSION, conversion, main_metric, outcome_means, share
 from experiments.analysis.repeats import by_question, question_values
 from experiments.analysis.statistics import Mean, f1_of_means, mean_of
 from experiments.analysis.summary import percent
 from experiments.papers.tables.spec import OF_KIND
 from experiments.runs.files import Row, read_rows, read_run
 from experiments.runs.fixed_contexts import COMPLETE, abstention_scores
-from optimizers.metrics.answer import exact_match
 from optimizers.metrics.catalog import ORACLE_METRICS, get_metric
 from optimizers.metrics.scoring import COSTS
 from signatures.common.errors import UserError
-from signatures.text import normalize_answer
 
 OF_MEANS, REFLECTION, REFLECTION_F1, GAIN = (
     "keyfacts_f1[of means]",
@@ -29,7 +26,6 @@ OF_MEANS, REFLECTION, REFLECTION_F1, GAIN = (
     "reflection[f1]",
     "references[gain]",
 )
-CONVERSION = "recall conversion"
 # Computed of the scores of other metrics, which the run must have.
 NEEDED: dict[str, tuple[str, ...]] = {
     OF_MEANS: ("keyfacts_precision", "keyfacts_recall"),
@@ -167,7 +163,7 @@ class Run:
         if name == CONVERSION:
             return partial(conversion, metric=self.main)
         if name.startswith("outcome["):
-            return lambda row: _is(outcome(row, self.main), name[len("outcome[") : -1])
+            return share(name[len("outcome[") : -1], self.main, self.description["program"]["name"])
         return lambda row: row["scores"].get(name)
 
     @cached_property
@@ -180,16 +176,11 @@ class Run:
 
     def outcomes(self) -> Mapping[str, Mean]:
         """Return the share of each outcome among the scored questions, then the recall conversion."""
-        names = {**{name: f"outcome[{name}]" for name in OUTCOMES}, CONVERSION: CONVERSION}
-        return {name: mean_of(self.values(what)) for name, what in names.items()}
+        return outcome_means(self.questions, self.main, self.description["program"]["name"])
 
 
 def _of_kind(row: Row, kind: str, value: Callable[[Row], float | None]) -> float | None:
     return value(row) if row_kind(row) == kind else None
-
-
-def _is(found: str | None, name: str) -> float | None:
-    return None if found is None else float(found == name)
 
 
 def _reflected(row: Row) -> float | None:
@@ -200,75 +191,3 @@ def _reflected(row: Row) -> float | None:
 def _gain(row: Row) -> float | None:
     before, after = (row["scores"].get(name) for name in NEEDED[GAIN])
     return None if before is None or after is None else after - before
-
-
-RIGHT, FAILED, REFUSED, UNPARSEABLE = "right", "failed", "refused", "unparseable"
-MISSED, HOP, MEMORY, READ = "retrieval missed", "hop wrong", "wrong from memory", "read wrong"
-OUTCOMES = {
-    RIGHT: "the main score is 1",
-    FAILED: "the program ended in an exception",
-    REFUSED: "the program declined",
-    UNPARSEABLE: "no answer, and a reply that could not be parsed",
-    MISSED: "passages were read, but not all gold ones",
-    HOP: "no gold passage was missed, but a gold answer of an earlier step is in no hop's answer",
-    MEMORY: "nothing was read, and no hop is known to be wrong",
-    READ: "no gold passage was missed, and no hop is known to be wrong",
-}
-
-
-def outcome(row: Row, metric: str) -> str | None:
-    """Return the key in `OUTCOMES` of a row; None if its answer has no score.
-
-    Args:
-        row: Of a run.
-        metric: Decides what is right, at 1; best one that is 0 or 1.
-    """
-    score = row["scores"].get(metric)
-    if row["error"] is None and score is None:
-        return None
-    if row["error"] is None and score >= 1:
-        return RIGHT
-    if row["error"] is not None:
-        return FAILED
-    unread = bool(row["parse_failures"]) and not normalize_answer(str(row["answer"] or ""))
-    if row["abstained"] and not unread:
-        return REFUSED
-    if unread:
-        return UNPARSEABLE
-    if row["passage_ids"] and read_all_gold(row) is False:
-        return MISSED
-    return HOP if _hop_is_wrong(row) else READ if row["passage_ids"] else MEMORY
-
-
-def read_all_gold(row: Row) -> bool | None:
-    """Return whether all gold passages were read; None if the question names none."""
-    gold = set(row.get("gold_ids") or [])
-    return gold <= set(row["passage_ids"]) if gold else None
-
-
-def _hop_is_wrong(row: Row) -> bool:
-    """Return whether the answer of a gold step before the last is in no hop's answer."""
-    found = [normalize_answer(str(hop.get("answer") or "")) for hop in row["hops"]]
-    earlier = [str(answer) for answer in (row.get("sub_answers") or [])[:-1]]
-    return bool(found) and any(
-        not any(exact_match(text, [gold]) or normalize_answer(gold) in text for text in found) for gold in earlier
-    )
-
-
-def main_metric(names: Sequence[str]) -> str | None:
-    """Return the metric that decides what is right: an accuracy, else exact match; None without both.
-
-    `acc[substring]`, which every run can have, gives way to one that fits the answers of its questions.
-    """
-    accuracies = [name for name in names if name.startswith("acc[") and "judge" not in name]
-    fitting = [name for name in accuracies if name != "acc[substring]"]
-    return next((name for name in (*fitting, *accuracies, "em") if name in names), None)
-
-
-def conversion(row: Row, metric: str) -> float | None:
-    """Return the score of an answer given that all gold was read; None for other rows.
-
-    The mean over a run is how much of what it retrieves it turns into right answers.
-    """
-    score: float | None = row["scores"].get(metric)
-    return score if read_all_gold(row) else None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.papers.tables.values import (
+from experiments.analysis.outcomes import (
     FAILED,
     HOP,
     MEMORY,
@@ -11,15 +11,18 @@ from experiments.papers.tables.values import (
     READ,
     REFUSED,
     RIGHT,
+    ROUNDS,
     UNPARSEABLE,
     conversion,
     main_metric,
     outcome,
 )
+from programs.catalog import PROGRAMS
 
 
 def row(**changes) -> dict:
     return {
+        "question": "Where was who drew it born?",
         "scores": {"em": 0.0},
         "error": None,
         "abstained": False,
@@ -33,6 +36,15 @@ def row(**changes) -> dict:
 
 
 HOPS = [{"question": "Who?", "answer": "Mira Pell drew it."}, {"question": "Where?", "answer": "Rulis"}]
+WHOLE = "where was who drew it born"
+SEARCHES = [{"question": "who drew it", "answer": ""}, {"question": "Mira Pell", "answer": None}]
+DRAFTS = [{"question": WHOLE, "answer": "Vadley"}, {"question": f"She is from Vadley. {WHOLE}?", "answer": "Rulis"}]
+ROUNDS_AGAIN = [{"question": WHOLE, "answer": "Vadley"}, {"question": "Mira Pell birth", "answer": "Rulis"}]
+SENTENCES = [
+    {"question": WHOLE, "answer": "Mira Pell drew it."},
+    {"question": "Mira Pell drew it.", "answer": "Rulis."},
+]
+GOLD = {"sub_answers": ["Mira Pell", "Vadley"]}
 
 
 @pytest.mark.parametrize(
@@ -52,12 +64,25 @@ HOPS = [{"question": "Who?", "answer": "Mira Pell drew it."}, {"question": "Wher
         ({"hops": HOPS, "sub_answers": ["Ortel", "Vadley"]}, HOP),
         ({"hops": HOPS, "sub_answers": ["Ortel", "Vadley"], "passage_ids": ["a"]}, MISSED),
         ({"hops": HOPS, "sub_answers": ["Ortel", "Vadley"], "passage_ids": []}, HOP),
+        ({**GOLD, "hops": SEARCHES}, READ),  # searches state nothing that could be wrong
+        ({**GOLD, "hops": SEARCHES, "passage_ids": []}, MEMORY),
+        ({**GOLD, "hops": [*SEARCHES, {"question": "who drew it", "answer": "Ortel"}]}, HOP),
+        ({**GOLD, "hops": DRAFTS}, READ),  # answers to the whole question
+        ({**GOLD, "hops": SENTENCES}, READ),  # what the first sentence states is stated
+        ({**GOLD, "hops": [SENTENCES[0] | {"answer": "Ortel drew it."}, SENTENCES[1]]}, HOP),
         ({"scores": {"em": None}}, None),
     ],
 )
 def test_the_first_that_holds_is_the_outcome(changes, expected):
     assert outcome(row(**changes), "em") == expected
     assert expected is None or expected in OUTCOMES
+
+
+@pytest.mark.parametrize("program", sorted(ROUNDS))
+def test_rounds_over_the_whole_question_are_no_steps(program):
+    assert program in PROGRAMS
+    assert outcome(row(**GOLD, hops=ROUNDS_AGAIN), "em", program=program) == READ
+    assert outcome(row(**GOLD, hops=ROUNDS_AGAIN), "em", program="self_ask") == HOP
 
 
 def test_conversion_counts_answers_whose_gold_was_all_read():

@@ -1,0 +1,122 @@
+"""What became of each question of a run: right, or what went wrong first.
+
+The outcomes exclude one another and are tried in the order of `OUTCOMES`: a question has the first that holds. Where it
+names no gold passages, retrieval missed nothing; where it names no gold steps, no hop was wrong.
+
+Only a step can be wrong: a hop that has an answer and asks less than the whole question. Searches without answers
+(`multihop`, `react`, `search_r1`) are no steps, and neither are drafts of the answer to the whole question, which hops
+whose query contains it write, and all hops of the programs in `ROUNDS`.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from experiments.analysis.repeats import question_values
+from experiments.analysis.statistics import Mean, mean_of
+from experiments.runs.files import Row
+from optimizers.metrics.answer import exact_match
+from signatures.text import normalize_answer
+from signatures.text_words import contains_words
+
+RIGHT, FAILED, REFUSED, UNPARSEABLE = "right", "failed", "refused", "unparseable"
+MISSED, HOP, MEMORY, READ = "retrieval missed", "hop wrong", "wrong from memory", "read wrong"
+OUTCOMES = {
+    RIGHT: "the main score is 1",
+    FAILED: "the program ended in an exception",
+    REFUSED: "the program declined",
+    UNPARSEABLE: "no answer, and a reply that could not be parsed",
+    MISSED: "passages were read, but not all gold ones",
+    HOP: "no gold passage was missed, but the program took steps, and a gold answer of an earlier one is in no hop's",
+    MEMORY: "nothing was read, and no hop is known to be wrong",
+    READ: "no gold passage was missed, and no hop is known to be wrong",
+}
+ROUNDS = frozenset({"cov_rag", "iter_retgen", "meta_rag", "retro_rag", "self_completion"})
+"""Programs each of whose hops answers the whole question, whatever it searches for."""
+CONVERSION = "recall conversion"
+
+
+def outcome(row: Row, metric: str, *, program: str = "") -> str | None:
+    """Return the key in `OUTCOMES` of a row; None if its answer has no score.
+
+    Args:
+        row: Of a run.
+        metric: Decides what is right, at 1; best one that is 0 or 1.
+        program: Its name, which says whether hops are steps; "" if it is unknown.
+    """
+    score = row["scores"].get(metric)
+    if row["error"] is None and score is None:
+        return None
+    if row["error"] is None and score >= 1:
+        return RIGHT
+    if row["error"] is not None:
+        return FAILED
+    unread = bool(row["parse_failures"]) and not normalize_answer(str(row["answer"] or ""))
+    if row["abstained"] and not unread:
+        return REFUSED
+    if unread:
+        return UNPARSEABLE
+    if row["passage_ids"] and read_all_gold(row) is False:
+        return MISSED
+    return HOP if _hop_is_wrong(row, program) else READ if row["passage_ids"] else MEMORY
+
+
+def read_all_gold(row: Row) -> bool | None:
+    """Return whether all gold passages were read; None if the question names none."""
+    gold = set(row.get("gold_ids") or [])
+    return gold <= set(row["passage_ids"]) if gold else None
+
+
+def _hop_is_wrong(row: Row, program: str) -> bool:
+    """Return whether the program took steps, and the answer of a gold step before the last is in no hop's answer."""
+    if program in ROUNDS:
+        return False
+    stated = [(hop["question"], normalize_answer(str(hop.get("answer") or ""))) for hop in row["hops"]]
+    if not any(text and not contains_words(asked, row["question"]) for asked, text in stated):
+        return False
+    earlier = [str(answer) for answer in (row.get("sub_answers") or [])[:-1]]
+    # A sentence written for the whole question may state a step, so that the answers of all hops are looked at.
+    return any(
+        not any(exact_match(text, [gold]) or normalize_answer(gold) in text for _, text in stated) for gold in earlier
+    )
+
+
+def main_metric(names: Sequence[str]) -> str | None:
+    """Return the metric that decides what is right: an accuracy, else exact match; None without both.
+
+    `acc[substring]`, which every run can have, gives way to one that fits the answers of its questions.
+    """
+    accuracies = [name for name in names if name.startswith("acc[") and "judge" not in name]
+    fitting = [name for name in accuracies if name != "acc[substring]"]
+    return next((name for name in (*fitting, *accuracies, "em") if name in names), None)
+
+
+def conversion(row: Row, metric: str) -> float | None:
+    """Return the score of an answer given that all gold was read; None for other rows.
+
+    The mean over a run is how much of what it retrieves it turns into right answers.
+    """
+    score: float | None = row["scores"].get(metric)
+    return score if read_all_gold(row) else None
+
+
+def outcome_means(questions: Sequence[Sequence[Row]], metric: str, program: str) -> dict[str, Mean]:
+    """Return the share of each outcome among the scored questions, then the recall conversion.
+
+    Args:
+        questions: The rows of each question, one for each repeat.
+        metric: As for `outcome`.
+        program: As for `outcome`.
+    """
+    names = {name: question_values(questions, share(name, metric, program)) for name in OUTCOMES}
+    names[CONVERSION] = question_values(questions, partial(conversion, metric=metric))
+    return {name: mean_of(values) for name, values in names.items()}
+
+
+def share(name: str, metric: str, program: str) -> Callable[[Row], float | None]:
+    """Return what says of a row whether this is its outcome (1 or 0); None if it has none."""
+
+    def value(row: Row) -> float | None:
+        found = outcome(row, metric, program=program)
+        return None if found is None else float(found == name)
+
+    return value
