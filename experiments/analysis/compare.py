@@ -19,6 +19,7 @@ from experiments.analysis.closed_book import (
     reads_nothing,
     row_kind,
 )
+from experiments.analysis.outcomes import OUTCOMES, main_metric, outcome_means
 from experiments.analysis.repeats import by_question, question_values
 from experiments.analysis.statistics import Mean, Paired, holm, means_and_differences, paired
 from experiments.analysis.summary import (
@@ -350,6 +351,8 @@ class RunComparison:
         notices: Warnings for the reader: `about_runs` first, then those on these scores.
         kinds: Kind of the questions (`corpora.kinds`) -> exact match and F1, one line per run; empty without kinds.
         closed_book: "all" or a kind -> what answers score that nobody had to read anything for.
+        outcomes: Run label -> share of each outcome, then the recall conversion; empty if no metric says what is right.
+        right_by: The metric that says it; None without one.
     """
 
     runs: list[Run]
@@ -362,6 +365,8 @@ class RunComparison:
     notices: list[str]
     kinds: dict[str, dict[str, list[Line]]] = field(default_factory=dict)
     closed_book: dict[str, ClosedBook] = field(default_factory=dict)
+    outcomes: dict[str, dict[str, Mean]] = field(default_factory=dict)
+    right_by: str | None = None
 
     @property
     def about_runs(self) -> list[str]:
@@ -398,11 +403,13 @@ class RunComparison:
             "differences": {item.setting: item.values for item in self.differences},
             "kinds": {kind: lines(of) for kind, of in self.kinds.items()},
             "closed_book": {group: book.as_dict() for group, book in self.closed_book.items()},
+            "outcomes": {run: {name: mean.as_dict() for name, mean in of.items()} for run, of in self.outcomes.items()},
+            "right_by": self.right_by,
             "notices": self.notices,
         }
 
     def as_table(self) -> "Group":
-        """Return tables for a terminal: scores with their differences, costs and faults, notices."""
+        """Return tables for a terminal: scores with their differences, outcomes, costs and faults, notices."""
         from rich.console import Group
         from rich.text import Text
 
@@ -411,18 +418,26 @@ class RunComparison:
         shown = {**self.metrics, **of_kinds(self.kinds)}
         title = "\n".join(filter(None, [title, answer_line(self.closed_book)]))
         scores = score_table(title, shown, self.questions, caption=caption_against(self.runs[0].label, len(self.runs)))
-        costs = (self._cost_table(slice(start, start + _ABREAST)) for start in range(0, len(self.runs), _ABREAST))
-        return Group(scores, *costs, *notices)
+        abreast = [slice(start, start + _ABREAST) for start in range(0, len(self.runs), _ABREAST)]
+        outcomes = map(self._outcome_table, abreast if self.outcomes else [])
+        return Group(scores, *outcomes, *map(self._cost_table, abreast), *notices)
+
+    def _outcome_table(self, shown: slice) -> "Table":
+        """Return the outcomes that some run has, and the recall conversion, of these runs."""
+        title = f"Outcomes in percent of the questions scored; right is {self.right_by} of 1"
+        found = [self.outcomes[run.label] for run in self.runs]
+        table = self._beside(title, shown)
+        for name in found[0]:
+            if name not in OUTCOMES:
+                table.add_section()
+            if name not in OUTCOMES or any(of[name].mean for of in found):
+                table.add_row(name, *(percent(of[name].mean) for of in found[shown]))
+        return table
 
     def _cost_table(self, shown: slice) -> "Table":
-        """Return the costs and failures of these runs, which stand beside one another."""
-        from rich.markup import escape
-
+        """Return the costs and failures of these runs."""
         labels = [run.label for run in self.runs[shown]]
-        table = _table("Mean cost per question, and failures in total")
-        table.add_column("", no_wrap=True)
-        for label in labels:
-            table.add_column(escape(label), justify="right", overflow="fold")
+        table = self._beside("Mean cost per question, and failures in total", shown)
         for name, lines in self.costs.items():
             table.add_row(name.replace("_", " "), *(number(line.mean.mean) for line in lines[shown]))
         table.add_section()
@@ -430,6 +445,16 @@ class RunComparison:
             table.add_row(name.replace("_", " "), *(str(self.faults[label][name]) for label in labels))
         for reason in all_reasons(self.stop_reasons.values()):
             table.add_row(f"stopped: {reason}", *(str(self.stop_reasons[label].get(reason, 0)) for label in labels))
+        return table
+
+    def _beside(self, title: str, shown: slice) -> "Table":
+        """Return a table with a column for each of these runs, which stand beside one another."""
+        from rich.markup import escape
+
+        table = _table(title)
+        table.add_column("", no_wrap=True)
+        for run in self.runs[shown]:
+            table.add_column(escape(run.label), justify="right", overflow="fold")
         return table
 
 
@@ -615,6 +640,7 @@ def compared(runs: list[Run]) -> RunComparison:
     metrics, costs = score_and_cost_lines(runs, names)
     first = [rows[0] for rows in runs[0].questions]
     kinds, books = _kinds(runs, names), closed_books(first, names)
+    right_by = main_metric(names)
     return RunComparison(
         runs=runs,
         questions=len(runs[0].questions),
@@ -626,7 +652,13 @@ def compared(runs: list[Run]) -> RunComparison:
         notices=[*about_runs(runs, differing), *_notices(runs, metrics), *_unread(runs, books, metrics, kinds)],
         kinds=kinds,
         closed_book=books,
+        outcomes=_outcomes(runs, right_by) if right_by else {},
+        right_by=right_by,
     )
+
+
+def _outcomes(runs: Sequence[Run], metric: str) -> dict[str, dict[str, Mean]]:
+    return {run.label: outcome_means(run.questions, metric, run.description["program"]["name"]) for run in runs}
 
 
 def _kinds(runs: Sequence[Run], names: Sequence[str]) -> dict[str, dict[str, list[Line]]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.analysis.compare import compare_runs
+from experiments.analysis.compare import RunComparison, compare_runs
 from signatures.common.errors import UserError
 from tests.experiments.analysis.conftest import shown
 
@@ -36,6 +36,26 @@ def test_a_worse_run_is_paired_with_the_first_and_tested(toy: ModuleType, tmp_pa
     assert against.p == pytest.approx(2 * 0.5**10)
     assert comparison.faults["bad"] == {"errors": 10, "abstentions": 0, "parse_failures": 0, "truncated": 0}
     assert all("Closed book could explain" in text for text in comparison.notices)
+
+
+def test_each_run_has_the_outcomes_of_its_questions(toy: ModuleType, tmp_path: Path) -> None:
+    good = run(toy, tmp_path / "good")
+    bad = run(toy, tmp_path / "bad", fail=tuple(f"q{n}" for n in range(0, 20, 2)))
+    comparison = compare_runs([good, bad])
+    found = {label: {name: mean["mean"] for name, mean in of.items()} for label, of in _as_json(comparison).items()}
+    assert (found["good"]["right"], found["good"]["failed"]) == (0.5, 0.0)
+    assert (found["bad"]["right"], found["bad"]["failed"]) == (0.25, 0.25)
+    assert all(sum(of.values()) - (of["recall conversion"] or 0) == pytest.approx(1) for of in found.values())
+    text = shown(comparison.as_table(), width=80)
+    assert "right is em of 1" in text
+    assert re.search(r"failed +0\.0 +25\.0", text)
+    assert "unparseable" not in text  # no run has one
+    scored_by_f1 = [run(toy, tmp_path / name, n=4, metrics=["f1[hotpot]"]) for name in ("x", "y")]
+    assert "Outcomes" not in shown(compare_runs(scored_by_f1).as_table())
+
+
+def _as_json(comparison: RunComparison) -> Any:
+    return json.loads(json.dumps(comparison.as_dict()))["outcomes"]
 
 
 def test_no_interval_of_the_table_is_broken_at_80_columns(toy: ModuleType, tmp_path: Path) -> None:
