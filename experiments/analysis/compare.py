@@ -658,7 +658,8 @@ def compared(runs: list[Run]) -> RunComparison:
 
 
 def _outcomes(runs: Sequence[Run], metric: str) -> dict[str, dict[str, Mean]]:
-    return {run.label: outcome_means(run.questions, metric, run.description["program"]["name"]) for run in runs}
+    means = outcome_means([(run.questions, run.description["program"]["name"]) for run in runs], metric)
+    return {run.label: of for run, of in zip(runs, means, strict=True)}
 
 
 def _kinds(runs: Sequence[Run], names: Sequence[str]) -> dict[str, dict[str, list[Line]]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from experiments.analysis.repeats import question_values
-from experiments.analysis.statistics import Mean, mean_of
+from experiments.analysis.statistics import Mean, means_of
 from experiments.runs.files import Row
 from optimizers.metrics.answer import exact_match
 from signatures.text import normalize_answer
@@ -99,17 +99,21 @@ def conversion(row: Row, metric: str) -> float | None:
     return score if read_all_gold(row) else None
 
 
-def outcome_means(questions: Sequence[Sequence[Row]], metric: str, program: str) -> dict[str, Mean]:
-    """Return the share of each outcome among the scored questions, then the recall conversion.
+def outcome_means(runs: Sequence[tuple[Sequence[Sequence[Row]], str]], metric: str) -> list[dict[str, Mean]]:
+    """Return for each run the share of each outcome among the scored questions, then the recall conversion.
 
     Args:
-        questions: The rows of each question, one for each repeat.
+        runs: The rows of each question of a run, one for each repeat, and the name of its program.
         metric: As for `outcome`.
-        program: As for `outcome`.
     """
-    names = {name: question_values(questions, share(name, metric, program)) for name in OUTCOMES}
-    names[CONVERSION] = question_values(questions, partial(conversion, metric=metric))
-    return {name: mean_of(values) for name, values in names.items()}
+    names = [*OUTCOMES, CONVERSION]
+    columns = []
+    for questions, program in runs:
+        columns += [question_values(questions, share(name, metric, program)) for name in OUTCOMES]
+        columns.append(question_values(questions, partial(conversion, metric=metric)))
+    means = means_of(columns)
+    starts = range(0, len(means), len(names))
+    return [dict(zip(names, means[start : start + len(names)], strict=True)) for start in starts]
 
 
 def share(name: str, metric: str, program: str) -> Callable[[Row], float | None]:

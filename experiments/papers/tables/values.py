@@ -176,7 +176,7 @@ class Run:
 
     def outcomes(self) -> Mapping[str, Mean]:
         """Return the share of each outcome among the scored questions, then the recall conversion."""
-        return outcome_means(self.questions, self.main, self.description["program"]["name"])
+        return outcome_means([(self.questions, self.description["program"]["name"])], self.main)[0]
 
 
 def _of_kind(row: Row, kind: str, value: Callable[[Row], float | None]) -> float | None:

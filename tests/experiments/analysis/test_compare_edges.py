@@ -135,7 +135,7 @@ def test_many_runs_are_resampled_once_and_paired_with_the_first_only(
     )
     comparison = compare_runs(folders)
     assert sizes[0] == (12 + 11) * (len(METRICS) + len(COSTS))
-    assert len(sizes) == 1 + len(comparison.kinds)
+    assert len(sizes) == 1 + len(comparison.kinds) + 1  # the outcomes of all runs
     assert [len(lines) for lines in comparison.metrics.values()] == [12] * len(METRICS)
     alone = compare_runs([folders[0], folders[7]])
     for name, lines in alone.metrics.items():
