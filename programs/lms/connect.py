@@ -16,7 +16,9 @@ os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # else variables are read f
 
 import dspy
 from dspy.clients.backend_selection import select_backend
+from dspy.clients.engines.lm15_engine import LM15Engine
 from dspy.clients.model_metadata import model_info
+from dspy.lm15 import RouterConfig
 from dspy.utils.exceptions import LMConfigurationError, LMError
 
 from programs.lms.adapter import ChatForm, JsonForm
@@ -220,6 +222,21 @@ def _to_provider(lm_id: str, settings: dict[str, Any], auto: set[str], traits: M
     provider, _, model = lm_id.partition("/")
     size = traits.context_size or model_info(provider, model).get("max_input_tokens")
     return _connection(lm_id, lm, size, mode, reasons=reasons or thinks)
+
+
+def lacking_key(lm: MeteredLM) -> str | None:
+    """Return the environment variable that would have the key of a provider's LM; None if nothing is known to lack.
+
+    What LiteLLM calls, or a provider that is logged in to otherwise, is known only when it is asked.
+    """
+    if not lm.remote or lm.kwargs.get("api_key"):
+        return None
+    selected = select_backend(lm)
+    found: Any = selected.resolution
+    if not selected.native or found is None or found.credential_policy != "key" or found.placeholder_key:
+        return None
+    here = LM15Engine(RouterConfig(env=os.environ), model_type=lm.model_type).resolve(lm.model).env_key
+    return None if here is None or os.environ.get(here) else str(here)
 
 
 def _connection(

@@ -260,7 +260,8 @@ def _cell(setting: Setting, row: Row, column: Column, request: Request, opened: 
     recipe = _recipe(setting, column, request)
     if source is not None and recipe is not None and (lacking := asked + recipe.train + recipe.val - there) > 0:
         without = without or f"{lacking} more questions of {source.name} to compile on: name a smaller --limit"
-    missing = _lm_missing(setting, lm) or missing or without
+    untaught = None if recipe is None or recipe.teacher is None else _unopened(recipe.teacher)
+    missing = _lm_missing(setting, lm) or untaught or missing or without
     return Cell(row, column, setting, lm or request.lm, program, source, asked, missing, recipe)
 
 
@@ -291,19 +292,24 @@ def _known(setting: Setting, row: Row) -> Setting:
 
 @cache
 def _unopened(lm: LMSpec) -> str | None:
-    """Return why an LM cannot be opened, as far as can be said without asking it."""
+    """Return what an LM lacks to be asked, with the cure, as far as can be said without a call; None if nothing."""
     from experiments.pipeline.doctor import check_weights
     from experiments.pipeline.setup import is_embedded
+    from experiments.world.connect import connect_any
+    from programs.lms.connect import lacking_key
     from signatures.common.http import checked_key
 
-    if is_embedded(lm):
-        weights = check_weights(needed=True)
-        return f"{weights.found} {weights.cure}" if weights.state == "failed" else None
     try:
         checked_key(lm.api_key_env)
+        if lm.api_base is not None:  # a server is asked when it is connected
+            return None
+        if is_embedded(lm) and (weights := check_weights(needed=True)).state == "failed":
+            return f"{weights.found} {weights.cure}"
+        opened = connect_any(id_of(lm), cache=False)
     except UserError as error:
-        return str(error)
-    return None
+        return f"the LM {id_of(lm)}: {str(error).removesuffix('.')}"
+    key = None if lm.api_key_env else lacking_key(opened.lm)
+    return None if key is None else f"a key of {id_of(lm)}: set {key}"
 
 
 def _lm_missing(setting: Setting, lm: LMSpec | None) -> str | None:
@@ -381,9 +387,9 @@ def missing_of(table: Table, cells: Sequence[Cell], request: Request) -> list[st
     for row in table.rows:
         if row.needs:
             found.setdefault(row.needs, []).append(row.label)
-    for name in _judged(table):
-        if request.judge is None:
-            found.setdefault("a judge LM: name it with --judge-lm", []).append(name)
+    no_judge = "a judge LM: name it with --judge-lm" if request.judge is None else _unopened(request.judge)
+    if no_judge is not None and (judged := _judged(table)):
+        found.setdefault(no_judge, []).extend(judged)
     if table.kind == "ratings" and not request.reviews:
         what = "human ratings: collect them with `verihop review answers`, and name the folder with --review"
         found.setdefault(what, []).append("all of ours")

@@ -100,6 +100,35 @@ def test_an_estimate_opens_no_lm_and_says_what_is_missing(verihop, few, work, mo
     assert f"Next: {fetch}\n" in err
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ("--lm", "openai/gpt-4o-mini"),
+            "Standard, HotpotQA; CoT, HotpotQA; RAG | one, HotpotQA: needs a key of {}: set",
+        ),
+        (("--lm", "gguf:/nonexistent.gguf"), "needs the LM {}: No file"),
+        (("--lm", "embedded:/nonexistent"), "needs the LM {}: No folder"),
+        (("--lm", "simulated", "--judge-lm", "openai/gpt-4o"), "acc[judge]: needs a key of {}: set OPENAI_API_KEY."),
+    ],
+)
+def test_an_lm_without_its_key_or_weights_is_missing_before_anything_is_asked(
+    verihop, few, work, monkeypatch, options, said
+):
+    """Before, the plan named nothing, and the questions were asked before the judge was found to lack its key."""
+    from experiments.papers.tables import spec
+
+    read = spec.read_table
+    monkeypatch.setattr(spec, "read_table", lambda *of: read(*of).model_copy(update={"metrics": ("em", "acc[judge]")}))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    code, _, err = verihop(*ONE, *options, *TOY[2:], "--work", work, "--estimate")
+    assert code == 0
+    missing = [line for line in err.splitlines() if line.startswith("  Missing: ")]
+    assert any(said.format(options[-1]) in line for line in missing), err
+    assert ("9 questions" in err) == ("simulated" in options)
+    assert not folders(work)
+
+
 def test_ctrl_c_keeps_what_is_answered_and_the_same_command_goes_on(verihop, few, work, monkeypatch):
     from experiments.pipeline import verbs
 
