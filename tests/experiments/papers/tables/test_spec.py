@@ -108,7 +108,7 @@ def test_what_cannot_run_is_named_with_its_cure_and_the_rest_is_planned(request_
         (("genground", "table3"), "GenGround, trained", "--student-lm"),
         (("genground", "table5"), "GenGround, HotpotQA, Google", "--tool google=MODULE:NAME"),
         (("genground", "table2"), "acc[judge]", "--judge-lm"),
-        (("cov_rag", "table2"), "Perplexity", "verihop score"),
+        (("cov_rag", "table2"), "WebGLM (WebGLM-10b)", "--lm"),
         (("credibility", "table1"), "llama-7B", "--lm"),
     ):
         found = plan(read_table(*table), request_for())
