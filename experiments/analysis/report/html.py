@@ -26,7 +26,10 @@ from pydantic_core import to_json
 from experiments.analysis.by_group import Groups
 from experiments.analysis.closed_book import answer_line
 from experiments.analysis.compare import Line, RunComparison, compare_runs, p_text
+from experiments.analysis.outcomes import CONVERSION, OUTCOMES, main_metric, outcome_means
+from experiments.analysis.repeats import by_question
 from experiments.analysis.report.scatter import scatter
+from experiments.analysis.statistics import Mean
 from experiments.analysis.summary import FAULTS, RunSummary, interval, number, of_kinds, percent, summarise
 from experiments.runs.config import portable
 from experiments.runs.files import Json, Row, collector_paused, read_rows, read_run, repeat_of
@@ -231,6 +234,22 @@ def _single(summary: RunSummary, label: str) -> Json:
     }
 
 
+def _outcomes(found: Mapping[str, Mapping[str, Mean]], metric: str | None) -> Json | None:
+    """Return the shares of the outcomes that some run has, and the recall conversion; None without a right answer."""
+    named = [(place, name) for place, name in enumerate(OUTCOMES) if any(of[name].mean for of in found.values())]
+    if metric is None or not named:
+        return None
+    rows = [
+        (label, [(place, percent(of[name].mean), 100 * (of[name].mean or 0)) for place, name in named], of[CONVERSION])
+        for label, of in found.items()
+    ]
+    return {
+        "right_by": metric,
+        "names": [(place, name, OUTCOMES[name]) for place, name in named],
+        "rows": [(label, shares, percent(conversion.mean)) for label, shares, conversion in rows],
+    }
+
+
 def _several(comparison: RunComparison) -> Json:
     labels = [run.label for run in comparison.runs]
     shown = {**comparison.metrics, **of_kinds(comparison.kinds)}
@@ -245,6 +264,7 @@ def _several(comparison: RunComparison) -> Json:
         "faults": [(label, comparison.faults[label]) for label in labels],
         "stopped": [_stopped(comparison.stop_reasons[label]) for label in labels],
         "notices": comparison.notices,
+        "outcomes": _outcomes(comparison.outcomes, comparison.right_by),
         "plot": _plot(comparison),
     }
 
@@ -287,8 +307,11 @@ def _groups(groups: Groups | None) -> Json | None:
 
 def _rows_of_one(folder: Path) -> tuple[list[str], list[Json], list[list[Row]], Json]:
     description, rows = read_run(folder), read_rows(folder)
-    label = folder.resolve().name
-    return [label], [description], [rows], _single(summarise(folder, rows=rows), label)
+    label, right_by = folder.resolve().name, main_metric(list(description["metrics"]))
+    asked = (list(by_question(rows).values()), description["program"]["name"])
+    found = {} if right_by is None else {label: outcome_means([asked], right_by)[0]}
+    tables = {**_single(summarise(folder, rows=rows), label), "outcomes": _outcomes(found, right_by)}
+    return [label], [description], [rows], tables
 
 
 def _rows_of_several(comparison: RunComparison) -> tuple[list[str], list[Json], list[list[Row]], Json]:

@@ -72,6 +72,15 @@ def test_several_runs_stand_side_by_side(run: Make, unpack: Unpack, tmp_path: Pa
     assert point.endswith(", 75 tokens")
 
 
+@pytest.mark.parametrize("names", [["good"], ["good", "bad"]])
+def test_each_run_has_a_bar_of_what_became_of_its_questions(run: Make, tmp_path: Path, names: list[str]) -> None:
+    page = write_report([run(tmp_path / name) for name in names], tmp_path / "report.html").read_text()
+    bars = re.findall(r'class="bar stacked">(.*?)</div>', page)
+    widths = [[float(width) for width in re.findall(r"width:([\d.]+)%", bar)] for bar in bars]
+    assert [(round(each[0], 1), round(sum(each))) for each in widths] == [(66.7, 100)] * len(names)
+    assert "right is em of 1" in page
+
+
 def test_questions_that_some_runs_lack_and_repeats_are_on_the_page(run: Make, unpack: Unpack, tmp_path: Path) -> None:
     folders = [run(tmp_path / "few", n=2), run(tmp_path / "many", n=3)]
     rows = [json.loads(line) for line in (folders[1] / "rows.jsonl").read_text().splitlines()]
