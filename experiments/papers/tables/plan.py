@@ -303,8 +303,9 @@ def _unopened(lm: LMSpec) -> str | None:
         checked_key(lm.api_key_env)
         if lm.api_base is not None:  # a server is asked when it is connected
             return None
-        if is_embedded(lm) and (weights := check_weights(needed=True)).state == "failed":
-            return f"{weights.found} {weights.cure}"
+        if is_embedded(lm):  # not connected here: a decoder on a GPU, for one, is started later
+            weights = check_weights(needed=True)
+            return f"{weights.found} {weights.cure}" if weights.state == "failed" else None
         opened = connect_any(id_of(lm), cache=False)
     except UserError as error:
         return f"the LM {id_of(lm)}: {str(error).removesuffix('.')}"
