@@ -244,7 +244,7 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
     typed = portable(redact(" ".join(["verihop", *sys.argv[1:]])))
     written: dict[str, list[str]] = {}
     failed: list[UserError] = []
-    stopped = None
+    stopped, ours = None, request.only_table or not any(of.cells for _, of in planned)
     with writing(out):  # before anything is asked
         out.mkdir(parents=True, exist_ok=True)
     progress = note if request.progress else lambda text: None
@@ -260,6 +260,7 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
             continue
         for text in grouped(done.asked.failed):
             note(f"  Left out: {text}")
+        ours = ours or done.ours or any(cell.missing is None for cell in of.cells)
         written[table.id] = [str(path) for path in done.paths]
         if not output.as_json:
             say(f"Written: {', '.join(written[table.id]) or 'nothing: the table has no number yet'}")
@@ -272,6 +273,8 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
         note(str(other))
     if failed:
         raise failed[0]
+    if not ours:
+        raise UserError("No number is ours: nothing could be asked, as said under Missing.")
     if stopped is None and not output.as_json:
         cells = output.work / "cells" / folder_of_lm(request.lm)  # another LM's are not comparable
         ranked = request.shard is None and cells.is_dir() and any(table.ranked for table, _ in planned)

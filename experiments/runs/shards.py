@@ -58,6 +58,10 @@ class Shard:
             raise UserError(f"Shard {self} of {len(items)} questions: choose at most {len(items)} shards.")
         return list(items[self.index - 1 :: self.of])
 
+    def size(self, items: int) -> int:
+        """Return how many of so many items are of this shard."""
+        return len(range(self.index - 1, items, self.of))
+
     def position(self, place: int) -> int:
         """Return the position among all items, from 0, of the item at `place` of this shard, from 0."""
         return self.index - 1 + place * self.of

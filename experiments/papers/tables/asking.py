@@ -14,6 +14,7 @@ from experiments.papers.tables.plan import (
     done_rows,
     folder_of_lm,
     index_of,
+    shard_folder,
 )
 from experiments.papers.tables.spec import Table
 from experiments.papers.tables.values import is_judged, needed
@@ -114,7 +115,7 @@ def _ask(cell: Cell, folder: Path, request: Request, lms: LMs, say: Said) -> str
         return None
     say(f"{cell.label}: {cell.program.program}, {cell.asked} questions")
     if request.shard is not None:
-        folder = folder.with_name(f"{folder.name}.shard-{request.shard.index}-of-{request.shard.of}")
+        folder = shard_folder(folder, request.shard)
     index = index_of(cell, progress=request.progress)
     asked = replace(cell.program, index=index, retriever=searched_by(cell, index))
     program = AnswererSpec(asked, cell.lm, connection=lms.of(cell.lm))

@@ -439,6 +439,11 @@ def most_calls(cell: Cell) -> int:
     return _calls(str(asked.program), asked.preset or "paper", json.dumps(dict(asked.knobs)))
 
 
+def shard_folder(folder: Path, shard: "Shard") -> Path:
+    """Return the folder of a shard of a run."""
+    return folder.with_name(f"{folder.name}.shard-{shard.index}-of-{shard.of}")
+
+
 def done_rows(folder: Path) -> list[Answered]:
     """Return the answers of a run without those that failed; [] if there is none."""
     return [row for row in read_rows(folder) if row["error"] is None] if (folder / ROWS).is_file() else []
@@ -450,8 +455,12 @@ def estimate_of(cells: Iterable[Cell], request: Request) -> "Estimate":
 
     parts = []
     for folder, cell in distinct(cells, request.work).items():
-        rows = done_rows(folder)
-        left = max(0, cell.asked * (cell.setting.repeats or 1) - len(rows))
+        rows, repeats = done_rows(folder), cell.setting.repeats or 1
+        asked = cell.asked * repeats
+        if request.shard is not None and len(rows) < asked:
+            rows = done_rows(shard_folder(folder, request.shard))
+            asked = request.shard.size(cell.asked) * repeats
+        left = max(0, asked - len(rows))
         parts.append(estimate(left, most_calls(cell), rows=rows, threads=request.threads))
         if cell.recipe is not None and not (cell.artifact(request.work) / "artifact.json").is_file():
             parts.append(unmeasured(0, cell.recipe.calls))

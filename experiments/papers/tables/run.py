@@ -45,10 +45,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What was asked, and the files of the table as far as it could be made."""
+    """What was asked, and the files of the table as far as it could be made.
+
+    Args:
+        ours: Whether any run is there.
+    """
 
     asked: Asked
     paths: list[Path]
+    ours: bool
 
 
 def plan(table: Table, request: Request) -> Plan:
@@ -93,11 +98,11 @@ def reproduce(
 
     asked = Asked(None, []) if request.only_table else ask(table, planned.cells, request, budget, say)
     lines = lines_of(table, request)
+    runs = [run for line in lines for run in line.runs if run is not None]
     try:
         made = assemble(table, lines, request, budget, asked.failed)
     except BudgetExceeded as spent:  # of a judge or a teacher; what is finished is kept
-        return Reproduced(Asked(str(spent), asked.failed), [])
+        return Reproduced(Asked(str(spent), asked.failed), [], bool(runs))
     paths = write_all(made, out, command) if made.rows or made.texts else []
-    runs = [run for line in lines for run in line.runs if run is not None]
     answers = write_answers(runs, request.work, out / f"{table.file_name}{SUFFIX}") if paths else None
-    return Reproduced(asked, [*paths, *filter(None, [answers])])
+    return Reproduced(asked, [*paths, *filter(None, [answers])], bool(runs))

@@ -128,6 +128,17 @@ def test_an_lm_without_its_key_or_weights_is_missing_before_anything_is_asked(
     assert not folders(work)
 
 
+@pytest.mark.parametrize("lacking", [("--lm", "openai/gpt-4o-mini", "--data", "world"), ("--lm", "simulated")])
+def test_a_table_of_published_numbers_alone_ends_with_2(verihop, few, work, monkeypatch, lacking):
+    """It ended with 0, as if the questions had been asked."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    asked = (*ONE, *lacking, "--limit", 3, "--work", work, "-q")
+    code, _, err = verihop(*asked)
+    assert (code, "No number is ours: nothing could be asked" in err) == (2, True)
+    assert [row["ours"] for row in numbers(work)] == [""] * 6
+    assert verihop(*asked, "--only-table")[0] == 0
+
+
 def test_ctrl_c_keeps_what_is_answered_and_the_same_command_goes_on(verihop, few, work, monkeypatch):
     from experiments.pipeline import verbs
 
@@ -171,8 +182,9 @@ def test_answers_after_a_spent_budget_have_the_scores_that_were_added_before(ver
 
 
 def test_shards_are_merged_and_nothing_is_asked_again(verihop, few, work, monkeypatch):
-    for shard in ("1/2", "2/2"):
-        assert verihop(*ONE, *TOY, "--work", work, "--shard", shard)[0] == 0
+    for shard, questions in (("1/2", 6), ("2/2", 3)):
+        code, _, err = verihop(*ONE, *TOY, "--work", work, "--shard", shard)
+        assert (code, f"To ask: {questions} questions: at most {questions} LM calls" in err) == (0, True)
     from experiments.pipeline import verbs
 
     monkeypatch.setattr(verbs, "evaluate", None)
