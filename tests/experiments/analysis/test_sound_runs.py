@@ -96,6 +96,12 @@ def test_what_a_run_may_say_is_not_refused(rag: Path) -> None:
     check_comparable(read_boards([rag]))
 
 
+def test_an_answer_that_the_judge_could_not_decide_keeps_its_other_scores(rag: Path) -> None:
+    """Before, the check refused the run: its error was taken for one of the program, which scores 0."""
+    _row(rag, lambda row: row.update(error="LMUnavailable: x", scores={**row["scores"], "acc[judge]": None}), "id2")
+    check_comparable(read_boards([rag]))
+
+
 def test_scores_by_other_golds_or_definitions_are_not_computed_again(rag: Path) -> None:
     _row(rag, lambda row: row["scores"].update(em=1.0))
     metrics = json.loads((rag / "run.json").read_text())["metrics"]
