@@ -27,6 +27,7 @@ _BY_ANSWER = {
     metric.name: metric
     for metric in ANSWER_METRICS
     if metric.name.partition("[")[0] in ("em", "f1", "precision", "recall")
+    or metric.name in ("acc[substring]", "acc[token]", "acc[yes_no]")
 }
 
 
@@ -81,7 +82,7 @@ def _other_scores(run: Run) -> str | None:
     """Return the first score that is not that of the row's answer and golds."""
     metrics = list(_recomputed(run.description))
     for row in run.rows:
-        if "answer" in (row.get("unknown") or []):
+        if is_foreign(run.description) and "answer" in (row.get("unknown") or []):
             continue
         for metric, stored, own in _scores(row, metrics):
             if (stored is None) != (own is None) or abs((stored or 0) - (own or 0)) > _ROUNDING:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from experiments.analysis.boards import check_comparable, read_boards
+from optimizers.metrics.catalog import get_metric
 from signatures.common.errors import UserError
 
 Text = dict[str, Any]
@@ -40,6 +41,14 @@ def _again(folder: Path) -> None:
     (folder / "rows.jsonl").write_text("".join([*lines, lines[0]]))
 
 
+def _accuracy(folder: Path, score: float) -> None:
+    definition = get_metric("acc[substring]").definition
+    _run(folder, metrics={"acc[substring]": definition})
+    for id in map("id{}".format, range(8)):
+        _row(folder, lambda row: row.update(scores={"acc[substring]": row["scores"]["em"]}), id)
+    _row(folder, lambda row: row["scores"].update({"acc[substring]": score}))
+
+
 OTHER = r"ids, texts or golds of the questions in rows\.jsonl have the SHA-256 \w{16}, those that were asked \w{16}"
 UNKNOWN = {"fingerprint": None}
 INDEXED = {"fingerprint": "rerank20[links1:ab/3x10](multihop-d3e1192334689138-1-15ba25677b4b)"}
@@ -55,6 +64,14 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a score of an answer that failed": (
         lambda folder: _row(folder, lambda row: row.update(error="Broken: x"), "id2"),
         r"em of question 'id2' is 1, but .* score 0",
+    ),
+    "a better accuracy": (
+        lambda folder: _accuracy(folder, 1.0),
+        r"acc\[substring\] of question 'id3' is 1, but .* score 0",
+    ),
+    "a better score of an unknown answer": (
+        lambda folder: _row(folder, lambda row: row.update(unknown=["answer"], scores={**row["scores"], "em": 1.0})),
+        r"em of question 'id3' is 1, but .* score 0",
     ),
     "another text": (lambda folder: _row(folder, lambda row: row.update(question="?")), OTHER),
     "another id": (lambda folder: _row(folder, lambda row: row.update(id="x")), OTHER),
