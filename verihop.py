@@ -342,7 +342,13 @@ def evaluate(
     return evaluate_program(program, questions, out, spec, resume=resume, progress=progress).summary
 
 
-def leaderboard(runs: Sequence[Path | str], out: Path | str | None = None, *, check: bool = False) -> list[Board]:
+def leaderboard(
+    runs: Sequence[Path | str],
+    out: Path | str | None = None,
+    *,
+    check: bool = False,
+    corpora: Sequence[Path | str] = (),
+) -> list[Board]:
     """Return runs as boards, one for each set of questions, and write them as pages that need no server.
 
     Args:
@@ -350,6 +356,7 @@ def leaderboard(runs: Sequence[Path | str], out: Path | str | None = None, *, ch
             the latter are left out with a notice.
         out: Folder for the pages, new or of an earlier leaderboard; None writes nothing.
         check: Refuse runs that are not comparable, contradict themselves, or would be left out.
+        corpora: Files of passages, to hash those of runs whose index is elsewhere.
 
     Returns:
         Boards with their ranked runs, the Pareto front of quality against tokens, the comparison with `rag`, and
@@ -368,7 +375,7 @@ def leaderboard(runs: Sequence[Path | str], out: Path | str | None = None, *, ch
     if check:
         check_comparable(boards)
     if out is not None:
-        write_leaderboard(boards, expanded(out))
+        write_leaderboard(boards, expanded(out), corpora=[expanded(path) for path in corpora])
     return boards
 
 

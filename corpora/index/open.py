@@ -5,11 +5,11 @@ from pathlib import Path
 
 from corpora.encoders.openvino_encoder import PRECISIONS
 from corpora.index.database import table_of
-from corpora.index.info import CONTENT, PARTS, EmbedderInfo, IndexInfo, has_vectors
+from corpora.index.hashes import is_corpus
+from corpora.index.info import PARTS, EmbedderInfo, IndexInfo, has_vectors
 from corpora.index.manifest import read_info
 from corpora.index.replace import complete_index, state_of
 from corpora.languages import DEFAULT_LANGUAGE
-from corpora.passages import corpus_hash, read_passages
 from corpora.retrievers.bm25 import Bm25Engine, damaged
 from corpora.retrievers.bm25s_reference import Bm25sEngine
 from corpora.retrievers.dense import DenseEngine
@@ -21,7 +21,7 @@ from corpora.retrievers.graph import VERSION as GRAPH_VERSION
 from corpora.retrievers.hybrid import HybridEngine
 from corpora.retrievers.multihop import VERSION, MultihopEngine, adapter
 from corpora.retrievers.settings import make_settings
-from corpora.retrievers.store import PassageStore, content_hash, stored
+from corpora.retrievers.store import PassageStore
 from corpora.retrievers.triples import Facts
 from signatures.common.errors import UserError, unknown
 
@@ -84,7 +84,7 @@ def _open(
 ) -> IndexRetriever:
     """Open the index in exactly this folder; see `open_index`."""
     info = read_info(folder)
-    if corpus_path is not None and not _is_of(info, Path(corpus_path)):
+    if corpus_path is not None and not is_corpus(corpus_path, info.corpus_hash):
         raise UserError(
             f"{folder} is a {info.retriever} index of another corpus than {corpus_path}: rebuild it with overwrite."
         )
@@ -101,12 +101,6 @@ def _open(
     if len(store) != info.passages:
         raise damaged(folder, f"it has {len(store)} passages instead of {info.passages}")
     return IndexRetriever(_ENGINES[name](folder, info, model), store, _fingerprint(info, model.precision))
-
-
-def _is_of(info: IndexInfo, corpus_path: Path) -> bool:
-    if info.corpus_hash.startswith(CONTENT):
-        return info.corpus_hash == CONTENT + content_hash(map(stored, read_passages(corpus_path)))
-    return info.corpus_hash == corpus_hash(corpus_path)
 
 
 def fingerprints(folder: Path) -> set[str]:

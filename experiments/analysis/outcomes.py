@@ -8,7 +8,7 @@ Only a step can be wrong: a hop that has an answer and asks less than the whole 
 whose query contains it write, and all hops of the programs in `ROUNDS`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from experiments.analysis.repeats import question_values
@@ -57,7 +57,17 @@ def outcome(row: Row, metric: str, *, program: str = "") -> str | None:
         return UNPARSEABLE
     if row["passage_ids"] and read_all_gold(row) is False:
         return MISSED
-    return HOP if _hop_is_wrong(row, program) else READ if row["passage_ids"] else MEMORY
+    return HOP if _lacks_a_step(row, program) else READ if row["passage_ids"] else MEMORY
+
+
+def in_words(row: Row, found: str) -> str:
+    """Return the outcome of a row that was found, and in what it shows."""
+    gold, read = set(row.get("gold_ids") or []), set(row["passage_ids"])
+    if found == MISSED:
+        return f"{MISSED}: {len(gold - read)} of {len(gold)} gold passages not read"
+    if found == READ:
+        return f"{READ}: {'all gold passages were read' if gold else 'passages were read, and no gold ones are named'}"
+    return found if found == RIGHT else f"{found}: {OUTCOMES[found]}"
 
 
 def read_all_gold(row: Row) -> bool | None:
@@ -66,17 +76,43 @@ def read_all_gold(row: Row) -> bool | None:
     return gold <= set(row["passage_ids"]) if gold else None
 
 
-def _hop_is_wrong(row: Row, program: str) -> bool:
+def first_wrong_hop(row: Row, program: str) -> int | None:
+    """Return the place of the first step, from 0, that states no gold answer; None if no hop is known to be wrong.
+
+    Its answer neither states the gold answer of a step or of the question, nor is a part of it; in any order, since
+    programs cut a question differently.
+    """
+    gold = [*(row.get("sub_answers") or []), *row["answers"]]
+    wrong = [
+        place
+        for place in _steps(row, program)
+        if not any(_agree(row["hops"][place]["answer"], str(answer)) for answer in gold)
+    ]
+    return wrong[0] if wrong and _lacks_a_step(row, program) else None
+
+
+def _agree(answer: str, gold: str) -> bool:
+    return contains_words(answer, gold) or contains_words(gold, answer)
+
+
+def _steps(row: Row, program: str) -> list[int]:
+    """Return the places of the hops that are steps: with an answer, to less than the whole question."""
+    return [
+        place
+        for place, hop in enumerate(row["hops"] if program not in ROUNDS else [])
+        if normalize_answer(str(hop.get("answer") or "")) and not contains_words(hop["question"], row["question"])
+    ]
+
+
+def _lacks_a_step(row: Row, program: str) -> bool:
     """Return whether the program took steps, and the answer of a gold step before the last is in no hop's answer."""
-    if program in ROUNDS:
-        return False
-    stated = [(hop["question"], normalize_answer(str(hop.get("answer") or ""))) for hop in row["hops"]]
-    if not any(text and not contains_words(asked, row["question"]) for asked, text in stated):
-        return False
     earlier = [str(answer) for answer in (row.get("sub_answers") or [])[:-1]]
+    if not earlier or not _steps(row, program):
+        return False
     # A sentence written for the whole question may state a step, so that the answers of all hops are looked at.
+    stated = [normalize_answer(str(hop.get("answer") or "")) for hop in row["hops"]]
     return any(
-        not any(exact_match(text, [gold]) or normalize_answer(gold) in text for _, text in stated) for gold in earlier
+        not any(exact_match(text, [gold]) or normalize_answer(gold) in text for text in stated) for gold in earlier
     )
 
 
@@ -109,18 +145,20 @@ def outcome_means(runs: Sequence[tuple[Sequence[Sequence[Row]], str]], metric: s
     names = [*OUTCOMES, CONVERSION]
     columns = []
     for questions, program in runs:
-        columns += [question_values(questions, share(name, metric, program)) for name in OUTCOMES]
+        found = [[outcome(row, metric, program=program) for row in rows] for rows in questions]
+        columns += [[_share(name, own) for own in found] for name in OUTCOMES]
         columns.append(question_values(questions, partial(conversion, metric=metric)))
     means = means_of(columns)
     starts = range(0, len(means), len(names))
     return [dict(zip(names, means[start : start + len(names)], strict=True)) for start in starts]
 
 
-def share(name: str, metric: str, program: str) -> Callable[[Row], float | None]:
-    """Return what says of a row whether this is its outcome (1 or 0); None if it has none."""
+def _share(name: str, found: Sequence[str | None]) -> float | None:
+    """Return the share of an outcome among those of a question's repeats; None if none has any."""
+    known = [each for each in found if each is not None]
+    return known.count(name) / len(known) if known else None
 
-    def value(row: Row) -> float | None:
-        found = outcome(row, metric, program=program)
-        return None if found is None else float(found == name)
 
-    return value
+def is_outcome(name: str, row: Row, metric: str, program: str) -> float | None:
+    """Return whether this is the outcome of a row (1 or 0); None if it has none."""
+    return _share(name, [outcome(row, metric, program=program)])

@@ -231,13 +231,18 @@ def corpus_of(program: "dspy.Module") -> str | None:
 
 def describe_index(program: "dspy.Module") -> Json | None:
     """Return the hash of the corpus behind the index that a program retrieves from; None without an index of ours."""
-    folder: Path | None = getattr(getattr(program, "retrieve", None), "folder", None)
+    folder = _index_folder(program)
     if folder is None:
         return None
     from corpora.index.manifest import read_info
 
-    info = read_info(folder)
+    info = read_info(Path(folder))
     return {"corpus_hash": info.corpus_hash, "passages": info.passages}
+
+
+def _index_folder(program: "dspy.Module") -> str | None:
+    folder = getattr(getattr(program, "retrieve", None), "folder", None)
+    return None if folder is None else str(folder)
 
 
 def as_read_back(request: Json) -> Json:
@@ -286,6 +291,7 @@ def describe_run(
         "paths": {
             "artifact": str(artifact) if artifact else None,
             "questions": str(path) if path else None,
+            "index": _index_folder(program),
             "questions_file_sha256": sha256_file(path) if path else None,
             "questions_set_sha256": _hash_of(sorted(_hash_of([each.model_dump(mode="json")]) for each in questions)),
             "rows_sha256": rows_hash(each.model_dump(mode="json") for each in questions),

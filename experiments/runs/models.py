@@ -193,6 +193,7 @@ class _Shard(_Record):
 
 class _Paths(_Record):
     questions: str | None = None
+    index: str | None = None
     questions_file_sha256: str | None = None
     rows_sha256: str | None = None
 

@@ -26,7 +26,15 @@ from pydantic_core import to_json
 from experiments.analysis.by_group import Groups
 from experiments.analysis.closed_book import answer_line
 from experiments.analysis.compare import Line, RunComparison, compare_runs, p_text
-from experiments.analysis.outcomes import CONVERSION, OUTCOMES, main_metric, outcome_means
+from experiments.analysis.outcomes import (
+    CONVERSION,
+    OUTCOMES,
+    first_wrong_hop,
+    in_words,
+    main_metric,
+    outcome,
+    outcome_means,
+)
 from experiments.analysis.repeats import by_question
 from experiments.analysis.report.scatter import scatter
 from experiments.analysis.statistics import Mean
@@ -40,7 +48,6 @@ from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, writing
 from signatures.common.secrets import redact, redacted, without_keys
 from signatures.common.terminal import printable
-from signatures.text_words import contains_words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -60,24 +67,30 @@ class Entry:
         id: Of the question.
         question: Its wording.
         answers: Its gold answers.
-        rows: The place of a run, with one of its rows.
+        rows: The place of a run, with one of its rows and what became of it, if that is known.
     """
 
     id: str
     question: str
     answers: list[str]
-    rows: list[tuple[int, Row]] = field(default_factory=list)
+    rows: list[tuple[int, Row, str | None]] = field(default_factory=list)
 
 
-def entries_of(runs: Sequence[Iterable[Row]]) -> list[Entry]:
-    """Return the questions of any run, sorted by id."""
+def entries_of(runs: Sequence[Iterable[Row]], programs: Sequence[str], right_by: str | None) -> list[Entry]:
+    """Return the questions of any run, sorted by id.
+
+    Args:
+        runs: The rows of each.
+        programs: Names of the program of each.
+        right_by: The metric that decides what is right; None if there is none.
+    """
     entries: dict[str, Entry] = {}
-    for place, rows in enumerate(runs):
+    for place, (rows, program) in enumerate(zip(runs, programs, strict=True)):
         for row in rows:
             entry = entries.get(row["id"])
             if entry is None:
                 entry = entries[row["id"]] = Entry(row["id"], row["question"], row["answers"])
-            entry.rows.append((place, row))
+            entry.rows.append((place, row, right_by and outcome(row, right_by, program=program)))
     return sorted(entries.values(), key=lambda entry: entry.id)
 
 
@@ -90,9 +103,9 @@ def index(entries: Sequence[Entry], labels: Sequence[str], metrics: Sequence[str
         metrics: Names of the metrics whose scores are shown.
     """
     questions = [[entry.id, entry.question, entry.answers, _index_rows(entry, metrics)] for entry in entries]
-    return _packed(
-        {"runs": [_encodable(label) for label in labels], "metrics": metrics, "block": BLOCK, "questions": questions}
-    )
+    runs = [_encodable(label) for label in labels]
+    known = {"runs": runs, "metrics": metrics, "outcomes": list(OUTCOMES), "block": BLOCK}
+    return _packed({**known, "questions": questions})
 
 
 def _encodable(text: str) -> str:
@@ -107,17 +120,18 @@ def _index_rows(entry: Entry, metrics: Sequence[str]) -> list[list[Any]]:
             row["answer"][:_LONGEST],
             [row["scores"].get(name) for name in metrics],
             _FAILED * (row["error"] is not None) + _ABSTAINED * row["abstained"] + _MISSED * bool(missed_gold(row)),
+            found and list(OUTCOMES).index(found),
         ]
-        for place, row in entry.rows
+        for place, row, found in entry.rows
     ]
 
 
-def blocks(entries: Sequence[Entry]) -> Iterator[Markup]:
+def blocks(entries: Sequence[Entry], programs: Sequence[str]) -> Iterator[Markup]:
     """Yield the traces of `BLOCK` questions after another, packed; a few blocks are in memory at a time."""
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:  # zlib runs without the interpreter lock
         waiting: deque[Future[Markup]] = deque()
         for start in range(0, len(entries), BLOCK):
-            waiting.append(pool.submit(_packed, [_trace(entry) for entry in entries[start : start + BLOCK]]))
+            waiting.append(pool.submit(_packed, [_trace(entry, programs) for entry in entries[start : start + BLOCK]]))
             if len(waiting) == _AHEAD:
                 yield waiting.popleft().result()
         while waiting:
@@ -132,16 +146,17 @@ def _packed(value: Any) -> Markup:
     return Markup(base64.b64encode(zlib.compress(raw, _LEVEL)).decode())
 
 
-def _trace(entry: Entry) -> Json:
+def _trace(entry: Entry, programs: Sequence[str]) -> Json:
     """Return the rows of a question in the order of the index; they refer to cited passages by place."""
     passages: dict[tuple[str | None, ...], int] = {}
     rows = []
-    for _, row in entry.rows:
+    for place, row, found in entry.rows:
         texts = map(_cited, row["cited_passages"])
         cited = [passages.setdefault(text, len(passages)) for text in texts]
-        marks = {"missed": missed_gold(row), "wrong": first_wrong_hop(row)}
+        marks = {"missed": missed_gold(row), "wrong": first_wrong_hop(row, programs[place])}
+        marks["became"] = found and in_words(row, found)
         rows.append({**_answer(row), **marks, "cited": cited, "hops": [_hop(hop) for hop in row["hops"]]})
-    gold: list[str] = next((row["gold_ids"] for _, row in entry.rows if row.get("gold_ids")), [])
+    gold: list[str] = next((row["gold_ids"] for _, row, _ in entry.rows if row.get("gold_ids")), [])
     return {"passages": list(passages), "gold": gold, "rows": rows}
 
 
@@ -234,19 +249,24 @@ def _single(summary: RunSummary, label: str) -> Json:
     }
 
 
-def _outcomes(found: Mapping[str, Mapping[str, Mean]], metric: str | None) -> Json | None:
-    """Return the shares of the outcomes that some run has, and the recall conversion; None without a right answer."""
+def outcome_bars(found: Mapping[str, Mapping[str, Mean]], metric: str | None) -> Json | None:
+    """Return for a table the shares of the outcomes that some run has, and the recall conversion; None without any.
+
+    Args:
+        found: Label of a run -> its outcomes (`experiments.analysis.outcomes.outcome_means`).
+        metric: Decides what is right; None if there is none.
+    """
     named = [(place, name) for place, name in enumerate(OUTCOMES) if any(of[name].mean for of in found.values())]
     if metric is None or not named:
         return None
     rows = [
-        (label, [(place, percent(of[name].mean), 100 * (of[name].mean or 0)) for place, name in named], of[CONVERSION])
+        (label, [(place, percent(of[name].mean), of[name].mean or 0.0) for place, name in named], of[CONVERSION].mean)
         for label, of in found.items()
     ]
     return {
         "right_by": metric,
         "names": [(place, name, OUTCOMES[name]) for place, name in named],
-        "rows": [(label, shares, percent(conversion.mean)) for label, shares, conversion in rows],
+        "rows": [(label, shares, percent(conversion), conversion) for label, shares, conversion in rows],
     }
 
 
@@ -264,7 +284,8 @@ def _several(comparison: RunComparison) -> Json:
         "faults": [(label, comparison.faults[label]) for label in labels],
         "stopped": [_stopped(comparison.stop_reasons[label]) for label in labels],
         "notices": comparison.notices,
-        "outcomes": _outcomes(comparison.outcomes, comparison.right_by),
+        "outcomes": outcome_bars(comparison.outcomes, comparison.right_by),
+        "right_by": comparison.right_by,
         "plot": _plot(comparison),
     }
 
@@ -287,7 +308,7 @@ def _plot(comparison: RunComparison) -> Json | None:
         }
         for place, (line, cost) in enumerate(zip(lines, costs, strict=True))
     ]
-    plot = scatter(rows)
+    plot = scatter(rows, reference=lines[0].run)
     return {"metric": name, **plot} if plot else None
 
 
@@ -310,8 +331,8 @@ def _rows_of_one(folder: Path) -> tuple[list[str], list[Json], list[list[Row]], 
     label, right_by = folder.resolve().name, main_metric(list(description["metrics"]))
     asked = (list(by_question(rows).values()), description["program"]["name"])
     found = {} if right_by is None else {label: outcome_means([asked], right_by)[0]}
-    tables = {**_single(summarise(folder, rows=rows), label), "outcomes": _outcomes(found, right_by)}
-    return [label], [description], [rows], tables
+    tables = _single(summarise(folder, rows=rows), label)
+    return [label], [description], [rows], {**tables, "outcomes": outcome_bars(found, right_by), "right_by": right_by}
 
 
 def _rows_of_several(comparison: RunComparison) -> tuple[list[str], list[Json], list[list[Row]], Json]:
@@ -325,8 +346,8 @@ def _page(folders: Sequence[Path], title: str | None, groups: Groups | None, com
         comparison = compare_runs(folders)
     found = _rows_of_one(folders[0]) if comparison is None else _rows_of_several(comparison)
     labels, descriptions, rows, tables = found
-    metrics = list(descriptions[0]["metrics"])
-    entries = entries_of(rows)
+    metrics, programs = list(descriptions[0]["metrics"]), [own["program"]["name"] for own in descriptions]
+    entries = entries_of(rows, programs, tables["right_by"])
     lines = [line for _, several in tables["scores"] for line in several]
     return {
         "title": title or _title(labels),
@@ -339,7 +360,7 @@ def _page(folders: Sequence[Path], title: str | None, groups: Groups | None, com
         "fault_names": [name.replace("_", " ") for name in FAULTS],
         "groups": _groups(groups),
         "index": index(entries, labels, metrics),
-        "blocks": blocks(entries),
+        "blocks": blocks(entries, programs),
         **tables,
     }
 
@@ -451,30 +472,3 @@ def missed_gold(row: Row) -> list[tuple[str, str]]:
 
 def _read(row: Row) -> set[str]:
     return {*row["passage_ids"], *(name for hop in row["hops"] for name in hop.get("passage_ids") or [])}
-
-
-def first_wrong_hop(row: Row) -> tuple[int, str] | None:
-    """Return the place of the first hop that went wrong, from 0, and why; None if none is known to be wrong.
-
-    With gold sub-answers that is the first hop whose answer neither states one of them, or a gold answer, nor is a part
-    of it; in any order, since programs cut a question differently. Hops without an answer, such as searches, are passed
-    over. Without gold sub-answers it is the first hop that read passages none of which is gold.
-    """
-    steps = row.get("sub_answers") or []
-    stated = [*steps, *row["answers"]] if steps else []
-    gold = set(row.get("gold_ids") or [])
-    for place, hop in enumerate(row["hops"]):
-        if stated and hop["answer"] and not any(_agree(hop["answer"], answer) for answer in stated):
-            return place, "no gold sub-answer"
-        if not stated and gold and _lacks(hop, gold):
-            return place, "no gold passage read"
-    return None
-
-
-def _agree(answer: str, gold: str) -> bool:
-    return contains_words(answer, gold) or contains_words(gold, answer)
-
-
-def _lacks(hop: dict[str, Any], gold: set[str]) -> bool:
-    read = hop.get("passage_ids") or []
-    return bool(read) and gold.isdisjoint(read)

@@ -2,8 +2,8 @@
 
 `index.html` is a table and a plot for each board, and works without its script, too, which sorts, filters and opens
 rows. `BOARD.html` has the answers of all runs side by side, `BOARD.ROW.html` those of one: they are reports
-(`experiments.analysis.report.html`). `hashes.json` says what was asked without its text, for who has the questions and
-wants to know whether they are the same.
+(`experiments.analysis.report.html`). `hashes.json` has hashes of questions and passages in place of their texts, for who
+has them and wants to know whether they are the same (`corpora.index.hashes`).
 """
 
 import re
@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from corpora.index.hashes import ABOUT, SCHEMA, is_corpus, pool_of, question_hash
 from experiments.analysis.boards import COST, REFERENCE, Board
 from experiments.analysis.closed_book import ALL, answer_line, reads_nothing
 from experiments.analysis.compare import Line, Run, fewer_notices, metric_notices
-from experiments.analysis.report.html import commands_of, score_line, write_page, write_report
+from experiments.analysis.report.html import commands_of, outcome_bars, score_line, write_page, write_report
 from experiments.analysis.report.scatter import scatter
 from experiments.analysis.statistics import too_small
 from experiments.analysis.summary import interval, number, of_kinds, percent
 from experiments.runs.files import Json, read_json, write_json
 from signatures.common.errors import UserError
-from signatures.common.files import sha256_text, utf8, writing
+from signatures.common.files import utf8, writing
 
 PAGE, HASHES = "index.html", "hashes.json"
 _SHOWN_COSTS = ("lm_calls", COST, "seconds")
@@ -31,26 +32,34 @@ _LONGEST_NAME = 60  # characters of the name of a file
 _PAGE_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)?\.html")  # of a board or a run: no path
 
 
-def write_leaderboard(boards: Sequence[Board], out: Path | str, *, on_page: Callable[[], None] = lambda: None) -> Path:
+def write_leaderboard(
+    boards: Sequence[Board],
+    out: Path | str,
+    *,
+    corpora: Sequence[Path] = (),
+    on_page: Callable[[], None] = lambda: None,
+) -> Path:
     """Write the pages of boards into a folder and return the path of `index.html`, which is written last.
 
     Args:
         boards: As `read_boards` returns them.
         out: New, empty, or of an earlier leaderboard, whose pages are replaced or, if they would be left over, deleted.
+        corpora: Files of passages, to hash those of runs whose index is elsewhere.
         on_page: Called after the page of each run.
 
     Raises:
-        UserError: The folder has other files, or cannot be written.
+        UserError: The folder has other files, or cannot be written, or a file is no run's corpus.
     """
     out = Path(out)
     taken = {"index"}
     named = [(board, _new_name(board.title, taken)) for board in boards]
     hashes = {name: _hashes(board, name) for board, name in named}
+    pools = _pools([run for board in boards for run in board.runs], corpora)
     with writing(out):
         for left in _pages_in(out).difference(*(own["pages"] for own in hashes.values())):
             (out / left).unlink(missing_ok=True)
         out.mkdir(parents=True, exist_ok=True)
-    write_json(out / HASHES, {"schema": 1, "boards": hashes})
+    write_json(out / HASHES, {"schema": SCHEMA, "about": ABOUT, "boards": hashes, "corpora": pools})
     views = [_board(board, name, out, on_page) for board, name in named]
     page = {
         "title": "Leaderboard",
@@ -109,9 +118,29 @@ def _hashes(board: Board, name: str) -> Json:
     return {
         "title": utf8(board.title),
         "questions": board.questions,
-        "each": [{"id": sha256_text(str(row["id"])), "question": sha256_text(row["question"])} for row in asked],
+        "each": {
+            utf8(str(row["id"])): question_hash(row["question"], row["answers"], row.get("gold_ids") or [])
+            for row in asked
+        },
         "runs": {utf8(run.label): _made_with(run.description) for run in board.runs},
         "pages": [*([page] if page else []), *_pages(board, name)],
+    }
+
+
+def _pools(runs: Sequence[Run], files: Sequence[Path]) -> Json:
+    """Return what is published of each corpus of runs, by its hash."""
+    found: dict[str, tuple[int | None, set[Path]]] = {}
+    for run in runs:
+        index, folder = run.description.get("index") or {}, (run.description.get("paths") or {}).get("index")
+        if digest := index.get("corpus_hash"):
+            folders = found.setdefault(digest, (index.get("passages"), set()))[1]
+            folders |= {Path(folder)} if folder else set()
+    for path in files:
+        if not any(is_corpus(path, digest) for digest in found):
+            raise UserError(f"{path} is not the corpus of any run here: its hash is another. Leave it out.")
+    return {
+        digest: pool_of(digest, passages, sorted(folders), files).model_dump(exclude_defaults=True)
+        for digest, (passages, folders) in found.items()
     }
 
 
@@ -152,8 +181,11 @@ def _board(board: Board, name: str, out: Path, on_page: Callable[[], None]) -> J
         "reference": board.runs[0].label if page_of_all else None,
         "notices": _notices(board),
         "rows": rows,
+        "outcomes": outcome_bars({row["label"]: comparison.outcomes[row["label"]] for row in rows}, comparison.right_by)
+        if comparison.right_by
+        else None,
         "unread": _unread(board),
-        "plot": scatter(rows, _unread(board)),
+        "plot": scatter(rows, _unread(board), board.runs[0].label if page_of_all else None),
     }
 
 

@@ -18,6 +18,9 @@ from signatures.common.specs import Field
 if TYPE_CHECKING:
     from corpora.datasets.convert import Converted
 
+FAULTY = 2  # exit code
+_NAMED = 10  # ids of a kind; --json has all
+
 data = App(help="Fetch, convert, report on and split benchmarks, pool corpora, generate a simulated world.")
 
 OutFolder = Annotated[Path, typer.Option("--out", "-o", help="Folder for questions.jsonl and passages.jsonl.")]
@@ -286,6 +289,42 @@ def gold(
     say(counts)
     say(f"Written: {out}")
     next_step(_evaluation(out, corpus.parent / "index", "gold"))
+
+
+@data.command()
+def verify(
+    hashes: Annotated[Path, typer.Argument(help="hashes.json of a leaderboard.")],
+    questions: Annotated[Path | None, typer.Option(help="questions.jsonl.", show_default=False)] = None,
+    corpus: Annotated[Path | None, typer.Option(help="passages.jsonl.", show_default=False)] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check by hashes whether questions and passages are those of a leaderboard, whose texts are not needed.
+
+    Ids that differ, are missing or extra are named; the exit code is then 2. Further questions do no harm.
+    """
+    from dataclasses import asdict
+
+    from corpora.index.hashes import check_corpus, check_questions, read_published
+    from experiments.runs.files import read_json
+
+    if questions is None and corpus is None:
+        raise UserError("Name what is to be checked: --questions, --corpus or both.")
+    published = read_published(read_json(hashes), hashes)
+    found = [
+        *([] if questions is None else [check_questions(published, questions)]),
+        *([] if corpus is None else [check_corpus(published, corpus)]),
+    ]
+    if as_json:
+        emit({"alike": all(each.alike for each in found), "checked": [asdict(each) for each in found]})
+    for each in () if as_json else found:
+        say(f"{each.what}: {each.why or f'{each.same} the same'}")
+        for name in ("differ", "missing", "extra"):
+            if ids := getattr(each, name):
+                say(f"  {name} {len(ids)}: {', '.join(ids[:_NAMED])}{', ...' if len(ids) > _NAMED else ''}")
+        if each.renamed:
+            say(f"  {each.renamed} of the missing ones are there under another id")
+    if not all(each.alike for each in found):
+        raise typer.Exit(FAULTY)
 
 
 @data.command()

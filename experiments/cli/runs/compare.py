@@ -87,6 +87,12 @@ def leaderboard(
             help="Refuse runs that are not comparable, sound and finished, and say why; without --out, write nothing.",
         ),
     ] = False,
+    corpus: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="passages.jsonl of runs whose index is not here, for hashes of its passages.", show_default=False
+        ),
+    ] = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -109,7 +115,7 @@ def leaderboard(
         if out is not None:
             with counter("Pages", shown=not (quiet or as_json)) as count:
                 done = itertools.count(1)
-                write_leaderboard(boards, out, on_page=lambda: count(next(done)))
+                write_leaderboard(boards, out, corpora=corpus or (), on_page=lambda: count(next(done)))
     _print(boards, runs, out, as_json=as_json)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.analysis.closed_book import ALL, answer_line, closed_books, row_kind
-from experiments.analysis.outcomes import CONVERSION, conversion, main_metric, outcome_means, share
+from experiments.analysis.outcomes import CONVERSION, conversion, is_outcome, main_metric, outcome_means
 from experiments.analysis.repeats import by_question, question_values
 from experiments.analysis.statistics import Mean, f1_of_means, mean_of
 from experiments.analysis.summary import percent
@@ -163,7 +163,8 @@ class Run:
         if name == CONVERSION:
             return partial(conversion, metric=self.main)
         if name.startswith("outcome["):
-            return share(name[len("outcome[") : -1], self.main, self.description["program"]["name"])
+            wanted, program = name[len("outcome[") : -1], self.description["program"]["name"]
+            return lambda row: is_outcome(wanted, row, self.main, program)
         return lambda row: row["scores"].get(name)
 
     @cached_property

@@ -14,8 +14,11 @@ from experiments.analysis.outcomes import (
     ROUNDS,
     UNPARSEABLE,
     conversion,
+    first_wrong_hop,
+    in_words,
     main_metric,
     outcome,
+    outcome_means,
 )
 from programs.catalog import PROGRAMS
 
@@ -83,6 +86,56 @@ def test_rounds_over_the_whole_question_are_no_steps(program):
     assert program in PROGRAMS
     assert outcome(row(**GOLD, hops=ROUNDS_AGAIN), "em", program=program) == READ
     assert outcome(row(**GOLD, hops=ROUNDS_AGAIN), "em", program="self_ask") == HOP
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"scores": {"em": 1.0}}, "right"),
+        ({}, "read wrong: all gold passages were read"),
+        ({"gold_ids": []}, "read wrong: passages were read, and no gold ones are named"),
+        ({"passage_ids": ["a", "c"]}, "retrieval missed: 1 of 2 gold passages not read"),
+        ({"passage_ids": []}, "wrong from memory: nothing was read"),
+        ({"abstained": True}, "refused: the program declined"),
+    ],
+)
+def test_the_outcome_is_said_in_words(changes, words):
+    given = row(**changes)
+    assert in_words(given, outcome(given, "em")).startswith(words)
+
+
+TWO = {"sub_answers": ["Edrin Tollavar", "Gorran Pike", "Quillbay"], "answers": ["Quillbay"]}
+
+
+def hops(*answers, asked="who"):
+    return {"hops": [{"question": asked, "answer": answer} for answer in answers]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        (hops("Edrin Tollavar", "Marrowgate"), 1),
+        (hops("Marrowgate", "Edrin Tollavar"), 0),
+        (hops("Quillbay", "It was Edrin Tollavar.", "Pike"), None),  # states or is part of one, in any order
+        (hops("Gorran Pike", "Edrin Tollavar", "Marrowgate"), None),  # the earlier steps are right: read wrong
+        (hops("", None, "Marrowgate"), 2),  # a search settles nothing
+        (hops("Marrowgate", "Quillbay", asked=WHOLE), None),  # drafts are no steps
+        (hops(), None),
+    ],
+)
+def test_the_first_step_that_states_no_gold_is_wrong_where_a_hop_is(changes, place):
+    given = row(**TWO, **changes)
+    assert first_wrong_hop(given, "self_ask") == place
+    assert place is None or outcome(given, "em", program="self_ask") == HOP
+    assert first_wrong_hop(given, "iter_retgen") is None  # before, its first draft was "the first wrong hop"
+    assert first_wrong_hop({**given, "sub_answers": []}, "self_ask") is None
+
+
+def test_shares_are_of_the_repeats_with_a_score():
+    right, missed, unknown = row(scores={"em": 1.0}), row(passage_ids=["a"]), row(scores={"em": None})
+    (found,) = outcome_means([([[right, missed, unknown], [unknown], [missed]], "rag")], "em")
+    assert (found[RIGHT].mean, found[MISSED].mean, found[READ].mean) == (0.25, 0.75, 0.0)
+    assert found[RIGHT].n == 2
 
 
 def test_conversion_counts_answers_whose_gold_was_all_read():

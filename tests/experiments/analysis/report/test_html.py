@@ -13,7 +13,7 @@ from corpora.questions import Question
 from experiments.analysis.by_group import compare_by
 from experiments.analysis.compare import compare_runs
 from experiments.analysis.report import html
-from experiments.analysis.report.html import DROPPED, NOT_READ, first_wrong_hop, missed_gold, write_report
+from experiments.analysis.report.html import DROPPED, NOT_READ, missed_gold, write_report
 from experiments.pipeline.run_question import gold_fields
 from optimizers.examples import to_examples
 from signatures.common.errors import UserError
@@ -29,7 +29,7 @@ def test_one_run_shows_scores_hops_and_cited_passages(run: Make, unpack: Unpack,
     assert "difference" not in re.sub(r"<(style|script)>.*?</\1>|<form.*?</form>", "", page, flags=re.DOTALL)
     index = unpack(page, "index")
     assert (index["runs"], index["metrics"]) == (["run"], ["f1[hotpot]", "em", "passage_recall@2"])
-    assert index["questions"][0] == ["id0", "q0", ["even"], [[0, 0, "even", [1.0, 1.0, 1.0], 0]]]
+    assert index["questions"][0] == ["id0", "q0", ["even"], [[0, 0, "even", [1.0, 1.0, 1.0], 0, 0]]]
     assert [question[0] for question in index["questions"]] == ["id0", "id1", "id2"]
     first = unpack(page, "traces0")[0]
     assert first["passages"] == [["p1", "Title 1", "Text <b>1</b>"]]
@@ -175,7 +175,7 @@ def test_a_cited_passage_has_its_source_and_a_link_only_to_the_web(run: Make, un
 
 
 GOLD = {"gold_ids": ["bridge", "man"], "answers": ["Quillbay"]}
-STEPS = {"sub_answers": ["Edrin Tollavar", "Quillbay"]}
+STEPS = {"sub_answers": ["Edrin Tollavar", "Gorran Pike", "Quillbay"]}
 
 
 def hop(answer: str = "", read: tuple[str, ...] = (), dropped: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -202,25 +202,6 @@ def test_gold_that_was_not_read_is_missed(given: dict[str, Any], missed: list[tu
     assert missed_gold(given) == missed
 
 
-@pytest.mark.parametrize(
-    ("hops", "gold", "place"),
-    [
-        ([hop("Edrin Tollavar"), hop("Marrowgate")], STEPS, 1),
-        ([hop("Gorran Pike"), hop("Marrowgate")], STEPS, 0),
-        ([hop("Quillbay"), hop("It was Edrin Tollavar.")], STEPS, None),  # in any order, in a sentence
-        ([hop("Tollavar")], STEPS, None),
-        ([hop(read=("other",)), hop("Gorran Pike")], STEPS, 1),  # a search settles nothing
-        ([hop("x", ("bridge",)), hop("x", ("other",)), hop("x", ("man",))], {}, 1),
-        ([hop("x"), hop("x", ("man", "other"))], {}, None),
-        ([], STEPS, None),
-    ],
-)
-def test_the_first_hop_that_states_no_gold_is_wrong(hops: list[Any], gold: dict[str, Any], place: int | None) -> None:
-    found = first_wrong_hop(row(*hops, **GOLD, **gold))
-    assert (None if found is None else found[0]) == place
-    assert first_wrong_hop(row(*hops)) is None
-
-
 def test_a_row_keeps_the_gold_of_its_question() -> None:
     steps = [{"question": "Who?", "answer": "Edrin Tollavar", "gold_ids": ["bridge"]}, {"question": "Where?"}]
     asked = Question.model_validate({"id": "1", "question": "?", "gold_ids": ["bridge"], "sub_questions": steps})
@@ -244,17 +225,28 @@ def test_the_page_marks_missed_gold_and_the_first_wrong_hop(
         }
     ]
     rows[0] |= {"hops": wrong, "passage_ids": ["bridge", "other"], **GOLD, **STEPS}
+    for each in rows:
+        each["scores"]["em"] = float(each is not rows[0])
     (folder / "rows.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
     browser.problems.clear()
     browser.size(390, 844)
     browser.open(write_report([folder], tmp_path / "report.html").as_uri())
     browser.wait("document.getElementById('browser').hidden === false")
-    browser.click("document.getElementById('missed')")
+    outcomes = "[...document.querySelectorAll('#outcome > option')].map((each) => each.textContent)"
+    assert browser.run(outcomes) == ["any", "right", "retrieval missed"]
     listed = "document.querySelectorAll('#list > .q')"
-    browser.wait(f"{listed}.length === 1")
+    for name, chosen in (("missed", "''"), ("all", "e.options[2].value")):
+        browser.click(f"document.getElementById('{name}')")
+        browser.run(
+            f"(() => {{ const e = document.getElementById('outcome'); e.value = {chosen}; "
+            "e.dispatchEvent(new Event('input', { bubbles: true })); })()"
+        )
+        browser.wait(f"{listed}.length === 1")
     browser.run(f"{listed}[0].open = true")
     browser.wait("document.querySelector('.missed')")
     assert browser.run("document.querySelector('.missed').innerText") == "Gold missed: man (not read)"
+    became = "document.querySelector('.became').innerText.trim()"
+    assert browser.run(became) == "retrieval missed: 1 of 2 gold passages not read"
     marked = (
         "[...document.querySelectorAll('.answer > ol > li')].map((e) => e.querySelector('.wrong')?.innerText ?? '')"
     )

@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from corpora.index.build import build_index
+from corpora.passages import corpus_hash, write_passages
 from experiments.analysis.boards import read_boards
 from experiments.analysis.report.html import commands_of
-from experiments.analysis.report.leaderboard import write_leaderboard
+from experiments.analysis.report.leaderboard import HASHES, write_leaderboard
 from signatures.common.errors import UserError
+from signatures.types import Passage
 
 Make = Callable[..., Path]
 NAMES = ("rag", "ircot", "standard")
@@ -67,11 +70,59 @@ def test_a_folder_has_the_table_the_answers_and_the_hashes(site: Path, runs: lis
     assert "/home/someone" not in page
     assert set(re.findall(r'href="([^"#]*)"', page)) == {"hashes.json", "large.html", "small.html", *rows}
     hashes = json.loads((site / "hashes.json").read_text())["boards"]["large"]
-    assert hashes["each"][0] == {
-        name: hashlib.sha256(text).hexdigest() for name, text in (("id", b"id0"), ("question", b"q0"))
-    }
+    (row,) = [own for own in map(json.loads, (runs[0] / "rows.jsonl").read_text().splitlines()) if own["id"] == "id0"]
+    asked = json.dumps([row["question"], row["answers"], row["gold_ids"]])
+    assert (len(hashes["each"]), hashes["each"]["id0"]) == (40, hashlib.sha256(asked.encode()).hexdigest())
     assert hashes["questions"]["sha256"] == json.loads((runs[0] / "run.json").read_text())["questions"]["sha256"]
     assert hashes["runs"]["rag"]["corpus"] == "c" * 64
+
+
+def test_hashes_of_passages_are_written_where_the_index_or_the_file_is(runs: list[Path], tmp_path: Path) -> None:
+    corpus = tmp_path / "passages.jsonl"
+    texts = {f"p{n}": f"A secret text {n}." for n in range(3)}
+    write_passages(corpus, [Passage(id=name, title="T", text=text) for name, text in texts.items()])
+    digest, folder = corpus_hash(corpus), tmp_path / "index"
+    each = {name: hashlib.sha256(json.dumps(["T", text]).encode()).hexdigest() for name, text in texts.items()}
+    run = _copied(runs[0], tmp_path / "run")
+    description = json.loads((run / "run.json").read_text())
+    description |= {"index": {"corpus_hash": digest, "passages": 3}, "paths": {"index": str(folder)}}
+    (run / "run.json").write_text(json.dumps(description))
+
+    def pool(**options: Any) -> Any:
+        page = write_leaderboard(read_boards([run]), tmp_path / "site", **options)
+        text = (page.parent / HASHES).read_text()
+        assert "secret text" not in text
+        assert str(tmp_path) not in text
+        return json.loads(text)["corpora"][digest]
+
+    assert pool()["passages"] == 3
+    assert "index was not found" in pool()["why"]
+    assert pool(corpora=[corpus]) == {"passages": 3, "each": each}
+    build_index(corpus, folder, retriever="bm25")
+    assert pool() == {"passages": 3, "each": each}
+    write_passages(corpus, [Passage(id="p", title="T", text="another")])
+    with pytest.raises(UserError, match="not the corpus of any run"):
+        pool(corpora=[corpus])
+    build_index(corpus, folder, retriever="bm25", overwrite=True)
+    assert "index was not found" in pool()["why"]  # what lies there now is another
+    description["index"]["passages"] = 100_001
+    (run / "run.json").write_text(json.dumps(description))
+    assert pool() == {"passages": 100_001, "why": "it has more than 100,000 passages"}
+
+
+def test_each_board_has_the_outcomes_of_its_runs(site: Path, runs: list[Path], tmp_path: Path) -> None:
+    page = (site / "index.html").read_text()
+    assert page.count("What became of the questions") == 2
+    tables = [table.split("</table>")[0] for table in page.split("<table")[1:]]
+    tables = [table for table in tables if "recall conversion" in table]
+    assert re.findall(r'<a href="#([^"]*)">', tables[0]) == ["large.ircot", "large.rag", "large.standard"]
+    assert [len(re.findall('class="bar stacked"', table)) for table in tables] == [3, 2]
+    assert '<td data-name="right" data-v="0.75">75.0</td>' in tables[0]
+    copy = _copied(runs[3], tmp_path / "run")
+    description = json.loads((copy / "run.json").read_text())
+    del description["metrics"]["em"]
+    (copy / "run.json").write_text(json.dumps(description))
+    assert "What became" not in write_leaderboard(read_boards([copy]), tmp_path / "site").read_text()
 
 
 def test_an_opened_row_has_its_difference_within_each_kind_of_questions(runs: list[Path], tmp_path: Path) -> None:
@@ -288,10 +339,28 @@ def test_rows_are_filtered(shown: Any) -> None:
     assert shown.run(count) == "5 of 5 runs"
     shown.press("/")
     shown.type("IRC")
-    assert (shown.run(count), order(shown), order(shown, 2)) == ("2 of 5 runs", ["ircot"], ["ircot"])
+    assert (shown.run(count), order(shown), order(shown, 3)) == ("2 of 5 runs", ["ircot"], ["ircot"])
+    assert outcomes(shown) == ["ircot"]
     shown.run("(() => { const e = document.getElementById('filter'); e.select(); })()")
     shown.type("/")
     assert order(shown) == []
+
+
+def outcomes(browser: Any) -> list[str]:
+    """Return the labels shown in the table of outcomes of the first board."""
+    shown = f"[...{TABLE.format(2)}.tBodies].filter((b) => !b.hidden).map((b) => b.rows[0].cells[0].innerText)"
+    return list(browser.run(shown))
+
+
+def test_outcomes_are_sorted_and_lead_to_their_row(shown: Any) -> None:
+    assert outcomes(shown) == ["ircot", "rag", "standard"]
+    shown.run(f"{head('recall conversion', 2)}.focus()")
+    shown.press("Enter")
+    assert outcomes(shown) == ["ircot", "rag", "standard"]  # nothing was read by standard: last
+    shown.press("Enter")
+    assert outcomes(shown) == ["rag", "ircot", "standard"]
+    shown.click(f"{TABLE.format(2)}.querySelector('tbody a')")
+    shown.wait("document.getElementById('large.rag').rows[1].hidden === false")
 
 
 def test_a_row_opens_to_what_it_was_made_with_and_to_its_answers(shown: Any, site: Path) -> None:
@@ -331,6 +400,8 @@ def test_a_phone_scrolls_tables_and_not_the_page(shown: Any) -> None:
     assert shown.run("document.documentElement.scrollWidth") <= 390
     box = shown.run("document.querySelector('#large\\\\.rag .more div').getBoundingClientRect().toJSON()")
     assert box["right"] <= 390
+    bars = shown.run(f"[...{TABLE.format(2)}.querySelectorAll('.bar')].map((e) => e.getBoundingClientRect().right)")
+    assert max(bars) <= 390  # seen before anything is scrolled
     card = f"{TABLE.format(1)}.parentElement"
     shown.run(f"{card}.scrollTo(10_000, 0)")
     assert shown.run("document.querySelector('#large\\\\.rag th').getBoundingClientRect().left") >= 0

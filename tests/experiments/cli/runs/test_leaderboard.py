@@ -5,6 +5,7 @@ import json
 import pytest
 
 import verihop as library
+from corpora.passages import read_passages, write_passages
 from corpora.questions import read_questions, write_questions
 from signatures.common.errors import UserError
 
@@ -43,6 +44,44 @@ def test_from_eval_to_a_page(runs, verihop, world, tmp_path):
     (board, other) = json.loads(verihop("leaderboard", *runs, "--check", "--json")[1])["boards"]
     assert (board["title"], board["ranked"], other["title"]) == ("all", ["standard", "rag"], "some")
     assert board["metrics"]["em"]["standard"]["against_first"]["p_holm"] <= 1
+
+
+def test_a_site_says_by_hashes_whether_others_have_its_questions_and_pool(runs, verihop, world, tmp_path):
+    assert verihop("leaderboard", *runs, "--out", tmp_path / "site", "-q")[0] == 0
+    words = ("data", "verify", tmp_path / "site" / "hashes.json")
+    mine, corpus = world / "questions.jsonl", world / "passages.jsonl"
+    code, out, err = verihop(*words, "--questions", mine, "--corpus", corpus)
+    assert (code, err) == (0, "")
+    assert "questions of all: 4 the same" in out
+    passages = list(read_passages(corpus))
+    assert f": {len(passages)} the same" in out
+    first, second, third, *rest = passages
+    other = [first.model_copy(update={"text": "Changed."}), second.model_copy(update={"id": "mine"}), *rest]
+    write_passages(tmp_path / "other.jsonl", other)
+    code, out, _ = verihop(*words, "--corpus", tmp_path / "other.jsonl", "--json")
+    (found,) = json.loads(out)["checked"]
+    assert (code, found["same"], found["differ"]) == (2, len(rest), [first.id])
+    assert (found["missing"], found["extra"], found["renamed"]) == ([second.id, third.id], ["mine"], 1)
+    asked = read_questions(mine)
+    write_questions(tmp_path / "q.jsonl", [asked[0].model_copy(update={"answers": ["x\x1b[31m"]}), *asked[1:3]])
+    code, out, _ = verihop(*words, "--questions", tmp_path / "q.jsonl")
+    assert (code, f"differ 1: {asked[0].id}" in out, f"missing 1: {asked[3].id}" in out) == (2, True, True)
+
+
+def test_what_is_no_file_of_hashes_is_refused(verihop, world, tmp_path):
+    for text, word in (("[]", "hashes.json"), ('{"schema": 1, "boards": {}, "corpora": {}}', "schema")):
+        (tmp_path / "hashes.json").write_text(text)
+        code, _, err = verihop("data", "verify", tmp_path / "hashes.json", "--corpus", world / "passages.jsonl")
+        assert (code, word in err, "Traceback" in err) == (2, True, False)
+    (tmp_path / "hashes.json").write_text('{"schema": 2, "boards": {}, "corpora": {}}')
+    for option, name in (("--questions", "questions.jsonl"), ("--corpus", "passages.jsonl")):
+        code, _, err = verihop("data", "verify", tmp_path / "hashes.json", option, world / name)
+        assert (code, "published there" in err) == (2, True)
+    assert verihop("data", "verify", tmp_path / "hashes.json")[0] == 2
+    known = {"a" * 64: {"passages": 200_000, "why": "it has more than 100,000 passages"}}
+    (tmp_path / "hashes.json").write_text(json.dumps({"schema": 2, "boards": {}, "corpora": known}))
+    code, out, _ = verihop("data", "verify", tmp_path / "hashes.json", "--corpus", world / "passages.jsonl")
+    assert (code, "another hash" in out, "more than 100,000" in out) == (2, True, True)
 
 
 def test_rows_that_are_not_comparable_are_refused_or_named_on_the_page(runs, verihop, tmp_path):
