@@ -153,8 +153,8 @@ def _trace(entry: Entry, programs: Sequence[str]) -> Json:
     for place, row, found in entry.rows:
         texts = map(_cited, row["cited_passages"])
         cited = [passages.setdefault(text, len(passages)) for text in texts]
-        marks = {"missed": missed_gold(row), "wrong": first_wrong_hop(row, programs[place])}
-        marks["became"] = found and in_words(row, found)
+        became = found and in_words(row, found)
+        marks = {"missed": missed_gold(row), "wrong": first_wrong_hop(row, programs[place]), "became": became}
         rows.append({**_answer(row), **marks, "cited": cited, "hops": [_hop(hop) for hop in row["hops"]]})
     gold: list[str] = next((row["gold_ids"] for _, row, _ in entry.rows if row.get("gold_ids")), [])
     return {"passages": list(passages), "gold": gold, "rows": rows}

@@ -2,8 +2,8 @@
 
 `index.html` is a table and a plot for each board, and works without its script, too, which sorts, filters and opens
 rows. `BOARD.html` has the answers of all runs side by side, `BOARD.ROW.html` those of one: they are reports
-(`experiments.analysis.report.html`). `hashes.json` has hashes of questions and passages in place of their texts, for who
-has them and wants to know whether they are the same (`corpora.index.hashes`).
+(`experiments.analysis.report.html`). `hashes.json` has hashes of questions and passages in place of their texts, by
+which others check whether they have the same (`corpora.index.hashes`).
 """
 
 import re

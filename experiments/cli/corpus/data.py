@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FAULTY = 2  # exit code
 _NAMED = 10  # ids of a kind; --json has all
 
-data = App(help="Fetch, convert, report on and split benchmarks, pool corpora, generate a simulated world.")
+data = App(help="Fetch, convert, report on, split and verify benchmarks, pool corpora, generate a simulated world.")
 
 OutFolder = Annotated[Path, typer.Option("--out", "-o", help="Folder for questions.jsonl and passages.jsonl.")]
 

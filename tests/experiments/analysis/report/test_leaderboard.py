@@ -290,6 +290,7 @@ def test_hostile_text_stays_text(run: Make, nasty: str, tmp_path: Path) -> None:
     assert "<i>" not in page.replace('<div class="bar"><i ', "")
     assert page.count("<script>") == 1
     assert page.count("&lt;img src=x") >= 10
+    assert page.split("recall conversion")[1].count("&lt;img src=x") >= 1  # found by its program
 
 
 TABLE = "document.querySelectorAll('table.board')[{}]"
