@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
+from corpora.compressed import read_lines
 from corpora.index.info import CONTENT
 from corpora.index.manifest import read_info
 from corpora.index.replace import complete_index
@@ -18,13 +19,13 @@ from corpora.retrievers.store import PassageStore, content_hash, stored
 from signatures.common.errors import UserError, first_problem
 from signatures.common.files import sha256_text
 from signatures.common.secrets import redacted
+from signatures.common.strict_json import parse_strict_json
 
 SCHEMA = 2
 MOST = 100_000  # passages of a corpus that are hashed one by one
-ABOUT = {
-    "question": "SHA-256 of the JSON list [question, answers, gold_ids], as Python's json.dumps writes it",
-    "passage": "SHA-256 of the JSON list [title, text], as Python's json.dumps writes it",
-}
+DIGITS = 16  # of a hash: few enough to publish pools, and no two passages of one share them by chance
+_HASH = f"the first {DIGITS} digits of the SHA-256 of the JSON list {{}}, as Python's json.dumps writes it"
+ABOUT = {"question": _HASH.format("[question, answers, gold_ids]"), "passage": _HASH.format("[title, text]")}
 
 
 class Pool(BaseModel):
@@ -88,7 +89,7 @@ def question_hash(question: str, answers: Iterable[str], gold_ids: Iterable[str]
 
 
 def _hash(value: list[object]) -> str:
-    return sha256_text(json.dumps(value))
+    return sha256_text(json.dumps(value))[:DIGITS]
 
 
 def passages_of_file(path: Path | str) -> dict[str, str]:
@@ -134,18 +135,19 @@ def is_corpus(path: Path | str, digest: str) -> bool:
     return digest == corpus_hash(path)
 
 
-def read_published(content: object, name: Path) -> Published:
-    """Return what a file of hashes says.
+def read_published(path: Path) -> Published:
+    """Return what a file of hashes says, plain or compressed.
 
     Raises:
         UserError: It is none, or of another schema.
     """
     try:
-        return Published.model_validate(content)
+        return Published.model_validate(parse_strict_json(b"\n".join(read_lines(path))))
     except ValidationError as error:
-        raise UserError(
-            f"{name} has no hashes of schema {SCHEMA} ({first_problem(error)}): let it be written again."
-        ) from None
+        why = f"has no hashes of schema {SCHEMA} ({first_problem(error)})"
+    except ValueError as error:
+        why = f"cannot be read ({error})"
+    raise UserError(f"{path} {why}: let it be written again.")
 
 
 def check_questions(published: Published, path: Path) -> Checked:

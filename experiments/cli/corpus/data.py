@@ -293,7 +293,7 @@ def gold(
 
 @data.command()
 def verify(
-    hashes: Annotated[Path, typer.Argument(help="hashes.json of a leaderboard.")],
+    hashes: Annotated[Path, typer.Argument(help="hashes.json of a leaderboard, also .gz or .zst.")],
     questions: Annotated[Path | None, typer.Option(help="questions.jsonl.", show_default=False)] = None,
     corpus: Annotated[Path | None, typer.Option(help="passages.jsonl.", show_default=False)] = None,
     as_json: options.Json = False,
@@ -305,11 +305,10 @@ def verify(
     from dataclasses import asdict
 
     from corpora.index.hashes import check_corpus, check_questions, read_published
-    from experiments.runs.files import read_json
 
     if questions is None and corpus is None:
         raise UserError("Name what is to be checked: --questions, --corpus or both.")
-    published = read_published(read_json(hashes), hashes)
+    published = read_published(hashes)
     found = [
         *([] if questions is None else [check_questions(published, questions)]),
         *([] if corpus is None else [check_corpus(published, corpus)]),

@@ -1,5 +1,6 @@
 """`verihop leaderboard` makes a page of run folders alone; `--check` refuses what is not comparable."""
 
+import gzip
 import json
 
 import pytest
@@ -66,10 +67,19 @@ def test_a_site_says_by_hashes_whether_others_have_its_questions_and_pool(runs, 
     write_questions(tmp_path / "q.jsonl", [asked[0].model_copy(update={"answers": ["x\x1b[31m"]}), *asked[1:3]])
     code, out, _ = verihop(*words, "--questions", tmp_path / "q.jsonl")
     assert (code, f"differ 1: {asked[0].id}" in out, f"missing 1: {asked[3].id}" in out) == (2, True, True)
+    packed = tmp_path / "hashes.json.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "site" / "hashes.json").read_bytes()))
+    assert verihop("data", "verify", packed, "--questions", mine)[0] == 0
+    code, _, err = verihop("data", "verify", tmp_path / "none.json", "--questions", mine)
+    assert (code, "none.json" in err, "Traceback" in err) == (2, True, False)
 
 
 def test_what_is_no_file_of_hashes_is_refused(verihop, world, tmp_path):
-    for text, word in (("[]", "hashes.json"), ('{"schema": 1, "boards": {}, "corpora": {}}', "schema")):
+    for text, word in (
+        ("[]", "hashes.json"),
+        ("{", "cannot be read"),
+        ('{"schema": 1, "boards": {}, "corpora": {}}', "schema"),
+    ):
         (tmp_path / "hashes.json").write_text(text)
         code, _, err = verihop("data", "verify", tmp_path / "hashes.json", "--corpus", world / "passages.jsonl")
         assert (code, word in err, "Traceback" in err) == (2, True, False)
