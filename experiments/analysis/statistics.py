@@ -9,10 +9,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 RESAMPLES = 2000
 LEVEL = 0.95
+_ENDS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 _BLOCK = 2_000_000  # numbers drawn at once: bounds memory at about 50 MB
 
 
@@ -31,22 +36,29 @@ def bootstrap_intervals(
     places: dict[int, list[int]] = {}
     for place, column in enumerate(columns):
         places.setdefault(len(column), []).append(place)
-    ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     intervals: dict[int, tuple[float, float]] = {}
-    for length, members in places.items():
-        data = np.array([columns[place] for place in members], dtype=float).T
-        means = np.empty((resamples, len(members)))
-        generator = np.random.default_rng(seed)
-        block = max(1, _BLOCK // length)
-        for start in range(0, resamples, block):
-            rows = min(block, resamples - start)
-            draws = generator.integers(0, length, size=(rows, length))
-            draws += length * np.arange(rows)[:, None]  # a bin of its own for each question of each resample
-            counts = np.bincount(draws.ravel(), minlength=rows * length).reshape(rows, length)
-            means[start : start + rows] = counts.astype(float) @ data / length
-        lows, highs = np.quantile(means, ends, axis=0)
+    for members in places.values():
+        means = _resampled([columns[place] for place in members], resamples, seed)
+        lows, highs = np.quantile(means, _ENDS, axis=0)
         intervals |= zip(members, zip(lows.tolist(), highs.tolist(), strict=True), strict=True)
     return [intervals[place] for place in range(len(columns))]
+
+
+def _resampled(columns: Sequence[Sequence[float]], resamples: int, seed: int) -> "NDArray[np.float64]":
+    """Return the means of columns of one length in each resample, a column for each."""
+    import numpy as np
+
+    data, length = np.array(columns, dtype=float).T, len(columns[0])
+    means = np.empty((resamples, len(columns)))
+    generator = np.random.default_rng(seed)
+    block = max(1, _BLOCK // length)
+    for start in range(0, resamples, block):
+        rows = min(block, resamples - start)
+        draws = generator.integers(0, length, size=(rows, length))
+        draws += length * np.arange(rows)[:, None]  # a bin of its own for each question of each resample
+        counts = np.bincount(draws.ravel(), minlength=rows * length).reshape(rows, length)
+        means[start : start + rows] = counts.astype(float) @ data / length
+    return means
 
 
 POWER = 0.8
@@ -142,6 +154,26 @@ def mean_of(values: _Values, *, resamples: int = RESAMPLES, seed: int = 0) -> Me
 def means_of(columns: Sequence[_Values]) -> list[Mean]:
     """Return the mean of each column as `mean_of` does, in much less time."""
     return means_and_differences(columns)[0]
+
+
+def mean_of_means(columns: Sequence[_Values]) -> Mean | None:
+    """Return the mean of the means of columns over different questions, each drawn on its own; None if one is empty.
+
+    All columns count alike, however many questions they have. `n` is the sum.
+    """
+    import numpy as np
+
+    defined = [[float(value) for value in values if value is not None] for values in columns]
+    if not all(defined):
+        return None
+    mean = math.fsum(math.fsum(own) / len(own) for own in defined) / len(defined)
+    ends: _Interval = (None, None)
+    if min(map(len, defined)) > 1:
+        drawn = [_resampled([own], RESAMPLES, seed) for seed, own in enumerate(defined)]
+        low, high = np.quantile(np.mean(drawn, axis=0), _ENDS)
+        ends = (float(low), float(high))
+    n = sum(map(len, defined))
+    return Mean(mean, *ends, n, sum(map(len, columns)) - n)
 
 
 def means_and_differences(

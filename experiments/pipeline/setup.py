@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from signatures.types import Retriever, Similarity
 
 
-HALLUCINATION = "hallucination[halluqa]"
+NOT_SIMULATED = ("hallucination[halluqa]", "revised_question[cov]")  # what the simulated LM cannot judge
 PAPER = "paper"  # preset
 
 
@@ -77,15 +77,16 @@ def open_judge(config: LMSpec, task_lm: "Connection", metrics: "Sequence[Metric]
         metrics: What it will decide, if known.
 
     Raises:
-        UserError: See `open_lm`; a URL is set, but no id; or the simulated LM would have to judge hallucinations.
+        UserError: See `open_lm`; a URL is set, but no id; or the simulated LM would have to decide what it cannot.
     """
     if config.id is None:
         if config.api_base or config.api_key_env:
             raise UserError("The judge's URL and key need a model: name the judge LM (judge_lm).")
         return None
     judge = open_lm(config, task_lm.lm.budget)
-    if any(metric.name == HALLUCINATION for metric in metrics):
-        refuse_simulated(judge, f"decide {HALLUCINATION}")
+    for metric in metrics:
+        if metric.name in NOT_SIMULATED:
+            refuse_simulated(judge, f"decide {metric.name}")
     return judge
 
 
@@ -531,7 +532,7 @@ def judge_of(spec: Metrics, connection: "Connection", metrics: Sequence[Metric])
     """Return the judge LM as `lm_beside` does.
 
     Raises:
-        UserError: See `lm_beside`; or the simulated LM would have to judge hallucinations.
+        UserError: See `lm_beside`; or the simulated LM would have to decide what it cannot.
     """
     if spec.judge is not None and not isinstance(spec.judge, str):
         return connection_of("judge", spec.judge)

@@ -240,7 +240,7 @@ class Metrics:
         ),
     ] = None
     judge: Annotated[
-        str | Any | None, _OPTIONAL("LM that decides acc[judge] and hallucination[halluqa].", "--judge-lm")
+        str | Any | None, _OPTIONAL("LM that decides judged metrics, such as acc[judge].", "--judge-lm")
     ] = None
     judge_api_base: Annotated[str | None, Field("Base URL of the judge's server.", decides="judge")] = None
     judge_api_key_env: Annotated[

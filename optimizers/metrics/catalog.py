@@ -7,9 +7,9 @@ to 1000. Here are those of checking:
 
 - GenGround's effect of checking drafts against passages: corrected, left wrong, or made wrong (section 7.2, "Knowledge
   Incorporation", https://arxiv.org/abs/2406.14891; there three annotators judged 100 questions).
-- CoV-RAG's verification per question: its judgement, its format, and the references before and after (He et al.,
-  "Retrieving, Rethinking and Revising", Findings of EMNLP 2024, section 4.3, table 6, https://arxiv.org/abs/2410.05801);
-  None for programs without verification.
+- CoV-RAG's verification per question: its judgement, its revised question, its format, and the references before and
+  after (He et al., "Retrieving, Rethinking and Revising", Findings of EMNLP 2024, section 4.3, table 6,
+  https://arxiv.org/abs/2410.05801); None for programs without verification.
 
 An own metric is imported only where the user typed its name, on the command line or in Python.
 """
@@ -27,8 +27,13 @@ from optimizers.metrics.families.answer import ANSWER_METRICS
 from optimizers.metrics.families.citations import CITATION_METRICS, CITATION_ORACLE_METRICS, KEY_FACT_METRICS
 from optimizers.metrics.families.retrieval import AT_K, RETRIEVAL_METRICS, at_k
 from optimizers.metrics.families.trajectories import TRAJECTORY_METRICS
-from optimizers.metrics.fields import golds_of, passages_of
-from optimizers.metrics.judges.answer_judge import JUDGED_METRICS, judgement_is_correct, references_contain_gold
+from optimizers.metrics.fields import golds_of, passages_of, question_of
+from optimizers.metrics.judges.answer_judge import (
+    JUDGED_METRICS,
+    asking_judge,
+    judgement_is_correct,
+    references_contain_gold,
+)
 from optimizers.metrics.metric import Metric, Need, OracleMetric
 from signatures.common.errors import UserError, one_line, unknown
 from signatures.common.own_code import code_digest, import_own
@@ -94,6 +99,31 @@ def judgement(example: Any, prediction: Any) -> float | None:
     return judgement_is_correct(first, hops[0].answer, golds_of(example))
 
 
+def revised_question(example: Any, prediction: Any) -> float | None:
+    """Return the judge's score in [0, 1] of the first revised question; None without a verification that was read.
+
+    Raises:
+        UserError: There is no judge, or it cannot be reached.
+    """
+    from dspy.utils.exceptions import LMError
+
+    from optimizers.metrics.judges.revision_judge import RevisionJudge
+    from programs.parts.meter import record
+
+    first = [{"answer": hop.answer, "passage_ids": hop.passage_ids} for hop in _hops(prediction)[:1]]
+    row = {"question": question_of(example), "answers": golds_of(example), "hops": first}
+    row["details"] = _details(prediction)
+    with asking_judge():
+        if not RevisionJudge.verifies(row):
+            return None
+        try:
+            verdict = RevisionJudge()(row, {passage.id: passage for passage in passages_of(prediction)})
+        except LMError:  # such as a prompt that is too long: this verdict is missing, the others continue
+            record(parse_failures=1)
+            return 0.0
+    return verdict.score or 0.0
+
+
 def form(example: Any, prediction: Any) -> float | None:
     """Return the share in [0, 1] of a question's verifications that could be parsed."""
     details = _details(prediction)
@@ -136,6 +166,16 @@ VERIFICATION_METRICS = (
         judgement,
         _COV_RAG,
         needs=(Need.ANSWERS, Need.HOPS, Need.VERIFICATIONS),
+    ),
+    Metric(
+        "revised_question[cov]",
+        "The judge LM's score of the first revised question: 0 when it says that the question was wrongly revised or "
+        "wrongly kept, 1 when it was rightly kept, else its quality. A verdict that cannot be read is wrong and counted "
+        "as unparsed.",
+        revised_question,
+        _COV_RAG,
+        judged=True,
+        needs=(Need.ANSWERS, Need.HOPS, Need.TEXTS, Need.VERIFICATIONS, Need.JUDGE),
     ),
     Metric(
         "form[cov]",

@@ -184,8 +184,9 @@ def _score(wanted: Sequence[str], cell: Cell, folder: Path, request: Request, lm
         return []
     try:
         judge = lms.of(request.judge) if judged and request.judge else None
-        if judge is not None and setup.HALLUCINATION in lacking:
-            setup.refuse_simulated(judge, f"decide {setup.HALLUCINATION}")
+        for name in setup.NOT_SIMULATED if judge is not None else ():
+            if name in lacking:
+                setup.refuse_simulated(judge, f"decide {name}")
         config = ScoreConfig(
             metrics=setup.open_metrics(lacking)[0],
             questions=cell.source.questions,

@@ -7,9 +7,9 @@ from itertools import compress
 from typing import Any
 
 from experiments.analysis.agreement import Coefficient, kendall, kendall_interval
-from experiments.analysis.statistics import Mean, holm, paired, too_small
+from experiments.analysis.statistics import Mean, holm, mean_of_means, paired, too_small
 from experiments.papers.tables.found import Line
-from experiments.papers.tables.spec import Column, Table, published
+from experiments.papers.tables.spec import Column, Number, Table, published
 from experiments.papers.tables.values import Run, is_cost
 
 SIGNIFICANT = 0.05
@@ -24,14 +24,14 @@ class Value:
         stated: As published, in the unit of the table.
         complete: Whether the run behind it is.
         p: Of the paired test against the row that others are compared with, Holm-corrected in its column.
-        cost: Whether it is a cost, which is no share and printed as it is.
+        plain: Whether it is a cost or a coefficient, which is no share and printed as it is.
     """
 
     ours: Mean | None = None
     stated: float | None = None
     complete: bool = True
     p: float | None = None
-    cost: bool = False
+    plain: bool = False
 
     @property
     def known(self) -> bool:
@@ -40,7 +40,7 @@ class Value:
 
     def scale(self, table: Table) -> float:
         """Return what ours is multiplied by in a table."""
-        return 1 if self.cost else table.scale
+        return 1 if self.plain else table.scale
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Grid:
     @property
     def digits(self) -> int:
         """Decimals that are printed."""
-        return 1 if self.table.scale == 100 else 2
+        return self.table.digits or (1 if self.table.scale == 100 else 2)
 
     @property
     def has_published(self) -> bool:
@@ -113,7 +113,9 @@ def scores(table: Table, lines: Sequence[Line]) -> Grid:
     several = len({line.lm for line in lines if line.lm}) > 1 or any(row.lm for row in table.rows)
     rows = [
         GridRow(
-            f"{line.row.label} ({line.lm})" if several and line.lm else line.row.label, _values(table, line), line.lm
+            f"{line.row.label} ({line.lm})" if several and line.lm else line.row.label,
+            _values(table, line, _reference(table, lines, line)),
+            line.lm,
         )
         for line in lines
     ]
@@ -143,22 +145,51 @@ def _first_scores(table: Table, line: Line) -> float:
     return sum(-1.0 if mean is None or mean.mean is None else mean.mean for mean in means)
 
 
-def _places(table: Table) -> list[tuple[int, Column, str]]:
-    """Return place of the column, column and metric of each number in a row."""
-    return [(place, one, name) for place, one in enumerate(table.all_columns) for name in table.scored(one)]
+def _places(table: Table) -> list[tuple[int, int, Column, str]]:
+    """Return place in the row, place of the column, column and metric of each number that is of one column."""
+    return [
+        (place, number.places[0], table.all_columns[number.places[0]], number.metric)
+        for place, number in enumerate(table.numbers)
+        if len(number.places) == 1
+    ]
 
 
-def _values(table: Table, line: Line) -> list[Value]:
+def _reference(table: Table, lines: Sequence[Line], line: Line) -> Line | None:
+    """Return the row that a line is compared with: of the same LM or of the student; None for that row itself."""
+    found = [other for other in lines if other.row.label == table.against and line.row.label != table.against]
+    return next((other for other in found if other.lm == line.lm or other.row.role == "student"), None)
+
+
+def _values(table: Table, line: Line, reference: Line | None) -> list[Value]:
     found = []
-    for number, (place, _, name) in enumerate(_places(table)):
-        run = line.runs[place]
-        mean = None if run is None else run.mean(name)
+    for place, number in enumerate(table.numbers):
+        mean = _mean(number, line, reference)
         if mean is not None and not mean.n:  # of a kind that no question is of
             mean = None
-        if mean is not None and name in table.complement:
+        if mean is not None and number.metric in table.complement:
             mean = complemented(mean)
-        found.append(Value(mean, published(line.row, number), run is None or run.complete, cost=is_cost(name)))
+        complete = all(run.complete for each in number.places if (run := line.runs[each]) is not None)
+        found.append(Value(mean, published(line.row, place), complete, plain=is_cost(number.metric)))
     return found
+
+
+def _mean(number: Number, line: Line, reference: Line | None) -> Mean | None:
+    """Return a number with its interval; None without all of the runs that it is of."""
+    if len(number.places) == 1:
+        run = line.runs[number.places[0]]
+        return None if run is None else run.mean(number.metric)
+    parts = [_part(number, line.runs[place], reference and reference.runs[place]) for place in number.places]
+    return None if None in parts else mean_of_means([part for part in parts if part is not None])
+
+
+def _part(number: Number, run: Run | None, reference: Run | None) -> Sequence[float | None] | None:
+    """Return what a column adds to a mean over columns: the values of the run, or how far they are below another's."""
+    if run is None or not number.drop:
+        return run and run.values(number.metric)
+    if reference is None:
+        return None
+    pairs = zip(*_shared([reference, run], number.metric), strict=True)
+    return [None if first is None or second is None else first - second for first, second in pairs]
 
 
 def complemented(mean: Mean) -> Mean:
@@ -169,11 +200,11 @@ def complemented(mean: Mean) -> Mean:
 
 def _tested(table: Table, lines: Sequence[Line], rows: list[GridRow]) -> list[GridRow]:
     """Return the rows with the tests against the row that others are compared with, of the same LM."""
-    for number, (place, _, name) in enumerate(_places(table)):
-        by_lm = {line.lm: line.runs[place] for line in lines if line.row.label == table.against}
+    references = [_reference(table, lines, line) for line in lines]
+    for number, place, _, name in _places(table):
         tests = [
-            _p(by_lm.get(line.lm), line.runs[place], name) if line.row.label != table.against else None
-            for line in lines
+            None if reference is None else _p(reference.runs[place], line.runs[place], name)
+            for line, reference in zip(lines, references, strict=True)
         ]
         for row, p in zip(rows, holm(tests), strict=True):
             row.values[number] = replace(row.values[number], p=p)
@@ -196,12 +227,13 @@ def _shared(runs: Sequence[Run], name: str) -> list[list[float | None]]:
 def _orders(table: Table, lines: Sequence[Line]) -> list[Order]:
     found = []
     for lm, compared in _by_lm(table, lines).items():
-        for number, (place, column, name) in enumerate(_places(table)):
+        for number, place, column, name in _places(table):
             both = [
                 (run, stated)
                 for line in compared
                 if (run := line.runs[place]) is not None
-                and run.mean(name) is not None
+                and (mean := run.mean(name)) is not None
+                and mean.n
                 and (stated := published(line.row, number)) is not None
             ]
             if len(both) > 2:
@@ -211,7 +243,7 @@ def _orders(table: Table, lines: Sequence[Line]) -> list[Order]:
 
 def _by_lm(table: Table, lines: Sequence[Line]) -> dict[str, list[Line]]:
     """Return the lines whose order is compared, by LM; where the rows themselves are LMs, all together."""
-    if any(row.lm for row in table.rows):
+    if all(row.lm for row in table.rows if row.published):
         return {"one of each row": list(lines)}
     return {lm: [line for line in lines if line.lm == lm] for lm in dict.fromkeys(line.lm for line in lines if line.lm)}
 

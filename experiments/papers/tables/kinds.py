@@ -11,12 +11,15 @@ from experiments.papers.tables.asking import Failed, LMs
 from experiments.papers.tables.found import Line
 from experiments.papers.tables.grid import Grid, GridRow, Value
 from experiments.papers.tables.plan import Request, folder_of_lm, id_of
-from experiments.papers.tables.spec import Table, published
+from experiments.papers.tables.spec import Column, Table, published
 from experiments.papers.tables.values import Run
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
+from signatures.text_words import same_words
 
 if TYPE_CHECKING:
+    from experiments.annotation.review.results import ReviewResults
+    from optimizers.distill.examples import Example
     from programs.lms.calls.budget import Budget
 
 
@@ -123,26 +126,34 @@ def _groups(table: Table, lines: Sequence[Line], request: Request, *_: object) -
 
 
 def _ratings(table: Table, lines: Sequence[Line], request: Request, *_: object) -> Grid:
-    """Grades by people, or the correlation of metrics with them over systems (`verihop review`)."""
+    """Grades by people, beside scores of the same runs and the correlation of both over systems (`verihop review`)."""
     if not request.reviews:
         return Grid(table, _headings(table), _published(table))
     from experiments.annotation.review.results import review_results
     from experiments.annotation.review.review_folder import read_review
 
-    rows: list[GridRow] = []
+    means: dict[str, dict[str, Mean | None]] = {}
+    correlations: list[GridRow] = []
     for review in map(read_review, request.reviews):
         results = review_results(review)
-        if table.shown == "grades":
-            rows += [GridRow(rated.run, [Value(rated.mean)]) for rated in results.runs]
-            continue
-        found = {each.metric: each for each in results.metrics}
-        for over in ("systems", "answers"):
-            coefficients = [getattr(found[name], over)["pearson"] if name in found else None for name in table.metrics]
-            label = f"Pearson over {over}, {results.scale}"
-            rows.append(
-                GridRow(label, [Value(each and Mean(each.value, None, None, each.n, 0)) for each in coefficients])
-            )
-    return Grid(table, _headings(table), [*rows, *_published(table)])
+        for rated, source in zip(results.runs, review.description.sources, strict=True):
+            run = Run(Path(source.path))
+            own = means.setdefault(rated.run, {name: run.mean(name) for name in table.metrics})
+            own[f"rating[{results.scale}]"] = rated.mean
+        correlations += _correlations(table, results)
+    rows = [GridRow(label, [Value(own[name]) for name in table.metrics]) for label, own in means.items()]
+    return Grid(table, _headings(table), [*rows, *correlations, *_published(table)])
+
+
+def _correlations(table: Table, results: "ReviewResults") -> list[GridRow]:
+    """Return the correlation of metrics with a rating; [] if the table has none."""
+    found = {each.metric: each for each in results.metrics if table.shown == "correlation"}
+    rows = []
+    for over in ("systems", "answers") if found else ():
+        coefficients = [getattr(found[name], over)["pearson"] if name in found else None for name in table.metrics]
+        values = [Value(each and Mean(each.value, None, None, each.n, 0), plain=True) for each in coefficients]
+        rows.append(GridRow(f"Pearson over {over}, {results.scale}", values))
+    return rows
 
 
 def _distillation(table: Table, lines: Sequence[Line], request: Request, budget: "Budget | None") -> Grid:
@@ -159,10 +170,40 @@ def _distillation(table: Table, lines: Sequence[Line], request: Request, budget:
         "questions": Mean(float(len(set(questions))), None, None, len(examples), 0),
         "words of the prompt": mean_of(prompts),
         "words of the reply": mean_of(replies),
+        **_gold_documents(table.columns[0], request, examples),
     }
     row = table.rows[0]
     values = [Value(ours.get(name), published(row, place)) for place, name in enumerate(table.metrics)]
     return Grid(table, _headings(table), [GridRow(row.label, values)])
+
+
+def _gold_documents(column: Column, request: Request, examples: "Sequence[Example]") -> dict[str, Mean]:
+    """Return how many gold passages of its question an example shows, and their words; {} without the questions."""
+    from corpora.passages import read_passages
+    from corpora.questions import read_questions
+    from experiments.papers.tables.sources import dataset_of, open_source
+
+    try:
+        source = open_source(column, request.data, request.work)
+    except UserError:  # the examples were named, and may be of other questions
+        return {}
+    asked = {each.question_id for each in examples if each.source == dataset_of(source) and source.passages}
+    gold_ids = {each.id: set(each.gold_ids) for each in read_questions(source.questions) if each.id in asked}
+    wanted = set().union(*gold_ids.values())
+    found = read_passages(source.passages) if source.passages and wanted else ()
+    texts = {passage.id: passage.text for passage in found if passage.id in wanted}
+    shown = [
+        [texts[id] for id in gold_ids[each.question_id] & texts.keys() if _shows(each, texts[id])]
+        for each in examples
+        if each.question_id in gold_ids
+    ]
+    words = [float(len(text.split())) for golds in shown for text in golds]
+    numbers = {"gold documents": [float(len(golds)) for golds in shown], "words of a gold document": words}
+    return {name: mean_of(values) for name, values in numbers.items() if values}
+
+
+def _shows(example: "Example", text: str) -> bool:
+    return same_words(text) in same_words(example.messages[-1].content)
 
 
 def _synthesized(table: Table, request: Request, budget: "Budget | None") -> Path:

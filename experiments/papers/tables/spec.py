@@ -7,7 +7,7 @@ import math
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -32,7 +32,7 @@ CATALOG, OF_KIND = "catalog", " of "  # all rows, and what is in front of a kind
 Kind = Literal["scores", "judged", "groups", "ratings", "distillation", "case"]
 OF_ROWS = ("scores", "groups", "case")  # kinds whose numbers are of the rows of runs
 Plot = Literal["dots", "lines", "stack", "tokens"]
-Shown = Literal["rank", "high_quality", "correlation", "grades"]
+Shown = Literal["rank", "high_quality", "correlation"]
 
 
 class Compile(BaseModel):
@@ -149,6 +149,30 @@ class Row(Setting):
     needs: str | None = None
 
 
+class Average(BaseModel):
+    """The mean over columns, printed behind the last of them.
+
+    Args:
+        columns: Their labels; they have the same metrics.
+        drop: Whether it is of how far a row is below the one that others are compared with.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    label: str
+    columns: Annotated[tuple[str, ...], Field(min_length=2)]
+    drop: bool = False
+
+
+class Number(NamedTuple):
+    """A number of each row: of the column at a place, or the mean over several."""
+
+    label: str
+    metric: str
+    places: tuple[int, ...]
+    drop: bool = False
+
+
 class Table(BaseModel):
     """A table or figure.
 
@@ -157,10 +181,12 @@ class Table(BaseModel):
         published_with: Its LM and corpus.
         setting: Of all cells.
         scale: 100 if scores are printed in percent.
+        digits: Decimals that are printed; by default 1 of percent, else 2.
         against: Label of the row that others are compared with by paired tests.
         headings: Metric -> its name in the table.
         complement: Metrics that are printed as 1 minus the score.
-        shown: What of judgements or ratings is printed.
+        shown: What of judgements is printed, or that ratings are correlated with metrics.
+        averages: Further numbers of each row.
         by: Of the kind "groups": the field of rows that questions are grouped by.
         notes: What a reader has to know.
         outcomes: Whether what became of the questions is told; without answers it says nothing.
@@ -178,6 +204,7 @@ class Table(BaseModel):
     setting: Setting = Setting()
     metrics: tuple[str, ...] = ()
     scale: float = 100
+    digits: int | None = None
     against: str | None = None
     headings: dict[str, str] = {}
     complement: tuple[str, ...] = ()
@@ -187,6 +214,7 @@ class Table(BaseModel):
     outcomes: bool = True
     ranked: bool = False
     columns: tuple[Column, ...] = ()
+    averages: tuple[Average, ...] = ()
     rows: Annotated[tuple[Row, ...], Field(min_length=1)]
     paper: str = ""
     name: str = ""
@@ -195,6 +223,19 @@ class Table(BaseModel):
     @classmethod
     def _of_catalog(cls, rows: Any) -> Any:
         return [{"label": name, "program": name} for name in listed()] if rows == CATALOG else rows
+
+    @model_validator(mode="after")
+    def _check_averages(self) -> Self:
+        known = {column.label: self.scored(column) for column in self.all_columns}
+        for average in self.averages:
+            metrics = {known.get(label) for label in average.columns}
+            if None in metrics or len(metrics) > 1:
+                raise ValueError(f"average {average.label!r} needs the labels of columns that have the same metrics")
+            if average.drop and (self.against is None or self.complement):
+                raise ValueError(f"average {average.label!r} of a drop needs 'against', and no 'complement'")
+        if self.averages and (self.kind != "scores" or self.plot != "dots"):
+            raise ValueError("only scores that are drawn as dots have averages")
+        return self
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -243,10 +284,22 @@ class Table(BaseModel):
         return [one for column in self.columns for one in column.expanded()]
 
     @property
+    def numbers(self) -> list[Number]:
+        """Return the numbers of a row of scores, in order."""
+        found, labels = [], [column.label for column in self.all_columns]
+        for place, column in enumerate(self.all_columns):
+            behind = [Number(column.label, "", (place,))]
+            for average in self.averages:
+                places = tuple(map(labels.index, average.columns))
+                behind += [Number(average.label, "", places, average.drop)] * (max(places) == place)
+            found += [one._replace(metric=name) for one in behind for name in self.scored(column)]
+        return found
+
+    @property
     def printed(self) -> list[tuple[str, str]]:
         """Return label of the column and metric of each number in a row; of other kinds, the table's metrics."""
         if self.kind == "scores":
-            return [(column.label, name) for column in self.all_columns for name in self.scored(column)]
+            return [(number.label, number.metric) for number in self.numbers]
         return [("", name) for name in self.metrics]
 
     @property

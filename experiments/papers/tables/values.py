@@ -1,6 +1,7 @@
 """The numbers of a run that tables print: scores, costs, what is computed of the whole run, and outcomes.
 
-`f1[hotpot] of composed` is the number over the questions of a kind (`corpora.kinds.KINDS`).
+`f1[hotpot] of composed` is the number over the questions of a kind (`corpora.kinds.KINDS`), and `published[...]` one
+that only the paper has.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,7 +40,7 @@ NEEDED: dict[str, tuple[str, ...]] = {
 def needed(name: str) -> tuple[str, ...]:
     """Return the metrics that a run must have been scored by for a number."""
     name = name.partition(OF_KIND)[0]
-    return () if name in COSTS or name.startswith("outcome[") else NEEDED.get(name, (name,))
+    return () if name in COSTS or name.startswith(("outcome[", "published[")) else NEEDED.get(name, (name,))
 
 
 def is_cost(name: str) -> bool:

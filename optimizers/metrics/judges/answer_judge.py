@@ -59,6 +59,21 @@ def _judge() -> Judge:
     return judge
 
 
+def asking_judge() -> contextlib.AbstractContextManager[object]:
+    """Let the LM calls inside the block be the judge's.
+
+    Raises:
+        UserError: There is none (`judged_by`).
+    """
+    import dspy
+
+    judge = _judge()
+    context: contextlib.AbstractContextManager[object] = dspy.context(
+        lm=judge.lm, adapter=judge.adapter, disable_history=True, trace=None
+    )
+    return context
+
+
 def answer_match(example: Any, prediction: Any) -> float | None:
     """Return the share in [0, 1] of runs in which the judge says that the answer implies a gold.
 
@@ -120,7 +135,7 @@ def _ask(judge: Judge, signature: "type[dspy.Signature]", runs: int, inputs: dic
     configs: list[dict[str, Any]] = [{}]
     if samples:
         configs = [{"rollout_id": run} for run in range(1, runs + 1)]
-    with dspy.context(lm=judge.lm, adapter=judge.adapter, disable_history=True, trace=None):
+    with asking_judge():
         predict = dspy.Predict(signature)
         if judge.probability_mode == "logprobs":
             return [_by_probability(predict, inputs)]

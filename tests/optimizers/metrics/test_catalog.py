@@ -59,7 +59,7 @@ NEEDS_NO_GOLD = ("abstention", "uncited", "unread_marks")
 NEEDS_A_NAME = ("answer_in_context@5", "answer_in_context@10", "multihop_trace[dspy]")  # undefined for yes and no
 NEEDS_TITLES = ("passage_recall[title]@5", "passage_recall[title]@10")
 NEEDS_HOPS = ("hop_hit@5",)
-VERIFICATIONS = ("judgement[", "form[", "references[", "revision[")
+VERIFICATIONS = ("judgement[", "revised_question[", "form[", "references[", "revision[")
 NEEDS_VERIFICATIONS = tuple(name for name in METRICS if name.startswith(VERIFICATIONS))
 
 

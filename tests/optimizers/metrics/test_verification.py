@@ -1,9 +1,17 @@
 """Scores of CoV-RAG's verification, computed from predictions."""
 
+import uuid
+from types import SimpleNamespace
+
 import dspy
 import pytest
+from dspy.utils.exceptions import ContextWindowExceededError
 
 from optimizers.metrics.catalog import METRICS
+from optimizers.metrics.judges.answer_judge import judged_by
+from programs.lms.adapter import ChatForm
+from programs.lms.calls.metered import metered_lm
+from programs.parts.meter import metered
 from programs.parts.verification import Verification
 from signatures.types import Hop, Passage
 
@@ -44,9 +52,36 @@ def test_without_the_chain_an_empty_revised_question_calls_the_response_right(re
 @pytest.mark.parametrize("details", [{}, {"turns": 1}, None])
 def test_programs_that_verify_nothing_have_no_score(details):
     told = dspy.Prediction(hops=[], passages=PASSAGES, details=details)
-    assert [METRICS[name](EXAMPLE, told) for name in METRICS if "[cov]" in name or name.startswith("references")] == [
-        None
-    ] * 4
+    names = [name for name in METRICS if "[cov]" in name or name.startswith("references")]
+    with judged_by(SimpleNamespace(lm=None, adapter=None)):  # asked nothing
+        assert [METRICS[name](EXAMPLE, told) for name in names] == [None] * 5
+
+
+@pytest.mark.parametrize(
+    ("replies", "score", "failures"), [(("true", "0.8"), 0.8, 0), (("false",), 0.0, 0), (("true", "good"), 0.0, 1)]
+)
+def test_a_revised_question_is_scored_by_the_judge_on_the_references_of_the_first_answer(
+    scripted, replies, score, failures
+):
+    engine, told = scripted(lambda system, user, left=iter(replies): next(left)), prediction()
+    told.details["verifications"] = [{"revised_question": "On which island was she born?"}]
+    lm = metered_lm(f"scripted/{uuid.uuid4()}", engine=engine, temperature=0.0, cache=False)
+    with judged_by(SimpleNamespace(lm=lm, adapter=ChatForm())), metered() as meter:
+        assert METRICS["revised_question[cov]"](EXAMPLE, told) == score
+    assert (meter.calls, meter.parse_failures) == (len(replies), failures)
+    assert ("Old walls." in engine.prompts[0], "An island." in engine.prompts[0]) == (True, False)
+
+
+def test_a_judge_that_refuses_a_prompt_loses_its_verdict_and_not_the_run(scripted):
+    def too_long(system, user):
+        raise ContextWindowExceededError(model="m", message="too long")
+
+    told = prediction()
+    told.details["verifications"] = [{"revised_question": "?"}]
+    lm = metered_lm(f"scripted/{uuid.uuid4()}", engine=scripted(too_long), temperature=0.0, cache=False)
+    with judged_by(SimpleNamespace(lm=lm, adapter=ChatForm())), metered() as meter:
+        assert METRICS["revised_question[cov]"](EXAMPLE, told) == 0.0
+    assert meter.parse_failures == 1
 
 
 def test_without_golds_the_judgement_cannot_be_checked():
