@@ -110,9 +110,9 @@ def revised_question(example: Any, prediction: Any) -> float | None:
     from optimizers.metrics.judges.revision_judge import RevisionJudge
     from programs.parts.meter import record
 
-    first = [{"answer": hop.answer, "passage_ids": hop.passage_ids} for hop in _hops(prediction)[:1]]
-    row = {"question": question_of(example), "answers": golds_of(example), "hops": first}
-    row["details"] = _details(prediction)
+    hops = [{"answer": hop.answer, "passage_ids": hop.passage_ids} for hop in _hops(prediction)[:1]]
+    asked = {"question": question_of(example), "answers": golds_of(example)}
+    row: dict[str, Any] = {**asked, "hops": hops, "details": _details(prediction)}
     with asking_judge():
         if not RevisionJudge.verifies(row):
             return None
@@ -170,8 +170,8 @@ VERIFICATION_METRICS = (
     Metric(
         "revised_question[cov]",
         "The judge LM's score of the first revised question: 0 when it says that the question was wrongly revised or "
-        "wrongly kept, 1 when it was rightly kept, else its quality. A verdict that cannot be read is wrong and counted "
-        "as unparsed.",
+        "wrongly kept, 1 when it was rightly kept, else its quality. A verdict that cannot be read is wrong and "
+        "counted as unparsed.",
         revised_question,
         _COV_RAG,
         judged=True,

@@ -184,8 +184,8 @@ def _score(wanted: Sequence[str], cell: Cell, folder: Path, request: Request, lm
         return []
     try:
         judge = lms.of(request.judge) if judged and request.judge else None
-        for name in setup.NOT_SIMULATED if judge is not None else ():
-            if name in lacking:
+        for name in setup.NOT_SIMULATED:
+            if judge is not None and name in lacking:
                 setup.refuse_simulated(judge, f"decide {name}")
         config = ScoreConfig(
             metrics=setup.open_metrics(lacking)[0],

@@ -178,16 +178,16 @@ def _mean(number: Number, line: Line, reference: Line | None) -> Mean | None:
     if len(number.places) == 1:
         run = line.runs[number.places[0]]
         return None if run is None else run.mean(number.metric)
-    parts = [_part(number, line.runs[place], reference and reference.runs[place]) for place in number.places]
-    return None if None in parts else mean_of_means([part for part in parts if part is not None])
+    parts = [_part(number, line.runs[place], reference.runs[place] if reference else None) for place in number.places]
+    return mean_of_means(parts)
 
 
-def _part(number: Number, run: Run | None, reference: Run | None) -> Sequence[float | None] | None:
+def _part(number: Number, run: Run | None, reference: Run | None) -> Sequence[float | None]:
     """Return what a column adds to a mean over columns: the values of the run, or how far they are below another's."""
-    if run is None or not number.drop:
-        return run and run.values(number.metric)
-    if reference is None:
-        return None
+    if run is None or (number.drop and reference is None):
+        return []
+    if not number.drop or reference is None:
+        return run.values(number.metric)
     pairs = zip(*_shared([reference, run], number.metric), strict=True)
     return [None if first is None or second is None else first - second for first, second in pairs]
 

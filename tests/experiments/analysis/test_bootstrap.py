@@ -17,6 +17,7 @@ from experiments.analysis.statistics import (
     draw_p,
     mcnemar,
     mean_of,
+    mean_of_means,
     means_and_differences,
     means_of,
     paired,
@@ -53,6 +54,22 @@ def test_the_default_interval_of_many_questions_is_the_straightforward_one() -> 
     columns = [draw.integers(0, 2, 1500).tolist(), draw.random(1500).tolist(), (1e4 * draw.random(1400)).tolist()]
     for values, found in zip(columns, bootstrap_intervals(columns), strict=True):
         assert found == pytest.approx(straightforward(values, 2000, 0), abs=1e-8)
+
+
+def test_columns_of_a_mean_of_means_are_drawn_apart() -> None:
+    """The variances of the columns add up; with the same draws their standard errors would."""
+    found = mean_of_means([[0.0, 1.0] * 200, [0.0, 1.0] * 200])
+    assert found is not None
+    error = 0.5 / 400**0.5 / 2**0.5
+    assert (found.low, found.high) == pytest.approx((0.5 - 1.96 * error, 0.5 + 1.96 * error), abs=0.004)
+    assert (found.mean, found.n, found.undefined) == (0.5, 800, 0)
+
+
+def test_a_mean_of_means_needs_a_value_of_each_column_and_two_for_an_interval() -> None:
+    assert mean_of_means([[1.0, 0.0], [None]]) is None
+    found = mean_of_means([[1.0, 0.0, None], [1.0]])
+    assert found is not None
+    assert (found.mean, found.low, found.n, found.undefined) == (0.75, None, 3, 1)
 
 
 @settings(max_examples=60)

@@ -226,3 +226,65 @@ def test_wide_tables_of_few_rows_are_turned():
 def test_a_text_cannot_end_its_block():
     of = Grid(table("x"), [], [], texts={"A case": "before\n```\n# after"})
     assert markdown(of, "verihop").count("```") == 2
+
+
+SETS = [{"label": label, "data": "hotpotqa"} for label in ("A", "B")]
+BOTH = {"label": "average", "columns": ["A", "B"]}
+
+
+def test_an_average_is_the_mean_of_the_means_of_its_columns_with_its_own_interval():
+    of = table("x", "y", columns=SETS, averages=[BOTH], published={"x": [10.0, 20.0, 15.0]})
+    halves, ones = MadeUp([0.0, 1.0] * 50), MadeUp([1.0] * 20)
+    found = scores(of, [Line(of.rows[0], "lm", [halves, ones]), Line(of.rows[1], "lm", [halves, None])])
+    assert found.headings == [("A", "em"), ("B", "em"), ("average", "em")]
+    average, missing = (row.values[2] for row in found.rows)
+    assert (average.ours.mean, average.ours.n, average.stated) == (0.75, 120, 15.0)
+    # The standard error is that of the first column, .05, over 2.
+    assert (average.ours.low, average.ours.high) == pytest.approx((0.75 - 1.96 * 0.025, 0.75 + 1.96 * 0.025), abs=0.005)
+    assert (missing.ours, missing.stated) == (None, None)
+    assert "| 75.0 [70." in markdown(found, "verihop")
+    assert list(csv.DictReader(io.StringIO(as_csv(found))))[2]["column"] == "average"
+    assert "75.0 [70." in latex(found)
+
+
+def test_a_drop_is_of_the_questions_that_both_rows_answered_and_the_reference_has_none():
+    of = table("ours", "other", columns=SETS, averages=[{**BOTH, "drop": True}], against="ours")
+    ours, other = [MadeUp([1.0] * 40), MadeUp([0.5] * 40)], [MadeUp([0.0, 1.0] * 20, 10), MadeUp([0.25] * 40)]
+    reference, row = scores(of, [Line(of.rows[0], "lm", ours), Line(of.rows[1], "lm", other)]).rows
+    assert reference.values[2].ours is None
+    assert row.values[2].ours.mean == pytest.approx((0.5 + 0.25) / 2)
+    assert row.values[2].ours.n == 30 + 40
+    assert row.values[2].ours.low > 0
+
+
+def test_rows_of_an_lm_are_compared_with_its_student():
+    """Before, a row was compared with one of the same LM alone, and a trained student is another."""
+    of = table("trained", "prompted", against="trained")
+    of = of.model_copy(update={"rows": (of.rows[0].model_copy(update={"role": "student"}), of.rows[1])})
+    runs = [("student", [1.0] * 60), ("lm", [0.0, 1.0] * 30)]
+    lines = [Line(row, lm, [MadeUp(own)]) for row, (lm, own) in zip(of.rows, runs, strict=True)]
+    assert [row.values[0].p is None for row in scores(of, lines).rows] == [True, False]
+
+
+def test_what_only_the_paper_has_is_printed_without_a_number_of_ours():
+    assert needed("published[marks]") == ()
+    stated = {label: [number, number] for label, number in (("a", 10.0), ("b", 20.0), ("c", 30.0))}
+    of, run = table("a", "b", "c", metrics=["em", "published[marks]"], published=stated), MadeUp([1.0, 0.0])
+    run.mean = lambda name: mean_of([None, None] if name.startswith("published") else [1.0, 0.0])
+    found = scores(of, [Line(row, "lm", [run]) for row in of.rows])
+    assert [(value.ours is None, value.stated) for value in found.rows[0].values] == [(False, 10.0), (True, 10.0)]
+    assert [order.heading for order in found.orders] == [("Set", "em")]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"averages": [{**BOTH, "columns": ["A", "C"]}]}, "same metrics"),
+        ({"columns": [SETS[0], {**SETS[1], "metrics": ["f1[hotpot]"]}]}, "same metrics"),
+        ({"averages": [{**BOTH, "drop": True}]}, "needs 'against'"),
+        ({"plot": "lines"}, "drawn as dots"),
+    ],
+)
+def test_averages_that_cannot_be_are_refused(more, said):
+    with pytest.raises(ValueError, match=said):
+        table("x", **{"columns": SETS, "averages": [BOTH], **more})

@@ -376,8 +376,9 @@ def judge(monkeypatch):
     def reply(system, user):
         shown = [number for number in (1, 2, 3) if f"answer{number}" in user]
         scores = "\n".join(f"answer{number}: {1 / number:.2f}" for number in shown)
-        fields = dict.fromkeys(criteria, scores) | {"reason": "so", "score": "0.5", "hallucinates": "no"}
-        fields |= {"due": "true", "quality": "0.5"}
+        fields = dict.fromkeys(criteria, scores) | {"reason": "so", "score": "0.5", "hallucinates": "no", "quality": "0.5"}
+        if "had to be revised" in system:  # a reply of one word
+            return "true"
         return "\n\n".join(f"[[ ## {name} ## ]]\n{value}" for name, value in fields.items())
 
     real = setup.open_lm
@@ -472,3 +473,7 @@ def test_ratings_by_people_are_printed_beside_the_published_ones(
         assert rows["Pearson over systems, completeness", "EM recall"]["n"] == "3"
         assert rows["Pearson over answers, completeness", "EM recall"]["ours"]
         assert rows["Pearson over five LMs", "precision"]["published"] == "0.87"
+        assert rows["ChatGPT (published)", "recall by people"]["published"] == "70.0"
+        summary = json.loads((tmp_path / "rag" / "summary.json").read_text())["metrics"]["acc[substring]"]
+        assert float(rows["rag", "EM recall"]["ours"]) == pytest.approx(summary["mean"])
+        assert [rows["rag", f"{what} by people"]["ours"] for what in ("recall", "precision")] == ["1.0", ""]
