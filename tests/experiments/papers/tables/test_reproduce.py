@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from fractions import Fraction
 
 import pytest
 
@@ -376,7 +377,8 @@ def judge(monkeypatch):
     def reply(system, user):
         shown = [number for number in (1, 2, 3) if f"answer{number}" in user]
         scores = "\n".join(f"answer{number}: {1 / number:.2f}" for number in shown)
-        fields = dict.fromkeys(criteria, scores) | {"reason": "so", "score": "0.5", "hallucinates": "no", "quality": "0.5"}
+        fields = dict.fromkeys(criteria, scores) | {"reason": "so", "score": "0.5", "hallucinates": "no"}
+        fields |= {"quality": "0.5"}
         if "had to be revised" in system:  # a reply of one word
             return "true"
         return "\n\n".join(f"[[ ## {name} ## ]]\n{value}" for name, value in fields.items())
@@ -438,6 +440,32 @@ def test_every_table_and_figure_is_made_end_to_end(verihop, paper, name, toy_wor
     elif kind != "ratings":
         assert base.with_suffix(".png").stat().st_size
         assert any(row["ours"] for row in numbers(toy_work, f"{paper}-{name}")), err
+
+
+def test_the_gold_documents_of_examples_are_counted_where_the_questions_are_there(verihop, tmp_path):
+    texts = {"1": "Ann rowed.", "2": 'She said: "No."'}
+    questions = [{"id": f"q{n}", "question": "Who?", "answers": ["Ann"], "gold_ids": [f"p{n}"]} for n in texts]
+    passages = [{"id": f"p{n}", "title": "T", "text": text} for n, text in texts.items()]
+    made = {"completion": "Ann", "program": "genground", "predictor": "grounding", "skill": "grounding"}
+    made |= {"source": "nq_open", "licence": "none", "labels": "gold"}
+    shown = [("q1", "[1] Ann rowed."), ("q1", "[1] Nothing."), ("q2", json.dumps(texts["2"])), ("gone", "Ann rowed.")]
+    examples = [
+        {**made, "question_id": id, "messages": [{"role": "user", "content": content}]} for id, content in shown
+    ]
+    (tmp_path / "nq_oracle").mkdir()
+    for name, records in (
+        ("nq_oracle/questions", questions),
+        ("nq_oracle/passages", passages),
+        ("examples", examples),
+    ):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
+    for data, expected in ((tmp_path, ("2/3", "2.5")), (tmp_path / "none", ("", ""))):
+        named = ("--examples", tmp_path, "--data", data, "--work", tmp_path / "work", "-q")
+        assert verihop("reproduce", "genground", "--table", 1, "--lm", "simulated", *named)[0] == 0
+        found = {row["metric"]: row for row in numbers(tmp_path / "work", "genground-table1")}
+        ours = [found[name]["ours"] for name in ("gold documents", "words of a gold document")]
+        assert ours == [each and str(float(Fraction(each))) for each in expected]
+        assert found["gold documents"]["published"] == "1.0"
 
 
 @pytest.mark.parametrize(
