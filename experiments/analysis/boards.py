@@ -25,7 +25,7 @@ from experiments.analysis.compare import (
 )
 from experiments.analysis.sound_runs import contradictions, impossible_score
 from experiments.runs.files import COSTS, ROWS, RUN, Json, read_rows, read_run
-from optimizers.metrics.judges.answer_judge import JUDGED_METRICS
+from optimizers.metrics.catalog import JUDGED
 from signatures.common.errors import UserError, UserNotice, one_line
 from signatures.common.files import sha256_text
 from signatures.common.secrets import in_texts, redacted, without_keys
@@ -34,7 +34,6 @@ REFERENCE = "rag"  # the program that others are compared with
 COST = "tokens"
 _LONGEST_TITLE = 60
 _NOT_TITLES = {"questions", "dev", "train", "test", "validation"}  # names of files: the folder says of which set
-_JUDGED = {metric.name for metric in JUDGED_METRICS}
 _GOLD = {"answers": "gold answers", "gold_ids": "gold passages", "sub_answers": "gold answers of sub-questions"}
 
 
@@ -251,7 +250,7 @@ def _differences(runs: Sequence[Run]) -> list[Difference]:
 def _judges(described: Mapping[str, Json]) -> list[Difference]:
     """Return the judge LMs of runs with the same judged metric, if they differ; what else was scored needs no judge."""
     found: dict[str, str] = {}
-    for name in dict.fromkeys(name for own in described.values() for name in own["metrics"] if name in _JUDGED):
+    for name in dict.fromkeys(name for own in described.values() for name in own["metrics"] if name in JUDGED):
         judges = {label: judge_of(own) for label, own in described.items() if name in own["metrics"]}
         found |= judges if differing(JUDGE, judges) else {}
     return differing(JUDGE, found)

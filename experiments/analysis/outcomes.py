@@ -5,7 +5,8 @@ names no gold passages, retrieval missed nothing; where it names no gold steps, 
 
 Only a step can be wrong: a hop that has an answer and asks less than the whole question. Searches without answers
 (`multihop`, `react`, `search_r1`) are no steps, and neither are drafts of the answer to the whole question, which hops
-whose query contains it write, and all hops of the programs in `ROUNDS`.
+whose query contains it write, and all hops of the programs in `ROUNDS`. Those of programs that ask others
+(`ASKING_OTHERS`) may be of such a one, and are not taken for steps either.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ RIGHT, FAILED, REFUSED, UNPARSEABLE = "right", "failed", "refused", "unparseable
 MISSED, HOP, MEMORY, READ = "retrieval missed", "hop wrong", "wrong from memory", "read wrong"
 OUTCOMES = {
     RIGHT: "the main score is 1",
-    FAILED: "the program ended in an exception",
+    FAILED: "the program, or the judge of its answer, ended in an exception",
     REFUSED: "the program declined",
     UNPARSEABLE: "no answer, and a reply that could not be parsed",
     MISSED: "passages were read, but not all gold ones",
@@ -32,6 +33,7 @@ OUTCOMES = {
 }
 ROUNDS = frozenset({"cov_rag", "iter_retgen", "meta_rag", "retro_rag", "self_completion"})
 """Programs each of whose hops answers the whole question, whatever it searches for."""
+ASKING_OTHERS = frozenset({"ensemble", "cascade", "selective", "knn"})
 CONVERSION = "recall conversion"
 
 
@@ -99,7 +101,7 @@ def _steps(row: Row, program: str) -> list[int]:
     """Return the places of the hops that are steps: with an answer, to less than the whole question."""
     return [
         place
-        for place, hop in enumerate(row["hops"] if program not in ROUNDS else [])
+        for place, hop in enumerate(row["hops"] if program not in ROUNDS | ASKING_OTHERS else [])
         if normalize_answer(str(hop.get("answer") or "")) and not contains_words(hop["question"], row["question"])
     ]
 

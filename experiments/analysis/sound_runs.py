@@ -15,8 +15,8 @@ from experiments.analysis.compare import Run, is_foreign
 from experiments.runs.config import rows_hash
 from experiments.runs.files import ROWS, RUN, Json, Row, checked_lines, key_of, repeat_of
 from experiments.runs.models import AnswerRow
+from optimizers.metrics.catalog import JUDGED
 from optimizers.metrics.families.answer import ANSWER_METRICS
-from optimizers.metrics.judges.answer_judge import JUDGED_METRICS
 from optimizers.metrics.metric import Metric
 from signatures.common.errors import one_line
 
@@ -98,7 +98,7 @@ def _scores(row: Row, metrics: Sequence[Metric]) -> Iterator[tuple[Metric, float
     """Yield each metric with the score in a row and that of the row's answer; an answer that failed scores 0."""
     example = dspy.Example(answers=row["answers"])
     prediction = dspy.Prediction(answer=row["answer"])
-    unjudged = any(metric.name in row["scores"] and row["scores"][metric.name] is None for metric in JUDGED_METRICS)
+    unjudged = any(value is None and name in JUDGED for name, value in row["scores"].items())
     failed = row["error"] is not None and not unjudged  # the error is then that of the judge
     for metric in metrics:
         own = metric(example, prediction)

@@ -182,6 +182,7 @@ class _Corpus(_Record):
 
 class _Index(_Record):
     corpus_hash: str
+    passages: Annotated[int, Field(ge=0)] | None = None
 
 
 class _Shard(_Record):

@@ -222,6 +222,8 @@ METRICS: dict[str, Metric] = {
     )
 }
 
+JUDGED = frozenset(name for name, metric in METRICS.items() if metric.judged)  # an LM decides them
+
 ORACLE_METRICS: dict[str, OracleMetric] = {**KEY_FACT_METRICS, **CITATION_ORACLE_METRICS, **EVIDENCE_ORACLE_METRICS}
 
 

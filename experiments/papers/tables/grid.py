@@ -168,7 +168,9 @@ def _values(table: Table, line: Line, reference: Line | None) -> list[Value]:
             mean = None
         if mean is not None and number.metric in table.complement:
             mean = complemented(mean)
-        complete = all(run.complete for each in number.places if (run := line.runs[each]) is not None)
+        behind = [line, reference] if number.drop and reference is not None else [line]
+        runs = [of.runs[each] for of in behind for each in number.places]
+        complete = all(run.complete for run in runs if run is not None)
         found.append(Value(mean, published(line.row, place), complete, plain=is_cost(number.metric)))
     return found
 

@@ -289,14 +289,15 @@ def _dot(axes: "Axes", height: int, value: Value, scale: float) -> None:
 
 def _lines(made: Grid, path: Path) -> Path:
     """Draw a panel for each thing that varies and each metric, with a line per row and data set."""
-    columns = [(column, name) for column in made.table.all_columns for name in made.table.scored(column)]
-    panels = list(dict.fromkeys((column.panel, made.table.headings.get(name, name)) for column, name in columns))
+    of_label = {column.label: column for column in made.table.all_columns}
+    columns = [(of_label[label], name) for label, name in made.headings]  # those with numbers
+    panels = list(dict.fromkeys((column.panel, name) for column, name in columns))
     figure, canvas = empty_figure(3.4 * len(panels), 3.2, dpi=110)
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False).flat, panels, strict=True):
         of: dict[str, list[tuple[Any, float]]] = {}
         for row in made.rows:
             for (column, name), value in zip(columns, row.values, strict=True):
-                if (column.panel, made.table.headings.get(name, name)) == panel and value.ours is not None:
+                if (column.panel, name) == panel and value.ours is not None:
                     label = f"{row.label}, {column.label.partition(',')[0]}"
                     shown = (value.ours.mean or 0) * value.scale(made.table)
                     of.setdefault(label, []).append((column.x, shown))

@@ -165,6 +165,15 @@ def test_a_check_names_the_field_that_differs(field: str, make: Make) -> None:
     assert "other" in str(refused.value)
 
 
+def test_another_judge_of_revised_questions_is_refused(make: Make) -> None:
+    """Before, it passed: the metric was not taken for a judged one."""
+    scored = _set("metrics", **{"revised_question[cov]": "By a judge."})
+    judges = [{**JUDGE, "id": name} for name in ("one", "other")]
+    folders = [make(f"set/{judge['id']}", run=_both(scored, _set("judge", **judge))) for judge in judges]
+    with pytest.raises(UserError, match="Different judge LM"):
+        check_comparable(read_boards(folders))
+
+
 def test_a_judge_that_judged_nothing_in_common_does_not_matter(make: Make) -> None:
     """Before, the judge LM of a run without a judged metric was refused as another one."""
     judged = _both(JUDGED, _set("judge", **JUDGE))

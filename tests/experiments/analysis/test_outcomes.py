@@ -150,3 +150,11 @@ def test_the_metric_that_decides_is_an_accuracy_that_no_lm_gives():
     assert main_metric(["em", "acc[substring]", "acc[yes_no]"]) == "acc[yes_no]"
     assert main_metric(["acc[judge]", "em"]) == "em"
     assert main_metric(["f1[hotpot]"]) is None
+
+
+@pytest.mark.parametrize("program", ["ensemble", "cascade", "selective", "knn"])
+def test_hops_of_a_program_that_asks_others_are_not_taken_for_steps(program):
+    """Before, a round of `cov_rag` in a vote was a wrong hop, although it answers the whole question."""
+    given = row(hops=ROUNDS_AGAIN, answers=["Vadley"], **GOLD)
+    assert outcome(given, "em", program=program) == READ
+    assert first_wrong_hop(given, program) is None

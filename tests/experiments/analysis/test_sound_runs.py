@@ -113,9 +113,10 @@ def test_what_a_run_may_say_is_not_refused(rag: Path) -> None:
     check_comparable(read_boards([rag]))
 
 
-def test_an_answer_that_the_judge_could_not_decide_keeps_its_other_scores(rag: Path) -> None:
+@pytest.mark.parametrize("judged", ["acc[judge]", "revised_question[cov]"])
+def test_an_answer_that_the_judge_could_not_decide_keeps_its_other_scores(judged: str, rag: Path) -> None:
     """Before, the check refused the run: its error was taken for one of the program, which scores 0."""
-    _row(rag, lambda row: row.update(error="LMUnavailable: x", scores={**row["scores"], "acc[judge]": None}), "id2")
+    _row(rag, lambda row: row.update(error="LMUnavailable: x", scores={**row["scores"], judged: None}), "id2")
     check_comparable(read_boards([rag]))
 
 

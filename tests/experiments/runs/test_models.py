@@ -76,6 +76,7 @@ DESCRIPTIONS = {
     "'judge.settings'": lambda description: description.update(judge={"id": "m", "adapter": "a", "settings": 2.5}),
     "'scored.0.added.0'": lambda description: description.update(scored=[{"added": [[]]}]),
     "'notes.0'": lambda description: description.update(notes=[1]),
+    "'index.passages'": lambda description: description.update(index={"corpus_hash": "a", "passages": "many"}),
     "'paths.questions'": lambda description: description.update(paths={"questions": 3}),
     "'versions'": lambda description: description.update(versions=[1]),
     "'given'": lambda description: description.update(given=[1]),

@@ -288,3 +288,25 @@ def test_what_only_the_paper_has_is_printed_without_a_number_of_ours():
 def test_averages_that_cannot_be_are_refused(more, said):
     with pytest.raises(ValueError, match=said):
         table("x", **{"columns": SETS, "averages": [BOTH], **more})
+
+
+def test_lines_are_drawn_where_a_data_set_has_no_numbers(tmp_path):
+    """Before, the picture ended in an error: columns without numbers were left out of the rows, not of the panels."""
+    vary = {"vary": {"k": [1, 2]}}
+    columns = [{"label": "Missing", "data": "musique", **vary}, {"label": "Set", "data": "hotpotqa", **vary}]
+    of = table("a", columns=columns, plot="lines")
+    made = scores(of, [Line(of.rows[0], "lm", [None, None, MadeUp([1.0] * 40), MadeUp([0.0] * 40)])])
+    assert len(made.headings) == 2
+    assert (tmp_path / "-.png") in write_all(made, tmp_path, "verihop")
+
+
+def test_a_drop_below_a_run_that_is_not_complete_is_marked():
+    """Before, only the run of the row itself was looked at."""
+    columns = [{"label": label, "data": "hotpotqa"} for label in "xy"]
+    drop = {"label": "drop", "columns": ["x", "y"], "drop": True}
+    of = table("a", "b", columns=columns, against="a", averages=[drop])
+    half = MadeUp([1.0] * 40)
+    half.complete = False
+    whole = [MadeUp([0.0] * 40) for _ in "xyx"]
+    made = scores(of, [Line(row, "lm", runs) for row, runs in zip(of.rows, ([half, whole[0]], whole[1:]), strict=True)])
+    assert [value.complete for value in made.rows[1].values] == [True, True, False]
