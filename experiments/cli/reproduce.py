@@ -244,7 +244,7 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
     typed = portable(redact(" ".join(["verihop", *sys.argv[1:]])))
     written: dict[str, list[str]] = {}
     failed: list[UserError] = []
-    stopped, ours = None, request.only_table or not any(of.cells for _, of in planned)
+    stopped, ours = None, request.only_table or not any(of.asks for _, of in planned)
     with writing(out):  # before anything is asked
         out.mkdir(parents=True, exist_ok=True)
     progress = note if request.progress else lambda text: None
@@ -273,7 +273,7 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
         note(str(other))
     if failed:
         raise failed[0]
-    if not ours:
+    if not ours and stopped is None:
         raise UserError("No number is ours: nothing could be asked, as said under Missing.")
     if stopped is None and not output.as_json:
         cells = output.work / "cells" / folder_of_lm(request.lm)  # another LM's are not comparable

@@ -35,12 +35,19 @@ class Plan:
         missing: What is missing, each with what it leaves out and its cure.
         estimate: What is left to ask, at most.
         taken: How many runs were taken over from a file of answers; None without one.
+        distils: Whether an LM is asked for training examples.
     """
 
     cells: list[Cell]
     missing: list[str]
     estimate: "Estimate"
     taken: str | None = None
+    distils: bool = False
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks an LM, be what that needs there or missing."""
+        return bool(self.cells) or self.distils
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class Reproduced:
     """What was asked, and the files of the table as far as it could be made.
 
     Args:
-        ours: Whether any run is there.
+        ours: Whether any run is there, or any other number of ours.
     """
 
     asked: Asked
@@ -66,7 +73,7 @@ def plan(table: Table, request: Request) -> Plan:
     """
     if table.kind == "distillation" and request.examples is None:
         estimate, missing = examples_of(table, request)
-        return Plan([], missing, estimate)
+        return Plan([], missing, estimate, distils=True)
     taken = None if request.answers is None else take_over(request.answers, table, request)
     found = [] if table.kind in ("ratings", "distillation") else cells_of(table, request)
     if request.only_table:
@@ -105,4 +112,4 @@ def reproduce(
         return Reproduced(Asked(str(spent), asked.failed), [], bool(runs))
     paths = write_all(made, out, command) if made.rows or made.texts else []
     answers = write_answers(runs, request.work, out / f"{table.file_name}{SUFFIX}") if paths else None
-    return Reproduced(asked, [*paths, *filter(None, [answers])], bool(runs))
+    return Reproduced(asked, [*paths, *filter(None, [answers])], bool(runs) or made.filled)

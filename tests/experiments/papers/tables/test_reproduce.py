@@ -442,15 +442,30 @@ def test_every_table_and_figure_is_made_end_to_end(verihop, paper, name, toy_wor
         assert any(row["ours"] for row in numbers(toy_work, f"{paper}-{name}")), err
 
 
+EXAMPLE = {"completion": "Ann", "program": "genground", "predictor": "grounding", "skill": "grounding"}
+EXAMPLE |= {"source": "nq_open", "licence": "none", "labels": "gold"}
+EXAMPLE |= {"question_id": "q1", "messages": [{"role": "user", "content": "Who?"}]}
+
+
+def test_numbers_that_are_of_no_run_of_a_table_are_ours_too(verihop, tmp_path, monkeypatch):
+    """Before, examples beside tables whose questions are missing ended with 2, and examples that are missing with 0."""
+    from experiments.papers.tables import spec
+
+    monkeypatch.setattr(spec, "names_of", lambda *of: ["table1", "table3"])
+    (tmp_path / "examples.jsonl").write_text(json.dumps(EXAMPLE) + "\n")
+    asked = ("reproduce", "genground", "--lm", "simulated", "--data", tmp_path / "none", "--work", tmp_path, "-q")
+    assert verihop(*asked, "--examples", tmp_path)[0] == 0
+    code, _, err = verihop("reproduce", "genground", "--table", 1, *asked[2:])
+    assert (code, "No number is ours" in err) == (2, True)
+
+
 def test_the_gold_documents_of_examples_are_counted_where_the_questions_are_there(verihop, tmp_path):
     texts = {"1": "Ann rowed.", "2": 'She said: "No."'}
     questions = [{"id": f"q{n}", "question": "Who?", "answers": ["Ann"], "gold_ids": [f"p{n}"]} for n in texts]
     passages = [{"id": f"p{n}", "title": "T", "text": text} for n, text in texts.items()]
-    made = {"completion": "Ann", "program": "genground", "predictor": "grounding", "skill": "grounding"}
-    made |= {"source": "nq_open", "licence": "none", "labels": "gold"}
     shown = [("q1", "[1] Ann rowed."), ("q1", "[1] Nothing."), ("q2", json.dumps(texts["2"])), ("gone", "Ann rowed.")]
     examples = [
-        {**made, "question_id": id, "messages": [{"role": "user", "content": content}]} for id, content in shown
+        {**EXAMPLE, "question_id": id, "messages": [{"role": "user", "content": content}]} for id, content in shown
     ]
     (tmp_path / "nq_oracle").mkdir()
     for name, records in (
