@@ -1,7 +1,7 @@
 """Hashes of single questions and passages, by which others check, without the texts, whether theirs are the same."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -130,9 +130,16 @@ def pool_of(digest: str, passages: int | None, indexes: Iterable[Path], files: I
 
 def is_corpus(path: Path | str, digest: str) -> bool:
     """Return whether a file of passages has the hash that `index.json` gives, be it built from a file or updated."""
-    if digest.startswith(CONTENT):
-        return digest == CONTENT + content_hash(map(stored, read_passages(path)))
-    return digest == corpus_hash(path)
+    return which_corpus(path, [digest]) is not None
+
+
+def which_corpus(path: Path | str, digests: Collection[str]) -> str | None:
+    """Return that of the hashes which a file of passages has, as `is_corpus`; None if it has none of them."""
+    own = {
+        CONTENT + content_hash(map(stored, read_passages(path))) if updated else corpus_hash(path)
+        for updated in {digest.startswith(CONTENT) for digest in digests}
+    }
+    return next((digest for digest in digests if digest in own), None)
 
 
 def read_published(path: Path) -> Published:
@@ -145,6 +152,8 @@ def read_published(path: Path) -> Published:
         return Published.model_validate(parse_strict_json(b"\n".join(read_lines(path))))
     except ValidationError as error:
         why = f"has no hashes of schema {SCHEMA} ({first_problem(error)})"
+    except UserError:
+        raise
     except ValueError as error:
         why = f"cannot be read ({error})"
     raise UserError(f"{path} {why}: let it be written again.")
@@ -163,7 +172,7 @@ def check_corpus(published: Published, path: Path) -> Checked:
     """Compare a corpus with the published ones: of that hash, else that with which it shares most ids."""
     if not published.corpora:
         raise UserError("No corpus is published there: its runs read nothing.")
-    if digest := next((each for each in published.corpora if is_corpus(path, each)), None):
+    if (digest := which_corpus(path, published.corpora)) is not None:
         pool = published.corpora[digest]
         return Checked(f"passages of corpus {digest[:16]}", pool.passages or len(passages_of_file(path)))
     own = passages_of_file(path)

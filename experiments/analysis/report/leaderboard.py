@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from corpora.index.hashes import ABOUT, SCHEMA, is_corpus, pool_of, question_hash
+from corpora.index.hashes import ABOUT, SCHEMA, pool_of, question_hash, which_corpus
 from experiments.analysis.boards import COST, REFERENCE, Board
 from experiments.analysis.closed_book import ALL, answer_line, reads_nothing
 from experiments.analysis.compare import Line, Run, fewer_notices, metric_notices
@@ -136,7 +136,7 @@ def _pools(runs: Sequence[Run], files: Sequence[Path]) -> Json:
             folders = found.setdefault(digest, (index.get("passages"), set()))[1]
             folders |= {Path(folder)} if folder else set()
     for path in files:
-        if not any(is_corpus(path, digest) for digest in found):
+        if which_corpus(path, found) is None:
             raise UserError(f"{path} is not the corpus of any run here: its hash is another. Leave it out.")
     return {
         digest: pool_of(digest, passages, sorted(folders), files).model_dump(exclude_defaults=True)

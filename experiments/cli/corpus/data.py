@@ -12,7 +12,7 @@ from experiments.cli.shared.app import App
 from experiments.cli.shared.console import counter, emit, next_step, note, say, show, transfer
 from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.options import with_option_groups
-from signatures.common.errors import UserError, unknown
+from signatures.common.errors import UserError, one_line, unknown
 from signatures.common.specs import Field
 
 if TYPE_CHECKING:
@@ -316,10 +316,11 @@ def verify(
     if as_json:
         emit({"alike": all(each.alike for each in found), "checked": [asdict(each) for each in found]})
     for each in () if as_json else found:
-        say(f"{each.what}: {each.why or f'{each.same} the same'}")
+        say(f"{one_line(each.what)}: {one_line(each.why or f'{each.same} the same')}")
         for name in ("differ", "missing", "extra"):
             if ids := getattr(each, name):
-                say(f"  {name} {len(ids)}: {', '.join(ids[:_NAMED])}{', ...' if len(ids) > _NAMED else ''}")
+                named = ", ".join(one_line(id, 80) for id in ids[:_NAMED])
+                say(f"  {name} {len(ids)}: {named}{', ...' if len(ids) > _NAMED else ''}")
         if each.renamed:
             say(f"  {each.renamed} of the missing ones are there under another id")
     if not all(each.alike for each in found):

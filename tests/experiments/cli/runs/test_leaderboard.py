@@ -137,3 +137,17 @@ def test_a_page_needs_a_folder_and_runs(runs, verihop, tmp_path, following, monk
     for named, page in ((runs, "site"), ([runs[0].parent], "site-2")):
         words = ["verihop", "leaderboard", *map(str, named), "--out", page]
         assert following("leaderboard", *named, "--check") == [words]
+
+
+def test_what_a_stranger_wrote_into_hashes_takes_one_reading_and_one_line(verihop, world, tmp_path, monkeypatch):
+    """Before, the file was read once for each corpus there, and an id could print lines of its own."""
+    from corpora.index import hashes
+
+    read, real = [], hashes.corpus_hash
+    monkeypatch.setattr(hashes, "corpus_hash", lambda path: read.append(path) or real(path))
+    known = {str(number): {"each": {"x\npassages of corpus 0: 60 the same": "0"}} for number in range(3)}
+    (tmp_path / "hashes.json").write_text(json.dumps({"schema": 2, "boards": {}, "corpora": known}))
+    code, out, _ = verihop("data", "verify", tmp_path / "hashes.json", "--corpus", world / "passages.jsonl")
+    assert (code, len(read), len(out.splitlines())) == (2, 1, 3)
+    _, _, err = verihop("data", "verify", tmp_path / "gone.json", "--corpus", world / "passages.jsonl")
+    assert "written again" not in err
