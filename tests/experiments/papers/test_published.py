@@ -9,10 +9,15 @@ from pathlib import Path
 import dspy
 import pytest
 
+from corpora.index.hashes import check_corpus, check_questions, read_published
 from experiments.analysis.agreement import pearson
 from experiments.analysis.repeats import stability
 from experiments.analysis.statistics import f1_of_means, mean_of
+from experiments.papers.tables.sources import open_source
+from experiments.papers.tables.spec import Column
 from optimizers.metrics.catalog import METRICS, get_metric
+
+RESULTS = Path(__file__).parents[3] / "experiments" / "results"
 
 # "How Credible Is an Answer From Retrieval-Augmented LLMs?", Table 2, by system: key-fact precision, key-fact recall,
 # EM recall, and what people said of precision and recall.
@@ -124,3 +129,13 @@ def test_repeated_trajectories_of_a_question_are_alike_and_those_of_others_are_n
     mixed = stability([[first[0], second[0]] for first, second in pairwise(repeated)])
     assert same["trajectory_rouge_l"].mean > mixed["trajectory_rouge_l"].mean + 0.2
     assert same["trajectory_rouge_l"].mean <= same["trajectory_rouge1"].mean <= 1.0
+
+
+@pytest.mark.parametrize("name", ["hotpotqa", "2wikimultihopqa", "musique", "strategyqa"])
+def test_the_published_hashes_are_those_of_our_questions_and_passages(shared_data, tmp_path, name):
+    published = read_published(RESULTS / "tables" / "leaderboard-hashes.json.zst")
+    source = open_source(Column(label=name, data=name), str(shared_data), tmp_path)
+    assert source.passages is not None
+    questions, passages = check_questions(published, source.questions), check_corpus(published, source.passages)
+    assert (questions.what, questions.same, questions.alike) == (f"questions of {name}", 100, True)
+    assert passages.alike, passages
