@@ -96,8 +96,7 @@ def test_a_judge_without_a_metric_to_decide_is_refused_like_an_oracle(verihop, r
 
 def test_help_shows_the_brackets_of_metric_names(verihop):
     out = " ".join(verihop("eval", "--help")[1].split())
-    for name in ("acc[judge]", "hallucination[halluqa]"):
-        assert name in out, name
+    assert "acc[judge]" in out
 
 
 def test_calls_and_tokens_of_the_bar_are_both_what_was_paid():
