@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 WITHOUT = {
     "serve": "runs until it is stopped, and prints its address",
     "mcp": "runs until it is stopped, for a client",
+    "data verify": "it ends with what it found",
     "data list": "which benchmark to fetch is a choice, and its files are large",
     "export": "another program reads what it writes",
 }

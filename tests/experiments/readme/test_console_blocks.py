@@ -63,7 +63,7 @@ NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
     "verihop compare runs/hybrid": "compares what is not run: tests/experiments/papers/test_results.py",
     "verihop judge": "the simulated LM cannot compare answers: tests/experiments/cli/test_judge.py",
     "verihop reproduce": "asks for hours: tests/experiments/papers/tables",
-    "verihop data verify experiments/results": "needs the data sets: tests/experiments/cli/runs/test_leaderboard.py",
+    "verihop data verify": "needs the questions and passages of a site: tests/experiments/cli/runs/test_leaderboard.py",
     "verihop leaderboard runs/reproduce": "shows runs of hours: tests/experiments/cli/runs/test_leaderboard.py",
     "verihop review": "waits for a person: tests/experiments/annotation/review",
     "verihop config --trust": "needs a file that was found: tests/experiments/cli/settings/test_config.py",
