@@ -242,8 +242,7 @@ def _single(summary: RunSummary, label: str) -> Json:
         "notices": [
             *([summary.notice] if summary.notice else []),
             *summary.oracles,
-            *(f"{name}: {percent(mean.mean)}." for name, mean in summary.repeated.items()),
-            *(f"{name}: {percent(value)}." for name, value in summary.derived.items()),
+            *_of_the_run({**{name: mean.mean for name, mean in summary.repeated.items()}, **summary.derived}),
         ],
         "plot": None,
     }
@@ -310,6 +309,12 @@ def _plot(comparison: RunComparison) -> Json | None:
     ]
     plot = scatter(rows, reference=lines[0].run)
     return {"metric": name, **plot} if plot else None
+
+
+def _of_the_run(values: Mapping[str, float | None]) -> list[str]:
+    """Return what is computed of a run as a whole, in one sentence."""
+    stated = [f"{name} {percent(value)}" for name, value in values.items()]
+    return [f"Of the whole run: {', '.join(stated)}."] if stated else []
 
 
 def _stopped(reasons: Mapping[str, int]) -> str:

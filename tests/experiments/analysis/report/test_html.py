@@ -42,6 +42,18 @@ def test_one_run_shows_scores_hops_and_cited_passages(run: Make, unpack: Unpack,
     assert row["costs"][:3] == [1, 75, 1]
 
 
+def test_numbers_of_the_whole_run_are_one_note(run: Make, tmp_path: Path) -> None:
+    """Each was a note of its own, in front of all scores."""
+    folder = run(tmp_path / "run")
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["details"] = {**(row.get("details") or {}), "confidence": 0.5}
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = write_report([folder], tmp_path / "report.html").read_text()
+    (note,) = re.findall(r'<p class="note">(Of the whole run: [^<]*)</p>', page)
+    assert all(f"{name}[em] " in note for name in ("ece", "auroc"))
+
+
 def test_what_a_model_wrote_is_packed_and_nothing_else_runs_or_loads(
     run: Make, nasty: str, unpack: Unpack, tmp_path: Path
 ) -> None:
