@@ -92,7 +92,7 @@ def test_tables_and_comparisons_show_agreement_and_the_f1_of_means(world, tmp_pa
     assert summary["oracles"][0] in told_of["by"]["notices"]
     assert f"keyfacts_f1[of means], two: {100 * f1:.1f}." in compared
     page = write_report([tmp_path / "one"], tmp_path / "report.html").read_text()
-    assert f"keyfacts_f1[of means]: {100 * f1:.1f}." in page
+    assert f"Of the whole run: keyfacts_f1[of means] {100 * f1:.1f}" in page
     assert summary["oracles"][0] in page
 
 
