@@ -1,21 +1,21 @@
 """Hashes of single questions and passages, by which others check, without the texts, whether theirs are the same."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
 from corpora.compressed import read_lines
-from corpora.index.info import CONTENT
-from corpora.index.manifest import read_info
+from corpora.index.info import IndexInfo
+from corpora.index.manifest import read_info, which_corpora
 from corpora.index.replace import complete_index
-from corpora.passages import corpus_hash, read_passages
+from corpora.passages import read_passages
 from corpora.questions import read_questions
-from corpora.retrievers.store import PassageStore, content_hash, stored
+from corpora.retrievers.store import PassageStore
 from signatures.common.errors import UserError, first_problem
 from signatures.common.files import sha256_text
 from signatures.common.secrets import redacted
@@ -69,6 +69,7 @@ class Checked:
         why: Why nothing can be said of single ones.
     """
 
+    more: ClassVar[bool] = False  # whether extra ones do no harm
     what: str
     same: int = 0
     differ: tuple[str, ...] = ()
@@ -79,8 +80,14 @@ class Checked:
 
     @property
     def alike(self) -> bool:
-        """Whether everything that is published is there, unchanged, and of a corpus nothing else."""
-        return not (self.differ or self.missing or self.why or (self.extra and not self.what.startswith("questions")))
+        """Whether everything that is published is there, unchanged, and nothing else that would matter."""
+        return not (self.differ or self.missing or self.why or (self.extra and not self.more))
+
+
+class CheckedQuestions(Checked):
+    """How questions compare: a file may have more of them than were asked."""
+
+    more: ClassVar[bool] = True
 
 
 def question_hash(question: str, answers: Iterable[str], gold_ids: Iterable[str]) -> str:
@@ -97,49 +104,44 @@ def passages_of_file(path: Path | str) -> dict[str, str]:
     return {each.id: _hash([each.title, each.text]) for each in read_passages(path)}
 
 
-def pool_of(digest: str, passages: int | None, indexes: Iterable[Path], files: Iterable[Path]) -> Pool:
+def pool_of(digest: str, passages: int | None, indexes: Iterable[Path], file: Path | None) -> Pool:
     """Return what can be published of a corpus: of at most `MOST` passages the hash of each.
 
     Args:
         digest: Hash of the corpus, as `index.json` has it.
         passages: Their number, if it is known.
         indexes: Folders that may have its index; what is there now may be of another corpus.
-        files: Files that may be it.
+        file: Has it; None if no file is known to.
     """
-    for folder in () if (passages or 0) > MOST else indexes:
+    folder, info = next(_indexes_of(digest, indexes), (None, None))
+    known = passages or (info.passages if info else None)
+    each = None
+    if (known or 0) <= MOST:
+        each = _passages_of_index(folder, info) if folder and info else passages_of_file(file) if file else None
+    count = known if each is None else len(each)
+    if (count or 0) > MOST:
+        return Pool(passages=count, why=f"it has more than {MOST:,} passages")
+    if each is None:
+        return Pool(passages=count, why="its index was not found when this was written, and no file was named")
+    return Pool(passages=count, each=each)
+
+
+def _indexes_of(digest: str, folders: Iterable[Path]) -> Iterator[tuple[Path, IndexInfo]]:
+    """Yield the folders that have an index of a corpus now, and what it says."""
+    for folder in folders:
         try:
             chosen = complete_index(folder)
             info = read_info(chosen)
         except (UserError, OSError):
             continue
         if info.corpus_hash == digest:
-            if info.passages > MOST:
-                passages = info.passages
-                break
-            store = PassageStore.listed(chosen, info.files)
-            own = ([part.decode() for part in each[:3]] for each in store.stored(np.arange(len(store))))
-            return Pool(passages=len(store), each={name: _hash([title, text]) for name, title, text in own})
-    if (passages or 0) > MOST:
-        return Pool(passages=passages, why=f"it has more than {MOST:,} passages")
-    for path in files:
-        if is_corpus(path, digest):
-            each = passages_of_file(path)
-            return Pool(passages=len(each), each=each) if len(each) <= MOST else pool_of(digest, len(each), (), ())
-    return Pool(passages=passages, why="its index was not found when this was written, and no file was named")
+            yield chosen, info
 
 
-def is_corpus(path: Path | str, digest: str) -> bool:
-    """Return whether a file of passages has the hash that `index.json` gives, be it built from a file or updated."""
-    return which_corpus(path, [digest]) is not None
-
-
-def which_corpus(path: Path | str, digests: Collection[str]) -> str | None:
-    """Return that of the hashes which a file of passages has, as `is_corpus`; None if it has none of them."""
-    own = {
-        CONTENT + content_hash(map(stored, read_passages(path))) if updated else corpus_hash(path)
-        for updated in {digest.startswith(CONTENT) for digest in digests}
-    }
-    return next((digest for digest in digests if digest in own), None)
+def _passages_of_index(folder: Path, info: IndexInfo) -> dict[str, str]:
+    store = PassageStore.listed(folder, info.files)
+    own = ([part.decode() for part in each[:3]] for each in store.stored(np.arange(len(store))))
+    return {name: _hash([title, text]) for name, title, text in own}
 
 
 def read_published(path: Path) -> Published:
@@ -165,14 +167,14 @@ def check_questions(published: Published, path: Path) -> Checked:
     board = max(published.boards.values(), key=lambda each: len(own.keys() & each.each.keys()), default=None)
     if board is None:
         raise UserError("No questions are published there: name a file that `verihop leaderboard` has written.")
-    return _compared(f"questions of {board.title}", board.each, own)
+    return _compared(CheckedQuestions, f"questions of {board.title}", board.each, own)
 
 
 def check_corpus(published: Published, path: Path) -> Checked:
     """Compare a corpus with the published ones: of that hash, else that with which it shares most ids."""
     if not published.corpora:
         raise UserError("No corpus is published there: its runs read nothing.")
-    if (digest := which_corpus(path, published.corpora)) is not None:
+    if digest := next(iter(which_corpora(path, published.corpora)), None):
         pool = published.corpora[digest]
         return Checked(f"passages of corpus {digest[:16]}", pool.passages or len(passages_of_file(path)))
     own = passages_of_file(path)
@@ -180,14 +182,14 @@ def check_corpus(published: Published, path: Path) -> Checked:
     if not pool.each:
         why = f"the file has another hash, and single passages are not published: {pool.why}"
         return Checked(f"passages of corpus {digest[:16]}", why=why)
-    return _compared(f"passages of corpus {digest[:16]}", pool.each, own)
+    return _compared(Checked, f"passages of corpus {digest[:16]}", pool.each, own)
 
 
-def _compared(what: str, known: Mapping[str, str], own: Mapping[str, str]) -> Checked:
+def _compared(checked: type[Checked], what: str, known: Mapping[str, str], own: Mapping[str, str]) -> Checked:
     both = [name for name in known if name in own]
     missing, extra = ([name for name in one if name not in other] for one, other in ((known, own), (own, known)))
     contents = {own[name] for name in extra}
-    return Checked(
+    return checked(
         what,
         same=sum(known[name] == own[name] for name in both),
         differ=tuple(name for name in both if known[name] != own[name]),

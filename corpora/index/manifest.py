@@ -4,15 +4,24 @@ import contextlib
 import hashlib
 import json
 import shutil
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
-from corpora.index.info import PARTS, SCHEMAS, FileInfo, IndexInfo, Request, canonical, has_vectors
+from corpora.index.info import CONTENT, PARTS, SCHEMAS, FileInfo, IndexInfo, Request, canonical, has_vectors
+from corpora.passages import corpus_hash, read_passages
 from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE
 from corpora.retrievers.graph import FILES as GRAPH_FILES
-from corpora.retrievers.store import IDS_FILE, KEYS_FILE, KEYS_OFFSETS_FILE, OFFSETS_FILE, TEXT_FILE
+from corpora.retrievers.store import (
+    IDS_FILE,
+    KEYS_FILE,
+    KEYS_OFFSETS_FILE,
+    OFFSETS_FILE,
+    TEXT_FILE,
+    content_hash,
+    stored,
+)
 from corpora.retrievers.triples import FILES as FACT_FILES
 from signatures.common.errors import UserError, first_problem
 from signatures.common.files import atomic_write, sha256_text
@@ -258,3 +267,17 @@ def _require_same(folder: Path, earlier: Request, request: Request) -> None:
         raise UserError(
             f"{folder} was started with another {what}: choose another folder, or set overwrite to restart."
         )
+
+
+def is_corpus(path: Path | str, digest: str) -> bool:
+    """Return whether a file of passages has the hash that `index.json` gives, be it built from a file or updated."""
+    return bool(which_corpora(path, [digest]))
+
+
+def which_corpora(path: Path | str, digests: Collection[str]) -> list[str]:
+    """Return those of the hashes which a file of passages has, as `is_corpus`."""
+    own = {
+        CONTENT + content_hash(map(stored, read_passages(path))) if updated else corpus_hash(path)
+        for updated in {digest.startswith(CONTENT) for digest in digests}
+    }
+    return [digest for digest in digests if digest in own]

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from corpora.encoders.openvino_encoder import PRECISIONS
 from corpora.index.database import table_of
-from corpora.index.hashes import is_corpus
 from corpora.index.info import PARTS, EmbedderInfo, IndexInfo, has_vectors
-from corpora.index.manifest import read_info
+from corpora.index.manifest import is_corpus, read_info
 from corpora.index.replace import complete_index, state_of
 from corpora.languages import DEFAULT_LANGUAGE
 from corpora.retrievers.bm25 import Bm25Engine, damaged

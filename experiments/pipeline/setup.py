@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from signatures.types import Retriever, Similarity
 
 
-NOT_SIMULATED = ("hallucination[halluqa]", "revised_question[cov]")  # what the simulated LM cannot judge
+_NOT_SIMULATED = ("hallucination[halluqa]", "revised_question[cov]")  # what the simulated LM cannot judge
 PAPER = "paper"  # preset
 
 
@@ -70,6 +70,13 @@ def refuse_simulated(connection: "Connection", task: str) -> None:
         raise UserError(f"The simulated LM cannot {task}: name another LM, e.g. embedded.")
 
 
+def refuse_simulated_judge(judge: "Connection", metrics: Iterable[str]) -> None:
+    """Raise UserError if the judge is the simulated LM, and one of these metrics is beyond it."""
+    for name in metrics:
+        if name in _NOT_SIMULATED:
+            refuse_simulated(judge, f"decide {name}")
+
+
 def open_judge(config: LMSpec, task_lm: "Connection", metrics: "Sequence[Metric]" = ()) -> "Connection | None":
     """Return the connection to the judge LM, None if no id is set; it shares the budget of `task_lm`.
 
@@ -84,9 +91,7 @@ def open_judge(config: LMSpec, task_lm: "Connection", metrics: "Sequence[Metric]
             raise UserError("The judge's URL and key need a model: name the judge LM (judge_lm).")
         return None
     judge = open_lm(config, task_lm.lm.budget)
-    for metric in metrics:
-        if metric.name in NOT_SIMULATED:
-            refuse_simulated(judge, f"decide {metric.name}")
+    refuse_simulated_judge(judge, [metric.name for metric in metrics])
     return judge
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from corpora.index.hashes import ABOUT, SCHEMA, pool_of, question_hash, which_corpus
+from corpora.index.hashes import ABOUT, SCHEMA, pool_of, question_hash
+from corpora.index.manifest import which_corpora
 from experiments.analysis.boards import COST, REFERENCE, Board
 from experiments.analysis.closed_book import ALL, answer_line, reads_nothing
 from experiments.analysis.compare import Line, Run, fewer_notices, metric_notices
@@ -135,11 +136,13 @@ def _pools(runs: Sequence[Run], files: Sequence[Path]) -> Json:
         if digest := index.get("corpus_hash"):
             folders = found.setdefault(digest, (index.get("passages"), set()))[1]
             folders |= {Path(folder)} if folder else set()
+    of_file: dict[str, Path] = {}
     for path in files:
-        if which_corpus(path, found) is None:
+        if not (digests := which_corpora(path, found)):
             raise UserError(f"{path} is not the corpus of any run here: its hash is another. Leave it out.")
+        of_file |= dict.fromkeys(digests, path)
     return {
-        digest: pool_of(digest, passages, sorted(folders), files).model_dump(exclude_defaults=True)
+        digest: pool_of(digest, passages, sorted(folders), of_file.get(digest)).model_dump(exclude_defaults=True)
         for digest, (passages, folders) in found.items()
     }
 

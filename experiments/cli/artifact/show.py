@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, next_step, note, say
+from experiments.cli.shared.console import FAULTY, emit, next_step, note, say
 from experiments.cli.shared.next_commands import command, naming
 from experiments.cli.shared.options import OwnPrograms
 from signatures.common.errors import UserError
@@ -222,9 +222,6 @@ def _indented(about: Iterator[tuple[str, str]]) -> Iterator[str]:
 def _wrapped(text: str, indent: str) -> Iterator[str]:
     for line in text.splitlines():
         yield textwrap.indent(textwrap.fill(line, _WIDTH - len(indent)), indent) if line.strip() else ""
-
-
-FAULTY = 2  # exit code
 
 
 def verify(

@@ -9,7 +9,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.app import App
-from experiments.cli.shared.console import counter, emit, next_step, note, say, show, transfer
+from experiments.cli.shared.console import FAULTY, counter, emit, next_step, note, say, show, transfer
 from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.options import with_option_groups
 from signatures.common.errors import UserError, one_line, unknown
@@ -18,7 +18,6 @@ from signatures.common.specs import Field
 if TYPE_CHECKING:
     from corpora.datasets.convert import Converted
 
-FAULTY = 2  # exit code
 _NAMED = 10  # ids of a kind; --json has all
 
 data = App(help="Fetch, convert, report on, split and verify benchmarks, pool corpora, generate a simulated world.")

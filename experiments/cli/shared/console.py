@@ -84,6 +84,7 @@ def next_step(*commands: str) -> None:
     note("Next: " + "\n      ".join(commands))
 
 
+FAULTY = 2  # exit code of a check that found a fault
 GOES_ON = "Interrupted. Rerun the same command to continue."
 
 

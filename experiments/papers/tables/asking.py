@@ -184,9 +184,8 @@ def _score(wanted: Sequence[str], cell: Cell, folder: Path, request: Request, lm
         return []
     try:
         judge = lms.of(request.judge) if judged and request.judge else None
-        for name in setup.NOT_SIMULATED:
-            if judge is not None and name in lacking:
-                setup.refuse_simulated(judge, f"decide {name}")
+        if judge is not None:
+            setup.refuse_simulated_judge(judge, lacking)
         config = ScoreConfig(
             metrics=setup.open_metrics(lacking)[0],
             questions=cell.source.questions,

@@ -193,7 +193,7 @@ def _gold_documents(column: Column, request: Request, examples: "Sequence[Exampl
     found = read_passages(source.passages) if source.passages and wanted else ()
     texts = {passage.id: passage.text for passage in found if passage.id in wanted}
     shown = [
-        [texts[id] for id in gold_ids[each.question_id] & texts.keys() if _shows(each, texts[id])]
+        _shown(each, [texts[id] for id in gold_ids[each.question_id] & texts.keys()])
         for each in examples
         if each.question_id in gold_ids
     ]
@@ -202,8 +202,9 @@ def _gold_documents(column: Column, request: Request, examples: "Sequence[Exampl
     return {name: mean_of(values) for name, values in numbers.items() if values}
 
 
-def _shows(example: "Example", text: str) -> bool:
-    return same_words(text) in same_words(example.messages[-1].content)
+def _shown(example: "Example", texts: Sequence[str]) -> list[str]:
+    prompt = same_words(example.messages[-1].content)
+    return [text for text in texts if same_words(text) in prompt]
 
 
 def _synthesized(table: Table, request: Request, budget: "Budget | None") -> Path:

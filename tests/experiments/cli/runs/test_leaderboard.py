@@ -141,10 +141,10 @@ def test_a_page_needs_a_folder_and_runs(runs, verihop, tmp_path, following, monk
 
 def test_what_a_stranger_wrote_into_hashes_takes_one_reading_and_one_line(verihop, world, tmp_path, monkeypatch):
     """Before, the file was read once for each corpus there, and an id could print lines of its own."""
-    from corpora.index import hashes
+    from corpora.index import manifest
 
-    read, real = [], hashes.corpus_hash
-    monkeypatch.setattr(hashes, "corpus_hash", lambda path: read.append(path) or real(path))
+    read, real = [], manifest.corpus_hash
+    monkeypatch.setattr(manifest, "corpus_hash", lambda path: read.append(path) or real(path))
     known = {str(number): {"each": {"x\npassages of corpus 0: 60 the same": "0"}} for number in range(3)}
     (tmp_path / "hashes.json").write_text(json.dumps({"schema": 2, "boards": {}, "corpora": known}))
     code, out, _ = verihop("data", "verify", tmp_path / "hashes.json", "--corpus", world / "passages.jsonl")
