@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ujson
 
-from experiments.analysis.report.plots import empty_figure, write_png
+from experiments.analysis.report.plots import empty_figure, write_plot
 from optimizers.distill.training.log import LOG
 from signatures.common.errors import UserError
 
@@ -91,7 +91,7 @@ def draw_curves(stages: Sequence[StageCurves], names: Sequence[str], path: Path)
     """
     known = {name for stage in stages for name in stage.measured}
     shown = _shown(known)
-    figure, canvas = empty_figure(9, 7 if shown else 3.5)
+    figure = empty_figure(9, 7 if shown else 3.5)
     parts = figure.subplots(2 if shown else 1, 1, sharex=True, squeeze=False)[:, 0]
     upper = parts[0]
     for number, stage in enumerate(stages):
@@ -111,7 +111,7 @@ def draw_curves(stages: Sequence[StageCurves], names: Sequence[str], path: Path)
         if axes.get_legend_handles_labels()[1]:
             axes.legend(frameon=False, fontsize=8)
     upper.set_title(", then ".join(names))
-    return write_png(canvas, path)
+    return write_plot(figure, path)
 
 
 def _shown(known: Collection[str]) -> list[str]:

@@ -12,26 +12,23 @@ from signatures.common.files import atomic_write, writing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
 _COLOURS = ("#2f5fd0", "#d9822b", "#1a7f4b", "#8a4fbf", "#b42318", "#5b6472")
 _MAX_BINS = 40
 
 
-def empty_figure(width: float, height: float, dpi: int = 150) -> "tuple[Figure, FigureCanvasAgg]":
-    """Return an empty figure of this size, in inches, and what draws it; the same on all machines.
+def empty_figure(width: float, height: float, dpi: int = 150) -> "Figure":
+    """Return an empty figure of this size, in inches; the same on all machines.
 
     A `matplotlibrc` that lies in the working folder would be read before the user's own, so that none counts. Without
     pyplot no display is chosen, and figures are not kept in memory.
     """
     import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     matplotlib.rcdefaults()
-    figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
-    return figure, FigureCanvasAgg(figure)
+    return Figure(figsize=(width, height), dpi=dpi, layout="constrained")
 
 
 def token_histogram(groups: Mapping[str, Sequence[int]], path: Path, *, title: str) -> Path:
@@ -45,7 +42,7 @@ def token_histogram(groups: Mapping[str, Sequence[int]], path: Path, *, title: s
     Args:
         groups: Name of a group -> tokens of each of its questions, prompt and completion of all LM calls. A group
             without questions has an empty panel.
-        path: The PNG file, written atomically.
+        path: The PNG file, written atomically, with an SVG file beside it.
         title: Title of the plot.
 
     Raises:
@@ -57,7 +54,7 @@ def token_histogram(groups: Mapping[str, Sequence[int]], path: Path, *, title: s
         raise UserError(f"There are no token counts to draw for {title!r}. Give a run with answered questions.")
     if min(everything) < 0:
         raise UserError(f"A question cannot take {min(everything)} tokens. Counts start at 0.")
-    figure, canvas = empty_figure(7.2, 1.8 + 1.1 * len(counts))
+    figure = empty_figure(7.2, 1.8 + 1.1 * len(counts))
     panels = figure.subplots(len(counts), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     edges = _edges(everything)
     for axes, (name, of), colour in zip(panels, counts.items(), cycle(_COLOURS), strict=False):
@@ -67,14 +64,20 @@ def token_histogram(groups: Mapping[str, Sequence[int]], path: Path, *, title: s
     panels[-1].set_xlabel("tokens per question (prompt and completion)")
     panels[-1].xaxis.set_major_formatter("{x:,.0f}")
     panels[-1].set_xlim(edges[0], edges[-1])
-    return write_png(canvas, path)
+    return write_plot(figure, path)
 
 
-def write_png(canvas: "FigureCanvasAgg", path: Path | str) -> Path:
-    """Write what a canvas shows as PNG, atomically; return where."""
-    path = Path(path)
-    with writing(path), atomic_write(path, "wb") as file:
-        canvas.print_png(file)
+def write_plot(figure: "Figure", path: Path) -> Path:
+    """Write a figure as PNG, and beside it as SVG, atomically; return where the PNG is.
+
+    Without a date and with ids by content, the same figure gives the same files.
+    """
+    from matplotlib import rc_context
+
+    with writing(path), rc_context({"svg.hashsalt": path.name, "svg.fonttype": "none"}):
+        for suffix, metadata in ((".svg", {"Date": None}), (".png", {})):
+            with atomic_write(path.with_suffix(suffix), "wb") as file:
+                figure.savefig(file, format=suffix[1:], metadata=metadata)
     return path
 
 

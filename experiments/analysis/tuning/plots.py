@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.report.plots import empty_figure
+from experiments.analysis.report.plots import empty_figure, write_plot
 from experiments.analysis.tuning.findings import Findings
 from optimizers.tuning.records import Trial
-from signatures.common.files import atomic_write, writing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,18 +42,7 @@ def draw_all(
         drawn["importance"] = _importance(importance, metric)
     if found.goal.cost is not None and complete:
         drawn["front"] = _front(found, complete, metric)
-    return [_save(figure, out / name) for name, figure in drawn.items()]
-
-
-def _save(figure: "Figure", path: Path) -> Path:
-    # Without date and random ids, the same study gives the same file.
-    from matplotlib import rc_context
-
-    with writing(path), rc_context({"svg.hashsalt": path.name, "svg.fonttype": "none"}):
-        for suffix, metadata in (("svg", {"Date": None}), ("png", {})):
-            with atomic_write(path.with_suffix(f".{suffix}"), "wb") as file:
-                figure.savefig(file, format=suffix, metadata=metadata)
-    return path.with_suffix(".png")
+    return [write_plot(figure, out / f"{name}.png") for name, figure in drawn.items()]
 
 
 def _points(axes: "Axes", found: Findings, trials: Sequence[Trial], x: Any) -> None:
@@ -82,7 +70,7 @@ def _slices(found: Findings, complete: Sequence[Trial], names: Sequence[str], me
     shown = list(names)[:_MOST_PANELS]
     columns = min(3, len(shown))
     rows = -(-len(shown) // columns)
-    figure = empty_figure(max(5.0, 3.4 * columns), 0.6 + 2.6 * rows)[0]
+    figure = empty_figure(max(5.0, 3.4 * columns), 0.6 + 2.6 * rows)
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False)
     for axes, name in zip(panels.flat, shown, strict=False):
         having = [trial for trial in complete if name in trial.setting]
@@ -117,7 +105,7 @@ def _importance(importance: Mapping[str, Mapping[str, float]], metric: str) -> "
     """Draw one bar per dimension and evaluator."""
     names = list(next(iter(importance.values())))
     titles = {"fanova": "fANOVA: variance explained", "ped_anova": "PED-ANOVA: what the best share"}
-    figure = empty_figure(3.8 * len(importance) + 0.8, 1.1 + 0.34 * len(names))[0]
+    figure = empty_figure(3.8 * len(importance) + 0.8, 1.1 + 0.34 * len(names))
     panels = figure.subplots(1, len(importance), sharey=True, squeeze=False)[0]
     for axes, (evaluator, values) in zip(panels, importance.items(), strict=True):
         bars = axes.barh(names, [values.get(name, 0.0) for name in names], color=_LINE)
@@ -133,7 +121,7 @@ def _importance(importance: Mapping[str, Mapping[str, float]], metric: str) -> "
 def _front(found: Findings, complete: Sequence[Trial], metric: str) -> "Figure":
     """Draw score against cost, and the front."""
     cost = found.goal.cost or "calls"
-    figure = empty_figure(6.4, 4.2)[0]
+    figure = empty_figure(6.4, 4.2)
     axes = figure.subplots()
     _points(axes, found, complete, lambda trial: trial.cost(cost))
     front = list(found.front)

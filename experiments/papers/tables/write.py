@@ -1,4 +1,4 @@
-"""Writes a table as Markdown, CSV, LaTeX, JSON and PNG, each atomically."""
+"""Writes a table as Markdown, CSV, LaTeX and JSON, and draws it, each atomically."""
 
 import csv
 import io
@@ -7,7 +7,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.report.plots import empty_figure, token_histogram, write_png
+from experiments.analysis.report.plots import empty_figure, token_histogram, write_plot
 from experiments.analysis.statistics import Mean
 from experiments.papers.tables.grid import SIGNIFICANT, Grid, GridRow, Order, Value
 from experiments.runs.config import machine, portable
@@ -223,7 +223,7 @@ def latex(made: Grid) -> str:
 
 
 def pictures(made: Grid, base: Path) -> list[Path]:
-    """Draw the numbers, and the outcomes as stacked bars; return the paths."""
+    """Draw the numbers, and the outcomes as stacked bars, each as PNG and SVG; return the paths."""
     paths = []
     if any(made.tokens.values()):
         paths.append(token_histogram(made.tokens, base.with_suffix(".png"), title=made.table.title))
@@ -235,7 +235,7 @@ def pictures(made: Grid, base: Path) -> list[Path]:
         paths.append(
             _stacked(shares, names, "What became of the questions", base.with_name(f"{base.name}-outcomes.png"))
         )
-    return paths
+    return [path for png in paths for path in (png, png.with_suffix(".svg"))]
 
 
 def _shown(of: dict[str, Mean]) -> list[str]:
@@ -259,7 +259,7 @@ def _dots(made: Grid, path: Path) -> Path:
     """Draw a panel per number: ours with its interval, the published number as a hollow diamond."""
     across = min(4, len(made.headings))
     down = -(-len(made.headings) // across)
-    figure, canvas = empty_figure(2.6 + 2.6 * across, down * (0.9 + 0.24 * len(made.rows)), dpi=110)
+    figure = empty_figure(2.6 + 2.6 * across, down * (0.9 + 0.24 * len(made.rows)), dpi=110)
     panels = figure.subplots(down, across, sharey=True, squeeze=False).flat
     for place, axes in enumerate(panels):
         if place >= len(made.headings):
@@ -274,7 +274,7 @@ def _dots(made: Grid, path: Path) -> Path:
     panels_first.invert_yaxis()
     told = f": ours, and as published (hollow; {LABEL})" if made.has_published else ""
     figure.suptitle(_plain(made.table.title + told), x=0.01, ha="left", fontsize=9)
-    return write_png(canvas, path)
+    return write_plot(figure, path)
 
 
 def _dot(axes: "Axes", height: int, value: Value, scale: float) -> None:
@@ -292,7 +292,7 @@ def _lines(made: Grid, path: Path) -> Path:
     of_label = {column.label: column for column in made.table.all_columns}
     columns = [(of_label[label], name) for label, name in made.headings]  # those with numbers
     panels = list(dict.fromkeys((column.panel, name) for column, name in columns))
-    figure, canvas = empty_figure(3.4 * len(panels), 3.2, dpi=110)
+    figure = empty_figure(3.4 * len(panels), 3.2, dpi=110)
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False).flat, panels, strict=True):
         of: dict[str, list[tuple[Any, float]]] = {}
         for row in made.rows:
@@ -307,11 +307,11 @@ def _lines(made: Grid, path: Path) -> Path:
         axes.set_ylabel(_plain(panel[1]))
         axes.legend(fontsize=7)
         _frame(axes)
-    return write_png(canvas, path)
+    return write_plot(figure, path)
 
 
 def _stacked(shares: dict[str, list[float]], names: Sequence[str], title: str, path: Path) -> Path:
-    figure, canvas = empty_figure(8, 1.4 + 0.26 * len(shares), dpi=110)
+    figure = empty_figure(8, 1.4 + 0.26 * len(shares), dpi=110)
     axes = figure.subplots()
     starts = [0.0] * len(shares)
     for number_of, (name, colour) in enumerate(zip(names, cycle(_COLOURS), strict=False)):
@@ -324,7 +324,7 @@ def _stacked(shares: dict[str, list[float]], names: Sequence[str], title: str, p
     figure.suptitle(_plain(title), x=0.01, ha="left", fontsize=9)
     figure.legend(loc="outside lower center", ncols=min(4, len(names)), fontsize=7)
     _frame(axes)
-    return write_png(canvas, path)
+    return write_plot(figure, path)
 
 
 def _plain(text: str) -> str:

@@ -151,7 +151,7 @@ def test_what_is_written_is_escaped_in_every_form(tmp_path):
     formula = Grid(made, [("Set", "em")], [GridRow("=1+1", [Value()])])
     assert next(csv.DictReader(io.StringIO(as_csv(formula))))["row"] == "'=1+1"
     paths = write_all(of, tmp_path / "new", "verihop")
-    assert {path.suffix for path in paths} == {".md", ".csv", ".tex", ".json", ".png"}
+    assert {path.suffix for path in paths} == {".md", ".csv", ".tex", ".json", ".png", ".svg"}
     assert all(path.stat().st_size for path in paths)
     assert not [path for path in (tmp_path / "new").iterdir() if path not in paths]
 
