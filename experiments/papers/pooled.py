@@ -4,8 +4,9 @@
 
 `runs/SET/LABEL` are run folders of `verihop eval` or `verihop vote`. What `verihop compare` says of each set is written
 with the F1 of every question, so that others can compare again, with what confidences are worth, by exact match, and
-with the differences to the first run over the questions of all sets, paired. A question counts once, so that larger
-sets count for more; no two sets may share one.
+with the differences to the first run over the questions of all sets, paired, and over the composed ones among them,
+where no program decides a comparison without the LM. A question counts once, so that larger sets count for more; no two
+sets may share one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,9 @@ from typing import Annotated, Any
 
 import typer
 
-from experiments.analysis.statistics import mean_of, paired
+from corpora.kinds import COMPOSED
+from experiments.analysis.closed_book import row_kind
+from experiments.analysis.statistics import holm, mean_of, paired
 from experiments.papers.command import help_of, rounded, run_command, say
 from signatures.common.errors import UserError
 
@@ -27,7 +30,7 @@ def pooled(runs: Path, labels: Sequence[str], *, say: Callable[[str], None] = la
 
     Args:
         runs: Has a folder for each set, and in it one for each label. What a set lacks is left out there; `all` has the
-            runs that every set has.
+            runs that every set has, `composed` the same of composed questions.
         labels: Names of run folders; differences are against the first. A set without it is left out.
         say: Called with why a set is left out.
 
@@ -52,32 +55,51 @@ def pooled(runs: Path, labels: Sequence[str], *, say: Callable[[str], None] = la
                     f"{other} and {folder.name} in {runs} both have the question {question!r}, which would count "
                     "twice: move one of them elsewhere."
                 )
-        ids = [rows[0]["id"] for rows in comparison.runs[0].questions]
+        asked = [rows[0] for rows in comparison.runs[0].questions]
+        known = {"id": [row["id"] for row in asked], "kind": [row_kind(row) for row in asked]}
         of_runs = {
             label: [rounded(value) for value in score_values(run.questions, F1)]
             for label, run in zip(here, comparison.runs, strict=True)
         }
         described = {name: value for name, value in comparison.as_dict().items() if name in _KEPT}
         confident = {
-            label: {name: rounded(value) for name, value in known.items()}
+            label: {name: rounded(value) for name, value in worth.items()}
             for label, run in zip(here, comparison.runs, strict=True)
-            if (known := calibration([row for rows in run.questions for row in rows], [EM]))
+            if (worth := calibration([row for rows in run.questions for row in rows], [EM]))
         }
-        found[folder.name] = {**described, "confidence": confident, "values": {"id": ids, **of_runs}}
+        found[folder.name] = {**described, "confidence": confident, "values": {**known, **of_runs}}
     if nowhere := [label for label in labels[1:] if found and not any(label in of["values"] for of in found.values())]:
         raise UserError(f"No folder in {runs} has a run {nowhere[0]} beside {labels[0]}: name existing runs.")
     if not found:
         raise UserError(f"No folder in {runs} has a run {labels[0]} and another of {', '.join(labels)}: name theirs.")
-    return {"sets": found, "all": _together([each["values"] for each in found.values()], labels)}
+    values = [each["values"] for each in found.values()]
+    composed = [_of_kind(COMPOSED, each) for each in values]
+    return {
+        "sets": found,
+        "all": _together(values, labels),
+        **({COMPOSED: _together(composed, labels)} if any(each["kind"] for each in composed) else {}),
+    }
+
+
+def _of_kind(kind: str, values: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    return {
+        name: [value for value, its in zip(column, values["kind"], strict=True) if its == kind]
+        for name, column in values.items()
+    }
 
 
 def _together(sets: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> dict[str, Any]:
     """Return means and differences over the questions of all sets, of the runs that each set has."""
     first, *others = [label for label in labels if all(label in values for values in sets)]
     together = {label: [value for values in sets for value in values[label]] for label in (first, *others)}
+    found = {label: paired(together[first], together[label]) for label in others}
+    corrected = holm([result.p for result in found.values()])
     return {
         "means": {label: mean_of(values).as_dict() for label, values in together.items()},
-        f"against {first}": {label: paired(together[first], together[label]).as_dict() for label in others},
+        f"against {first}": {
+            label: {**result.as_dict(), "p_holm": p}
+            for (label, result), p in zip(found.items(), corrected, strict=True)
+        },
     }
 
 
@@ -100,10 +122,10 @@ def main(
     found = pooled(runs, named, say=lambda text: typer.echo(text, err=True))
     command = f"python -m {MODULE} {runs.name} {','.join(named)} --out {out.name}"
     write_json(out, portable({"command": command, "revision": git_revision(), "machine": machine(), **found}))
-    for label, of in found["all"][f"against {named[0]}"].items():
-        typer.echo(
-            f"{label}: {100 * of['difference']:+.1f} [{100 * of['low']:.1f}, {100 * of['high']:.1f}], n {of['n']}"
-        )
+    for which in ("all", COMPOSED):
+        for label, of in found.get(which, {}).get(f"against {named[0]}", {}).items():
+            ends = f"[{100 * of['low']:.1f}, {100 * of['high']:.1f}]"
+            typer.echo(f"{which}, {label}: {100 * of['difference']:+.1f} {ends}, n {of['n']}")
     say(f"Written: {out}")
 
 

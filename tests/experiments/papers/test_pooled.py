@@ -37,13 +37,26 @@ def test_sets_are_compared_each_and_together(toy, tmp_path) -> None:
         f"{tmp_path / 'without'} is left out: it has no run a.",
     ]
     assert list(found["sets"]) == ["large", "small"]
-    assert list(found["sets"]["small"]["values"]) == ["id", "a", "b", "c"]
+    assert list(found["sets"]["small"]["values"]) == ["id", "kind", "a", "b", "c"]
     assert found["sets"]["large"]["metrics"][F1]["b"]["against_first"]["difference"] == -0.25
     assert list(found["all"]["means"]) == ["a", "b"]
     assert found["all"]["against a"]["b"]["n"] == 12
     with pytest.raises(UserError, match="has a run d beside a"):
         pooled(tmp_path, ["a", "b", "d"])
     assert found["all"]["against a"]["b"]["difference"] == pytest.approx(-2 / 12)
+
+
+def test_composed_questions_are_compared_apart(toy, tmp_path, monkeypatch) -> None:
+    run(toy, tmp_path / "set" / "a", n=4)
+    run(toy, tmp_path / "set" / "b", n=4, wrong=("q0", "q2"))
+    assert "composed" not in pooled(tmp_path, ["a", "b"])
+    kinds = {"q1": "composed", "q2": "composed", "q3": "composed"}
+    monkeypatch.setattr("experiments.papers.pooled.row_kind", lambda row: kinds.get(row["question"]))
+    found = pooled(tmp_path, ["a", "b"])
+    assert found["sets"]["set"]["values"]["kind"] == [None, "composed", "composed", "composed"]
+    assert found["composed"]["against a"]["b"]["difference"] == pytest.approx(-1 / 3)
+    assert found["all"]["against a"]["b"]["n"] == 4
+    assert found["all"]["against a"]["b"]["p_holm"] == found["all"]["against a"]["b"]["p"]  # of one comparison
 
 
 def test_what_confidences_are_worth_is_said_of_runs_that_have_them(toy, tmp_path, monkeypatch) -> None:
