@@ -43,8 +43,11 @@ def read_chunks(path: Path | str) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn the errors of reading `path` into a UserError that says how to fix them."""
+    """Turn the errors of reading `path` into a UserError that says how to fix them; refuse what may never end."""
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            why = "is a pipe or a device, not a file: write what it gives into a file, and name that"
+            raise UserError(f"{str(path)!r} {why}.")
         yield
     except _BROKEN as error:
         raise UserError(f"{str(path)!r} cannot be decompressed ({error}). Fetch or write the file again.") from error

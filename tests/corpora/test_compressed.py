@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -115,6 +116,15 @@ def test_a_link_to_itself_is_refused(tmp_path):
     (tmp_path / "p.jsonl").symlink_to(tmp_path / "p.jsonl")
     with pytest.raises(UserError, match="link to itself"):
         list(read_lines(tmp_path / "p.jsonl"))
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.jsonl.gz"])
+def test_a_pipe_that_nothing_writes_to_is_refused(name, tmp_path):
+    """Before, reading it waited for ever."""
+    os.mkfifo(tmp_path / name)
+    for path in (tmp_path / name, os.devnull):
+        with pytest.raises(UserError, match="is a pipe or a device"):
+            read_questions(path)
 
 
 @pytest.mark.slow
