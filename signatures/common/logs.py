@@ -11,6 +11,7 @@ quote such a text have `LEFT_OUT` in its place. Keys are hidden in all.
 import contextlib
 import contextvars
 import logging
+import re
 import sys
 import threading
 import traceback
@@ -25,6 +26,9 @@ from signatures.common.terminal import printable_json
 
 ROOT = "verihop"
 LEFT_OUT = "[text left out]"
+# Of a login or a proxy: its title, which says what to do, is the one text from outside that all logs have.
+WEB_PAGE = "a web page{title} came in place of a reply: log in there, or check the proxy or gateway"
+_WEB_PAGE = re.compile(WEB_PAGE.format(title=r"(?: \(.{1,250}?\))?"))
 _QUOTING = "dspy"  # a library whose messages contain questions and replies
 _log = logging.getLogger(ROOT)
 _handlers: list[logging.Handler] = []
@@ -91,8 +95,11 @@ def with_texts() -> bool:
 
 
 def quotable(text: str) -> str:
-    """Return a text from outside as a message may quote it: `LEFT_OUT` where logs are JSON without texts."""
-    return LEFT_OUT if text and are_json() and not with_texts() else text
+    """Return a text as a message may quote it: where logs are JSON without texts, its `WEB_PAGE`, else `LEFT_OUT`."""
+    if not text or not are_json() or with_texts():
+        return text
+    page = _WEB_PAGE.search(text)
+    return page[0] if page else LEFT_OUT
 
 
 def message_of(error: UserError) -> str:

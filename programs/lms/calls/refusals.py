@@ -24,6 +24,7 @@ from dspy.utils.exceptions import (
 from programs.lms.calls.reply_cache import FILTERED
 from signatures.common.errors import one_line, with_causes
 from signatures.common.http import retry_after
+from signatures.common.logs import WEB_PAGE
 
 # Codes of filters, of prompts and of replies: of Azure and OpenAI; of Gemini as `lm15.providers.gemini` names them.
 FILTERS = {FILTERED, "content_policy_violation", "promptFeedback"} | {
@@ -134,8 +135,7 @@ def web_page(text: str) -> str | None:
     if (page := _PAGE.match(text[:_HEAD])) is None:
         return None
     words = (page[1] or "").replace("\\n", " ")  # of lm15
-    title = f" ({one_line(words, 60)!r})" if words.strip() else ""
-    return f"a web page{title} came in place of a reply: log in there, or check the proxy or gateway"
+    return WEB_PAGE.format(title=f" ({one_line(words, 60)!r})" if words.strip() else "")
 
 
 def error_code(content: bytes) -> str | None:

@@ -11,7 +11,7 @@ from datetime import datetime
 import pytest
 
 from signatures.common.errors import UserError, UserNotice
-from signatures.common.logs import LEFT_OUT, are_json, event, json_logs, message_of, quotable, with_texts
+from signatures.common.logs import LEFT_OUT, WEB_PAGE, are_json, event, json_logs, message_of, quotable, with_texts
 from signatures.common.secrets import register
 
 
@@ -126,5 +126,7 @@ def test_what_messages_quote_is_left_out_without_debug():
     with json_logs():
         assert message_of(error) == f"The server says: {LEFT_OUT} Try again."
         assert (quotable("Who?"), quotable("")) == (LEFT_OUT, "")
+        page = WEB_PAGE.format(title=" ('Sign in (SSO)')")
+        assert quotable(f"Who? HTTP 400: {page}. Who?") == page
     with json_logs(debug=True):
         assert message_of(error) == str(error)

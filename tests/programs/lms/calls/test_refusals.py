@@ -21,6 +21,7 @@ from programs.lms.calls.reply_cache import FILTERED
 from programs.lms.calls.transport import Transport
 from programs.lms.servers.chat import ChatEngine
 from programs.parts.meter import metered
+from signatures.common.logs import json_logs, message_of
 from tests import loopback
 
 FLAGGED = "Invalid prompt: your prompt was flagged as potentially violating our usage policy."
@@ -168,9 +169,11 @@ def test_a_web_page_in_place_of_a_reply_is_named_with_the_cure(before, lm, serve
     assert "Expecting" not in str(caught.value)
     assert "<" not in str(caught.value)
     server.asked, server.replies = 0, [(403, PAGE)]
-    with pytest.raises(LMUnavailable, match=r" HTTP 403: .* web page \('Sign in'\).* proxy"):
+    with pytest.raises(LMUnavailable, match=r" HTTP 403: .* web page \('Sign in'\).* proxy") as caught:
         lm("hello")
     assert server.asked == 1
+    with json_logs():
+        assert message_of(caught.value) == str(caught.value)
 
 
 @pytest.mark.parametrize("body", [{"error": {"message": QUOTED}}, QUOTED.encode()])
