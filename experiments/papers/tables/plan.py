@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from experiments.runs.shards import Shard
 
 OTHER_LM = "the LM of the row: name it with --lm"
+ON_DEVICES = ("embedded:cuda", "embedded:cpu")  # cells of `experiments.papers.gpu`, with the weights of "embedded"
 STUDENT = "a trained student: make it with `verihop distill synthesize` and `train`, and name it with --student-lm"
 
 
@@ -293,10 +294,10 @@ def _known(setting: Setting, row: Row) -> Setting:
 @cache
 def _unopened(lm: LMSpec) -> str | None:
     """Return what an LM lacks to be asked, with the cure, as far as can be said without a call; None if nothing."""
-    from experiments.pipeline.doctor import check_weights
     from experiments.pipeline.setup import is_embedded
     from experiments.world.connect import connect_any
     from programs.lms.connect import lacking_key
+    from programs.lms.weights import choice
     from signatures.common.http import checked_key
 
     try:
@@ -304,10 +305,11 @@ def _unopened(lm: LMSpec) -> str | None:
         if lm.api_base is not None:  # a server is asked when it is connected
             return None
         if is_embedded(lm):  # not connected here: a decoder on a GPU, for one, is started later
-            weights = check_weights(needed=True)
-            return f"{weights.found} {weights.cure}" if weights.state == "failed" else None
+            source = "" if lm.id in ON_DEVICES else id_of(lm).partition(":")[2]
+            choice.weights(choice.parse(source)[1])
+            return None
         opened = connect_any(id_of(lm), cache=False)
-    except UserError as error:
+    except (UserError, OSError) as error:
         return f"the LM {id_of(lm)}: {str(error).removesuffix('.')}"
     key = None if lm.api_key_env else lacking_key(opened.lm)
     return None if key is None else f"a key of {id_of(lm)}: set {key}"

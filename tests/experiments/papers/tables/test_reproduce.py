@@ -109,6 +109,7 @@ def test_an_estimate_opens_no_lm_and_says_what_is_missing(verihop, few, work, mo
             "Standard, HotpotQA; CoT, HotpotQA; RAG | one, HotpotQA: needs a key of {}: set",
         ),
         (("--lm", "gguf:/nonexistent.gguf"), "needs the LM {}: No file"),
+        (("--lm", "embedded:/nonexistent"), "needs the LM {}: No folder"),
         (("--lm", "simulated", "--judge-lm", "openai/gpt-4o"), "acc[judge]: needs a key of {}: set OPENAI_API_KEY."),
     ],
 )
