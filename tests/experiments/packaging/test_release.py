@@ -91,6 +91,15 @@ def test_the_units_run_commands_that_exist_and_give_questions_their_time(verihop
     assert all(line.startswith("#") or "#" not in line for line in secrets)  # systemd takes the rest as the value
 
 
+def test_nginx_limits_the_rate_of_whatever_asks_or_searches():
+    page = (ROOT / PRODUCTION).read_text()
+    locations = re.findall(r"location (?:= )?(/\S+) \{(.+?)\}", page, re.DOTALL)
+    limited = [path.removeprefix("/verihop") for path, body in locations if "limit_req zone=" in body]
+    app = re.findall(r'@app\.post\(\s*"(.+?)"', (ROOT / "experiments/service/app.py").read_text())
+    assert len(app) > 1
+    assert [path for path in app if not path.startswith(tuple(limited))] == []
+
+
 def test_containers_end_when_they_are_told_to_and_wait_for_the_first_index():
     services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
     assert all(service["init"] for service in services.values())  # a first process ignores SIGTERM, else
