@@ -18,7 +18,7 @@ from optimizers.examples import Score, example_id
 from programs.parts.meter import Meter, metered, record
 from programs.parts.threads import run_all
 from signatures.common.costs import Costs, asked
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, undone_by_error
 from signatures.common.secrets import redact
 
 _LONGEST_ERROR = 500  # characters
@@ -133,7 +133,7 @@ def _outcome(program: dspy.Module, example: dspy.Example, score: Score) -> Outco
     started, error = time.perf_counter(), None
     prediction = unanswered()
     meter = Meter()
-    try:
+    with undone_by_error(lambda: record(**meter.counts())):
         with metered(meter), dspy.context(trace=None, disable_history=True):
             try:
                 prediction = program(**example.inputs())
@@ -142,9 +142,6 @@ def _outcome(program: dspy.Module, example: dspy.Example, score: Score) -> Outco
             except Exception as problem:  # noqa: BLE001 - one question that fails must not end a comparison
                 error = f"{type(problem).__name__}: {redact(str(problem))}"[:_LONGEST_ERROR]
         value = score(example, prediction)
-    except BaseException:
-        record(**meter.counts())
-        raise
     if error is not None and value is not None:
         value = 0.0
     seconds = time.perf_counter() - started

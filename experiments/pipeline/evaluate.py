@@ -34,7 +34,7 @@ from optimizers.metrics.judges.answer_judge import judged_by
 from programs.inference import warm_up
 from programs.lms.calls.control import controlled
 from signatures.common.costs import paid, total
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, undone_by_error
 from signatures.common.logs import event, with_texts
 
 if TYPE_CHECKING:
@@ -159,17 +159,16 @@ def evaluate(
             bar.say(str(estimate(len(waiting), program.max_calls(), rows=done, threads=config.threads)))
             if asks_lm(getattr(getattr(program, "retrieve", None), "name", None)):  # else it would be no upper bound
                 bar.say("The calls of the reranker lm, at least one for each search, come on top.")
-        try:
-            with _recorder(folder, description, program, config, connection) as recorder:
-                session = Session(program, config, connection)
-                if recorder is not None:
-                    session = Session(recorder.program, config, connection, recorder.asking)
-                stopped, interrupted = _ask_all(session, waiting, folder, bar)
-                if recorder is not None and not stopped:
-                    stopped, interrupted = recorder.explore(_answered(questions, folder), bar.say, shown=progress)
-        except BaseException:
-            discard_empty(folder)
-            raise
+        with (
+            undone_by_error(lambda: discard_empty(folder)),
+            _recorder(folder, description, program, config, connection) as recorder,
+        ):
+            session = Session(program, config, connection)
+            if recorder is not None:
+                session = Session(recorder.program, config, connection, recorder.asking)
+            stopped, interrupted = _ask_all(session, waiting, folder, bar)
+            if recorder is not None and not stopped:
+                stopped, interrupted = recorder.explore(_answered(questions, folder), bar.say, shown=progress)
         end_session(folder)
         summary = write_summary(folder, stopped=stopped)
         means = {name: mean.mean for name, mean in summary.metrics.items()}

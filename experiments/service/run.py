@@ -41,7 +41,7 @@ from experiments.service.answering import Answering, Failure, Limits
 from experiments.service.guards import LOOPBACK
 from programs.lms.calls.budget import Budget, limited_by
 from programs.parts.threads import daemon
-from signatures.common.errors import UserError, user_error_within
+from signatures.common.errors import UserError, undone_by_error, user_error_within
 from signatures.common.interrupts import handled
 from signatures.common.logs import event
 from signatures.common.secrets import register
@@ -244,15 +244,12 @@ def bound(address: Address) -> socket.socket:
     with _errors_of(address):
         family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
         holder = socket.socket(family, socket.SOCK_STREAM)
-        try:
+        with undone_by_error(holder.close):
             if os.name == "posix":  # elsewhere it lets two servers share a port
                 holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             holder.bind(place)
-        except BaseException:
-            holder.close()
-            raise
     return holder
 
 
@@ -414,15 +411,12 @@ def _run_process(link: Pipe, number: int, holder: socket.socket, work: Work, cou
 def _beside(holder: socket.socket) -> socket.socket:
     """Return a socket at the same address."""
     beside = socket.socket(holder.family, socket.SOCK_STREAM)
-    try:
+    with undone_by_error(beside.close):
         beside.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         beside.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if holder.family == socket.AF_INET6:
             beside.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         beside.bind(holder.getsockname())
-    except BaseException:
-        beside.close()
-        raise
     return beside
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Self
 
 from signatures.common.secrets import redact
@@ -30,6 +30,16 @@ class UserError(ValueError):
 
 class UserNotice(UserWarning):
     """A notice for the user; commands print it as a single line and continue."""
+
+
+@contextlib.contextmanager
+def undone_by_error(undo: Callable[[], object]) -> Iterator[None]:
+    """Call `undo` if an error or Ctrl-C ends the block, and raise that."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, undone_by_error
 from signatures.common.files import exclusive_lock, refuse_links, remove_temporaries, temporary_folder, writing
 from signatures.common.secrets import redacted
 
@@ -147,12 +147,9 @@ class AppendedFile:
         with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             file = open(self.path, "ab", buffering=0)
-            try:
+            with undone_by_error(file.close):
                 self._end = self.complete_bytes()
                 file.truncate(self._end)
-            except BaseException:
-                file.close()
-                raise
         self._file = file
         return self
 

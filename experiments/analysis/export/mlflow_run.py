@@ -15,6 +15,7 @@ from experiments.analysis.export.mlflow_store import EXPERIMENT, using_store
 from experiments.analysis.statistics import Mean
 from experiments.analysis.summary import RunSummary, summarise
 from experiments.runs.files import ROWS, RUN, SUMMARY, Json, read_json, read_run
+from signatures.common.errors import undone_by_error
 from signatures.common.secrets import redacted, without_userinfo
 
 if TYPE_CHECKING:
@@ -79,15 +80,12 @@ def log_run(
         }
         info = client.create_run(experiment_id, run_name=folder.resolve().name, tags=redacted(tags)).info
         run_id = info.run_id
-        try:
+        with undone_by_error(lambda: client.set_terminated(run_id, status="FAILED")):
             _log_numbers(client, run_id, description, summary)
             for name in (RUN, SUMMARY, ROWS, REPORT):
                 if (folder / name).exists():
                     client.log_artifact(run_id, str(folder / name))
             written, not_kept = _log_traces(folder, run_id, experiment_id, traces, on_trace)
-        except BaseException:
-            client.set_terminated(run_id, status="FAILED")
-            raise
         client.set_terminated(run_id, status="FINISHED" if summary.complete else "KILLED")
     files = str(info.artifact_uri)
     local = Path(files.removeprefix("file://"))

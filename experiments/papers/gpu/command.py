@@ -15,7 +15,7 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +27,7 @@ from experiments.papers.tables.plan import Cell, Request, distinct, index_of
 from experiments.papers.tables.run import plan, reproduce
 from experiments.papers.tables.spec import Table, read_table
 from programs.lms.spec import LMSpec
-from signatures.common.errors import UserError, needing
+from signatures.common.errors import UserError, needing, undone_by_error
 
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
@@ -66,12 +66,9 @@ def gpu(
         os.environ.update(CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1")
         with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
             asked = [pool.submit(ask_cell, made, cell, request, sockets, kind) for cell in cells]
-            try:
+            with undone_by_error(partial(pool.shutdown, wait=False, cancel_futures=True)):
                 for done in as_completed(asked):
                     say(done.result())
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
     command = f"python -m {MODULE} {paper} --table {table}" + (f" --limit {limit}" if limit else "")
     written = reproduce(made, planned, replace(request, only_table=True), work / "tables", command=command)
     say(f"Written: {', '.join(map(str, written.paths))}")

@@ -34,7 +34,7 @@ from programs.lms.calls.budget import BudgetExceeded
 from programs.lms.calls.control import Stopped, controlled
 from programs.lms.calls.metered import LMUnavailable
 from programs.parts.threads import daemon
-from signatures.common.errors import UserError, UserNotice
+from signatures.common.errors import UserError, UserNotice, undone_by_error
 from signatures.common.openvino_core import model_opened
 
 if TYPE_CHECKING:
@@ -331,11 +331,8 @@ class ProcessPool(Generic[Item, Result]):
         self._costs: list[Mapping[str, float]] = []
         self._members: list[_Member] = []
         self._children: list[Child] = []
-        try:
+        with undone_by_error(self.close):  # Ctrl-C, or the system starts no further process
             self._start(threads, max(1, min(processes, threads, len(self._items))))
-        except BaseException:  # Ctrl-C, or the system starts no further process
-            self.close()
-            raise
         for member in self._members:
             self._assign(member)
 

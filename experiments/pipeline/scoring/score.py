@@ -30,7 +30,7 @@ from experiments.runs.files import (
 )
 from optimizers.metrics.judges.answer_judge import judged_by
 from optimizers.metrics.metric import OF_CORPUS, OF_QUESTION, Metric, Need
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError, one_line, undone_by_error
 from signatures.common.files import sha256_file
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def score_rows(
         progress_bar("scoring", len(rebuilt), 0, shown=config.progress) as advance,
     ):
         pool = ThreadPool(work, rebuilt if metrics else [], threads=config.threads)
-        try:
+        with undone_by_error(pool.stop):
             for outcome in pool:
                 if outcome.result is None:
                     raise outcome.error or RuntimeError("An answer ended with neither scores nor error.")
@@ -269,9 +269,6 @@ def score_rows(
                 for metric in metrics:
                     counts[metric.name][outcome_of(metric, outcome.item, scores)] += 1
                 advance()
-        except BaseException:
-            pool.stop()
-            raise
     return results, {name: coverage_of(counted) for name, counted in counts.items()}
 
 

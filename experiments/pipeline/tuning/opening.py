@@ -21,7 +21,7 @@ from programs.parts.gates import replayable_knobs
 from programs.parts.knobs import knobs_of
 from programs.parts.threads import daemon
 from signatures.common.costs import Costs
-from signatures.common.errors import UserError, with_causes
+from signatures.common.errors import UserError, undone_by_error, with_causes
 from signatures.common.files import refuse_links
 from signatures.common.work import difference, locked_folder
 
@@ -164,12 +164,8 @@ def _prepare(
 ) -> None:
     study.set_user_attr(REQUEST, request)
     study.set_user_attr(QUESTIONS, ids)
-    try:
-        with _signs_of_life(study):
-            prepared = make(study)
-    except BaseException:
-        study.set_user_attr(PREPARING, _RELEASED)
-        raise
+    with undone_by_error(lambda: study.set_user_attr(PREPARING, _RELEASED)), _signs_of_life(study):
+        prepared = make(study)
     spent = study.user_attrs.get(BOOKED, {})
     record = {"queued": prepared.queued, "notes": prepared.notes, "spent": spent, **prepared.prompts.as_dict()}
     study.set_user_attr(PREPARED, record)

@@ -31,7 +31,7 @@ from filelock import FileLock
 from programs.lms.tracing.calls import finish_reasons
 from programs.parts.probability import yes_share
 from signatures.common.context import set_within
-from signatures.common.errors import UserError, UserNotice
+from signatures.common.errors import UserError, UserNotice, undone_by_error
 from signatures.common.files import cache_dir
 
 Value = TypeVar("Value")
@@ -149,15 +149,12 @@ class ReplyStore:
             connection = sqlite3.connect(
                 self.path, timeout=LOCKED_SECONDS, isolation_level=None, check_same_thread=False
             )
-            try:
+            with undone_by_error(connection.close):
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")  # a killed process loses nothing; a power cut may
                 connection.execute("PRAGMA trusted_schema = OFF")
                 for statement in _TABLES:
                     connection.execute(statement)
-            except BaseException:
-                connection.close()
-                raise
         self._connection = connection
         return connection
 
