@@ -93,6 +93,13 @@ def test_a_new_index_has_the_precision_that_is_named_and_keeps_it(docs, fake_emb
         sync(docs, retriever=None, precision="f32")  # of its own embedder
 
 
+def test_a_precision_is_refused_where_there_are_no_vectors(docs):
+    sync(docs)
+    for retriever in ("bm25", None):
+        with pytest.raises(UserError, match="a bm25 index has no vectors"):
+            sync(docs, retriever=retriever, precision="bf16")
+
+
 def test_only_documents_that_changed_are_read(docs, monkeypatch):
     sync(docs)
     read = []
