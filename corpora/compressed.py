@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from signatures.common.errors import UserError
-from signatures.common.files import atomic_write
+from signatures.common.files import atomic_write, refuse_pipe
 
 LIMIT_VARIABLE = "VERIHOP_DECOMPRESS_LIMIT"
 DEFAULT_LIMIT = 1 << 30  # bytes
@@ -45,9 +45,7 @@ def read_chunks(path: Path | str) -> Iterator[bytes]:
 def reading(path: Path) -> Iterator[None]:
     """Turn the errors of reading `path` into a UserError that says how to fix them; refuse what may never end."""
     try:
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            why = "is a pipe or a device, not a file: write what it gives into a file, and name that"
-            raise UserError(f"{str(path)!r} {why}.")
+        refuse_pipe(path)
         yield
     except _BROKEN as error:
         raise UserError(f"{str(path)!r} cannot be decompressed ({error}). Fetch or write the file again.") from error

@@ -80,11 +80,10 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
 
     Raises:
         OSError: The disk is full or the folder cannot be written; `path` is then unchanged.
-        UserError: It is a device or a pipe, which a file would replace for every program of this machine.
+        UserError: As `refuse_pipe`.
     """
     path = Path(path)
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise UserError(f"{path} is a device or a pipe: name a file.")
+    refuse_pipe(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_temporaries(path.parent, path.name)
     name, lock = _locked(lambda: _named(*tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")))
@@ -263,8 +262,16 @@ def utf8(text: str) -> str:
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
+def refuse_pipe(path: Path | str) -> None:
+    """Raise UserError if a path is a device or a pipe: reading it may never end, and a file would replace it."""
+    path = Path(path)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UserError(f"{path} is a device or a pipe: name a file.")
+
+
 def sha256_file(path: Path | str) -> str:
-    """Return the hexadecimal SHA-256 of a file's bytes."""
+    """Return the hexadecimal SHA-256 of a file's bytes; refuses what `refuse_pipe` does."""
+    refuse_pipe(path)
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
