@@ -68,6 +68,7 @@ def test_the_services_run_commands_that_exist_and_need_a_token(verihop):
     assert services["service"]["environment"]["VERIHOP_TOKEN"].startswith("${VERIHOP_TOKEN:?")
     assert all(port.startswith("127.0.0.1:") for port in services["service"]["ports"])
     assert all(service["read_only"] and service["tmpfs"] == ["/tmp"] for service in services.values())
+    assert all(service["mem_limit"] for service in services.values())  # else one takes what the whole machine has
     passed = {name for name, value in services["service"]["environment"].items() if value is None}
     assert {"OPENAI_API_KEY", "VERIHOP_LM", "VERIHOP_API_BASE", "VERIHOP_API_KEY_ENV"} < passed
 
