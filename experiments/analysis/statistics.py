@@ -63,6 +63,7 @@ def _resampled(columns: Sequence[Sequence[float]], resamples: int, seed: int) ->
 
 POWER = 0.8
 FEWEST = 8  # questions that differ: with fewer the spread is a guess, and McNemar's test finds too few differences
+_ROUNDING = 1e-9  # up to which differences are none
 SMALL = 30  # below this many questions a percentile interval is visibly too narrow
 _Values = Sequence[float | None]
 _Interval = tuple[float | None, float | None]
@@ -105,7 +106,8 @@ class Paired:
         difference: Mean difference; None if no question has both values.
         low: Lower end of the 95 % interval of the paired bootstrap; None for fewer than 2 questions.
         high: Upper end.
-        p_t_test: Two-tailed paired t-test; 1.0 for identical values; None for fewer than 2 questions.
+        p_t_test: Two-tailed paired t-test; where all differences are equal, so that t is not defined, the exact test
+            over their signs; None for fewer than 2 questions.
         p_mcnemar: Exact McNemar test if all values are 0 or 1, else None.
         identical: Whether both runs have the same value on every question.
         n: Questions with both values.
@@ -113,9 +115,10 @@ class Paired:
         detectable: The smallest true difference that a two-sided test at 5 %, over the number of tests that p-values
             are corrected for, on as many questions finds with a probability of `POWER`, as their differences spread
             (Card et al., "With Little Power Comes Great Responsibility", EMNLP 2020,
-            https://arxiv.org/abs/2010.06595); None if fewer than `FEWEST` questions differ.
+            https://arxiv.org/abs/2010.06595); None if fewer than `FEWEST` questions differ, or all equally.
         questions_needed: Questions on which a difference as large as this one would be found with a probability of
             `POWER`; None for no difference, and as for `detectable`.
+        constant: Whether all differences are equal, but for rounding.
     """
 
     difference: float | None
@@ -128,10 +131,11 @@ class Paired:
     notice: str | None
     detectable: float | None = None
     questions_needed: int | None = None
+    constant: bool = False
 
     @property
     def p(self) -> float | None:
-        """The p-value of McNemar's test for 0/1 values, else of the t-test."""
+        """The p-value of McNemar's test for 0/1 values, else `p_t_test`."""
         return self.p_t_test if self.p_mcnemar is None else self.p_mcnemar
 
     @property
@@ -139,7 +143,9 @@ class Paired:
         """The name of the test behind `p`."""
         if self.p is None:
             return None
-        return "identical" if self.identical else "t-test" if self.p_mcnemar is None else "McNemar"
+        if self.identical:
+            return "identical"
+        return "McNemar" if self.p_mcnemar is not None else "sign flips" if self.constant else "t-test"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -234,10 +240,20 @@ def f1_of_means(precision: float | None, recall: float | None) -> float | None:
 
 
 def _t_test(differences: Sequence[float], error: float) -> float:
-    """Return the two-tailed p of a paired t-test; 1.0 for identical values."""
-    if not any(differences):
-        return 1.0  # no difference and no variance
-    return both_tails(math.fsum(differences) / len(differences) / error, len(differences) - 1) if error else 0.0
+    """Return the two-tailed p of a paired t-test; of flipped signs where all differences are equal.
+
+    An estimated variance of 0 says nothing about chance: two questions that differ alike would be certain. If signs
+    are as likely as their opposites, 2 of the 2^n ways to set them are as extreme as all alike (Fisher, "The Design of
+    Experiments", 1935, section 21). For differences of 1 this is McNemar's exact test.
+    """
+    if _constant(differences):
+        return 2.0 ** (1 - len(differences)) if abs(differences[0]) > _ROUNDING else 1.0
+    return both_tails(math.fsum(differences) / len(differences) / error, len(differences) - 1)
+
+
+def _constant(differences: Sequence[float]) -> bool:
+    """Return whether these differences are equal; subtracting 0.1 from 0.4 and 0.4 from 0.7 rounds otherwise."""
+    return bool(differences) and math.isclose(min(differences), max(differences), abs_tol=_ROUNDING)
 
 
 def _standard_error(values: Sequence[float]) -> float:
@@ -400,15 +416,16 @@ def _paired(
         notice=_notice(old, new, p_mcnemar is not None),
         detectable=detectable,
         questions_needed=needed,
+        constant=_constant(differences),
     )
 
 
 def _power(differences: Sequence[float], error: float, binary: bool, tests: int) -> tuple[float | None, int | None]:
     """Return the difference that is found with a probability of `POWER`, and the questions that find this one so."""
-    if sum(map(bool, differences)) < FEWEST:
+    if sum(map(bool, differences)) < FEWEST or _constant(differences):
         return None, None
     quantiles = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / tests) + NormalDist().inv_cdf(POWER)
     # The exact test of 0/1 scores finds less than the normal distribution says, by about one question.
     n, size, step = len(differences), abs(math.fsum(differences)) / len(differences), 1.0 if binary else 0.0
-    needed = None if size < 1e-9 else math.ceil(n * (quantiles * error / size) ** 2 + step / size)  # none, but rounding
+    needed = None if size < _ROUNDING else math.ceil(n * (quantiles * error / size) ** 2 + step / size)
     return quantiles * error + step / n, needed

@@ -62,9 +62,18 @@ def test_the_t_test_agrees_with_a_value_worked_by_hand() -> None:
     assert paired([0.0, 0.0, 0.0], [1.0, 2.0, 3.0]).p_t_test == pytest.approx(0.0742, abs=1e-4)
 
 
-def test_a_constant_gain_is_certain_and_warns_nobody(recwarn: pytest.WarningsRecorder) -> None:
-    assert paired([0.0, 0.25, 0.5], [0.5, 0.75, 1.0]).p_t_test == 0.0
+def test_a_constant_gain_is_as_certain_as_equal_signs_and_warns_nobody(recwarn: pytest.WarningsRecorder) -> None:
+    assert paired([0.0, 0.25], [0.5, 0.75]).p == 0.5
+    rounded = paired([0.1, 0.4, 0.2], [0.4, 0.7, 0.5])
+    assert (rounded.p, rounded.test) == (0.25, "sign flips")
+    assert paired([0.0] * 9, [1.0] * 9).p_t_test == mcnemar([0.0] * 9, [1.0] * 9) == 0.5**8
     assert not recwarn.list
+
+
+def test_equal_differences_say_nothing_of_power() -> None:
+    for size in (0.5, 1.0):
+        compared = paired([0.0] * 9, [size] * 9)
+        assert (compared.detectable, compared.questions_needed) == (None, None)
 
 
 def test_mcnemar_is_the_binomial_test_over_differing_pairs() -> None:
