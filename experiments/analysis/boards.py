@@ -22,9 +22,10 @@ from experiments.analysis.compare import (
     judge_of,
     runs_of,
     some,
+    told_once,
 )
-from experiments.analysis.sound_runs import contradictions, impossible_score
-from experiments.runs.files import COSTS, ROWS, RUN, Json, read_rows, read_run
+from experiments.analysis.sound_runs import contradictions, impossible_score, unchecked
+from experiments.runs.files import COSTS, ROWS, RUN, Json, OtherKind, read_rows, read_run
 from optimizers.metrics.catalog import JUDGED
 from signatures.common.errors import UserError, UserNotice, one_line
 from signatures.common.files import sha256_text
@@ -102,7 +103,7 @@ def read_boards(folders: Sequence[Path], *, on_left_out: Callable[[str], None] =
 
     Args:
         folders: Of runs, or with folders of runs at any depth below them, where shards of a run, and runs that are
-            damaged or not finished, are left out.
+            damaged or not finished, are left out; so is what is no run (judgements, key facts), with a notice.
         on_left_out: Called for each run that is left out because it is damaged or not finished, with reason and cure;
             by default a notice says so. `refuse_left_out` raises UserError.
 
@@ -132,7 +133,7 @@ def read_boards(folders: Sequence[Path], *, on_left_out: Callable[[str], None] =
         except UserError as error:
             if folder == named:
                 raise
-            on_left_out(str(error))
+            (_notice if isinstance(error, OtherKind) else on_left_out)(str(error))
             continue
         if folder != named and (reason := _missing(folder, description, len(rows))):
             on_left_out(reason)
@@ -300,10 +301,12 @@ def _definitions(described: Mapping[str, Json]) -> list[Difference]:
     return [each for name, values in metrics.items() for each in differing(f"definition of {name}", values)]
 
 
-def check_comparable(boards: Sequence[Board]) -> None:
-    """Raise UserError if runs of a board cannot be compared, or boards of one title have other questions.
+def check_comparable(boards: Sequence[Board]) -> list[str]:
+    """Return which scores and costs of runs nothing bears out.
 
-    Runs that contradict themselves (`experiments.analysis.sound_runs`) cannot be compared, either.
+    Raises:
+        UserError: Runs of a board cannot be compared, or contradict themselves (`experiments.analysis.sound_runs`), or
+            boards of one title have other questions.
     """
     problems = [f"{board.title}: {each}" for board in boards for each in board.differences]
     problems += [each for board in boards for run in board.runs for each in contradictions(run)]
@@ -317,3 +320,5 @@ def check_comparable(boards: Sequence[Board]) -> None:
             problems.append(f"{title}: Different questions: {'; '.join(f'{one} ({of})' for one, of in asked.items())}.")
     if problems:
         raise UserError(f"These rows are not comparable. {' '.join(problems)} Evaluate them alike, or leave some out.")
+    found = [(run.label, unchecked(run)) for board in boards for run in board.runs]
+    return told_once((label, f"Not computed again: {', '.join(names)}.") for label, names in found if names)

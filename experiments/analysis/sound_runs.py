@@ -3,6 +3,7 @@
 `impossible_score` is asked of every run of a leaderboard, `contradictions` of those to compare (`--check`).
 """
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,23 +13,22 @@ import dspy
 
 from experiments.analysis.closed_book import reads_nothing
 from experiments.analysis.compare import Run, is_foreign
+from experiments.runs.calls import last_frames, made_calls, read_calls
 from experiments.runs.config import rows_hash
-from experiments.runs.files import ROWS, RUN, Json, Row, checked_lines, key_of, repeat_of
+from experiments.runs.files import CALLS, ROWS, RUN, Json, Row, checked_lines, key_of, repeat_of
 from experiments.runs.models import AnswerRow
-from optimizers.metrics.catalog import JUDGED
-from optimizers.metrics.families.answer import ANSWER_METRICS
-from optimizers.metrics.metric import Metric
-from signatures.common.errors import one_line
+from experiments.runs.rebuild import UNKNOWN, rebuild
+from optimizers.metrics.catalog import JUDGED, find_metric
+from optimizers.metrics.metric import Metric, Need
+from signatures.common.costs import total
+from signatures.common.errors import UserError, one_line
 
 _INDEX = re.compile(r"(?:^|\()[a-z_]+(?:-[a-z_]+)*-[0-9a-f]{16}\b")  # in the fingerprint of a retriever over an index
 _ROUNDING = 1e-6  # of a mean over parts, or of a score that another system printed
-# Those of the short answer; the response of a row is not always the one that was scored.
-_BY_ANSWER = {
-    metric.name: metric
-    for metric in ANSWER_METRICS
-    if metric.name.partition("[")[0] in ("em", "f1", "precision", "recall")
-    or metric.name in ("acc[substring]", "acc[token]", "acc[yes_no]")
-}
+# What a row says as it was scored. Of a question it lacks what only some metrics read: gold titles, those of other
+# annotators, key facts. Of passages it has the texts of those cited.
+_IN_ROWS = {Need.ANSWERS, Need.GOLD_IDS, Need.PASSAGES, Need.HOPS, Need.CITATIONS, Need.VERIFICATIONS}
+_OTHER_GOLD = "passage_recall[annotator]"
 
 
 def impossible_score(folder: Path, rows: Sequence[Row]) -> str | None:
@@ -45,8 +45,23 @@ def impossible_score(folder: Path, rows: Sequence[Row]) -> str | None:
 
 def contradictions(run: Run) -> list[str]:
     """Return in what a run contradicts itself or leaves open what it was made with, one sentence each."""
-    found = (_other_questions(run), _repeated(run), _other_scores(run), _without_command(run), _without_corpus(run))
+    found = (
+        _other_questions(run),
+        _repeated(run),
+        _other_scores(run),
+        _other_costs(run),
+        _without_command(run),
+        _without_corpus(run),
+    )
     return [f"{run.folder}: {each}" for each in found if each]
+
+
+def unchecked(run: Run) -> list[str]:
+    """Return the metrics whose scores the rows do not bear out, and the costs if LM calls were not kept."""
+    names = dict.fromkeys(name for _, name, stored, own in _scores(run) if not own and stored is not None)
+    frames = last_frames(run.folder)
+    kept = all(key_of(row) in frames for row in run.rows if made_calls(row))
+    return [*names, *([] if kept else ["LM calls and tokens"])]
 
 
 def _named(row: Mapping[str, object]) -> str:
@@ -79,38 +94,64 @@ def _repeated(run: Run) -> str | None:
 
 
 def _other_scores(run: Run) -> str | None:
-    """Return the first score that is not that of the row's answer and golds."""
-    metrics = list(_recomputed(run.description))
-    for row in run.rows:
-        if is_foreign(run.description) and "answer" in (row.get("unknown") or []):
-            continue
-        for metric, stored, own in _scores(row, metrics):
-            if (stored is None) != (own is None) or abs((stored or 0) - (own or 0)) > _ROUNDING:
-                return (
-                    f"{metric.name} of {_named(row)} is {_shown(stored)}, but its answer "
-                    f"{one_line(repr(row['answer']), 60)} and golds {one_line(repr(row['answers']), 60)} score "
-                    f"{_shown(own)}: restore {ROWS}, or evaluate again."
-                )
+    """Return the first score that is not that of what its row says."""
+    for row, name, stored, own in _scores(run):
+        if own and not any(_same(stored, each) for each in own):
+            answer, golds = (one_line(repr(row[field]), 60) for field in ("answer", "answers"))
+            return (
+                f"{name} of {_named(row)} is {_shown(stored)}, but its row (answer {answer}, golds {golds}, "
+                f"{len(row['passage_ids'])} passages read) scores {_shown(own[0])}: restore {ROWS}, or evaluate again."
+            )
     return None
 
 
-def _scores(row: Row, metrics: Sequence[Metric]) -> Iterator[tuple[Metric, float | None, float | None]]:
-    """Yield each metric with the score in a row and that of the row's answer; an answer that failed scores 0."""
-    example = dspy.Example(answers=row["answers"])
-    prediction = dspy.Prediction(answer=row["answer"])
+def _same(first: float | None, second: float | None) -> bool:
+    return first is second if first is None or second is None else abs(first - second) <= _ROUNDING
+
+
+def _scores(run: Run) -> Iterator[tuple[Row, str, float | None, list[float | None]]]:
+    """Yield each score with its row, the name of its metric, and what it may be; nothing if the row does not say."""
+    metrics = _recomputed(run.description)
+    # Without a hash of its questions, a run of an earlier version may lack gold passages.
+    known = {Need.ANSWERS, *([Need.GOLD_IDS] if (run.description.get("paths") or {}).get("rows_sha256") else [])}
+    for row in run.rows:
+        about = {"question": row["question"], "answerable": row["about"].get("answerable", True)}
+        example = dspy.Example(answers=row["answers"], gold_ids=row.get("gold_ids") or [], **about)
+        told = row if is_foreign(run.description) else {**row, UNKNOWN: []}
+        try:  # hops and details of a row may be anything
+            (item,) = rebuild([told], {row["id"]: example}, {})
+            scores: dict[str, list[float | None]] = {name: [] for name in metrics}
+            for name, metric in metrics.items():
+                if metric is not None and not (item.lacks - known).intersection(metric.needs):
+                    scores[name] = [
+                        metric.of_answer(example, item.prediction, failed=failed) for failed in _failed(row)
+                    ]
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+            raise UserError(
+                f"{run.folder / ROWS}: {_named(row)} cannot be scored again ({one_line(error, 100)}): restore the file."
+            ) from error
+        for name, own in scores.items():
+            yield row, name, row["scores"].get(name), own
+
+
+def _failed(row: Row) -> list[bool]:
+    """Return whether the program failed; an error may be that of a judge, which leaves other scores as they are."""
+    if row["error"] is None:
+        return [False]
     unjudged = any(value is None and name in JUDGED for name, value in row["scores"].items())
-    failed = row["error"] is not None and not unjudged  # the error is then that of the judge
-    for metric in metrics:
-        own = metric(example, prediction)
-        yield metric, row["scores"].get(metric.name), 0.0 if failed and own is not None else own
+    return [False, True] if unjudged else [True]
 
 
-def _recomputed(description: Json) -> Iterator[Metric]:
-    """Yield the metrics to compute again: defined as here, and by the golds that the rows have."""
+def _recomputed(description: Json) -> dict[str, Metric | None]:
+    """Return the metrics by name; None for those not defined as here, or by what the rows do not have."""
     later = {name for entry in description.get("scored", []) for name in _of_other_golds(entry, description)}
+    found: dict[str, Metric | None] = dict.fromkeys(description["metrics"])
     for name, definition in description["metrics"].items():
-        if name not in later and name in _BY_ANSWER and _BY_ANSWER[name].definition == definition:
-            yield _BY_ANSWER[name]
+        with contextlib.suppress(UserError):  # a cutoff that there is not
+            metric = None if name in later or name.startswith(_OTHER_GOLD) else find_metric(name)
+            if metric is not None and metric.definition == definition and _IN_ROWS.issuperset(metric.needs):
+                found[name] = metric
+    return found
 
 
 def _of_other_golds(entry: Json, description: Json) -> list[str]:
@@ -123,6 +164,40 @@ def _of_other_golds(entry: Json, description: Json) -> list[str]:
 
 def _shown(score: float | None) -> str:
     return "undefined" if score is None else f"{score:.4g}"
+
+
+_COUNTED = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "cached_tokens")
+
+
+def _other_costs(run: Run) -> str | None:
+    """Return the first count that is not that of the LM calls that were kept."""
+    frames = last_frames(run.folder)
+    for row, frame in ((row, frames[key_of(row)]) for row in run.rows if key_of(row) in frames):
+        made = [call for call in read_calls(run.folder, frame) if call.get("metric") is None]  # not of a judge
+        try:
+            counts = total(map(_counted, made), _COUNTED)
+            # A call that failed was perhaps never sent, because a budget was spent.
+            unsent = sum(_replies(call) for call in made if call.get("error") is not None)
+        except (TypeError, AttributeError, ValueError):
+            return f"{CALLS} has calls of {_named(row)} that cannot be counted: restore it, or evaluate again."
+        for name, most in counts.items():
+            least = most - (unsent if name == "calls" else 0)
+            if not least - _ROUNDING <= (row.get(name) or 0) <= most + _ROUNDING:
+                return (
+                    f"{name} of {_named(row)} is {row.get(name) or 0:,.0f}, but its LM calls in {CALLS} have "
+                    f"{most:,.0f}: restore {ROWS}, or evaluate again."
+                )
+    return None
+
+
+def _counted(call: Json) -> Json:
+    """Return a call with what its row counts: each attempt, and each of the replies that were asked for at once."""
+    n = _replies(call)
+    return {**call, "calls": n * (1 + call.get("retries", 0)), "cached_calls": n * bool(call.get("cached"))}
+
+
+def _replies(call: Json) -> int:
+    return int(call.get("settings", {}).get("n", 1))
 
 
 def _without_command(run: Run) -> str | None:

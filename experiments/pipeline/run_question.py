@@ -54,14 +54,6 @@ def _prediction_fields(prediction: Any) -> Row:
     }
 
 
-def score(metric: Metric, example: Any, prediction: Any, *, failed: bool) -> float | None:
-    """Return the score of one question; a failed question scores 0, or None if lower is better or it has no score."""
-    value = metric(example, prediction)
-    if not failed or value is None:
-        return value
-    return 0.0 if metric.higher_is_better else None
-
-
 def scored(
     metrics: Sequence[Metric], example: Any, prediction: Any, *, failed: bool, calls: list[LMCall] | None = None
 ) -> tuple[Row, Exception | None]:
@@ -77,7 +69,7 @@ def scored(
     for metric in metrics:
         with metered() as meter, asked_by(metric.name), calls_heard_by(keep):
             try:
-                scores[metric.name] = score(metric, example, prediction, failed=failed)
+                scores[metric.name] = metric.of_answer(example, prediction, failed=failed)
             except Exception as error:
                 if not isinstance(user_error_within(error), LMUnavailable):
                     raise

@@ -165,17 +165,22 @@ def read_json(path: Path) -> Json:
     return value
 
 
+class OtherKind(UserError):
+    """A folder contains results of another kind than answers."""
+
+
 def read_run(folder: Path) -> Json:
     """Return the checked `run.json` of a run with answers.
 
     Raises:
+        OtherKind: It is of something else, such as judgements.
         UserError: The folder contains no such run, or the file is damaged.
     """
     description = read_json(folder / RUN)
     kind = description.get("kind")
     if kind is not None:
         kind = str(kind)[:40]
-        raise UserError(f"{folder} contains {kind}, not the answers of a run: name the folder of an evaluation.")
+        raise OtherKind(f"{folder} contains {kind}, not the answers of a run: name the folder of an evaluation.")
     try:
         check_description(description)
     except ValueError as error:

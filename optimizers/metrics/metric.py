@@ -138,6 +138,13 @@ class Metric:
         """Return the score of one question."""
         return self.function(example, prediction)
 
+    def of_answer(self, example: Any, prediction: Any, *, failed: bool) -> float | None:
+        """Return the score of one question; a failed one has 0, or None if lower is better or it has no score."""
+        value = self(example, prediction)
+        if not failed or value is None:
+            return value
+        return 0.0 if self.higher_is_better else None
+
 
 @dataclass(frozen=True)
 class OracleMetric:

@@ -110,8 +110,8 @@ def leaderboard(
     with collector_paused():
         left_out = refuse_left_out if check else lambda reason: note(f"Left out: {reason}")
         boards = read_boards(runs, on_left_out=left_out)
-        if check:
-            check_comparable(boards)
+        for unchecked in check_comparable(boards) if check else ():
+            note(unchecked)
         if out is not None:
             with counter("Pages", shown=not (quiet or as_json)) as count:
                 done = itertools.count(1)

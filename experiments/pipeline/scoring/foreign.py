@@ -21,11 +21,11 @@ from corpora.passages import read_passages
 from experiments.analysis.summary import write_summary
 from experiments.pipeline.run_question import gold_fields, other_fields
 from experiments.pipeline.scoring.passage_texts import FACT_METRICS, sentence_source
-from experiments.pipeline.scoring.rebuild import IDS, UNKNOWN
 from experiments.pipeline.scoring.score import ScoreReport, hints, judge_notes, score_rows, why_nothing
 from experiments.pipeline.scoring.score_config import ScoreConfig
 from experiments.runs.config import describe_lm, describe_questions, describe_session
 from experiments.runs.files import SCHEMA, UNKNOWN_LM, Json, Row, open_run, run_lock, write_rows
+from experiments.runs.rebuild import IDS, UNKNOWN
 from optimizers.metrics.retrieval import article, converted_article
 from optimizers.metrics.scoring import UNKNOWN_COSTS
 from programs.parts.prediction import with_matches

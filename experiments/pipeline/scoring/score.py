@@ -12,7 +12,6 @@ from experiments.pipeline.map_rows import progress_bar
 from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.pipeline.run_question import scored
 from experiments.pipeline.scoring.passage_texts import FACT_METRICS, sentence_source
-from experiments.pipeline.scoring.rebuild import Rebuilt, ids_needed, rebuild
 from experiments.pipeline.scoring.score_config import ScoreConfig
 from experiments.runs.config import describe_lm, describe_session
 from experiments.runs.files import (
@@ -28,6 +27,7 @@ from experiments.runs.files import (
     run_lock,
     write_json,
 )
+from experiments.runs.rebuild import Rebuilt, ids_needed, rebuild
 from optimizers.metrics.judges.answer_judge import judged_by
 from optimizers.metrics.metric import OF_CORPUS, OF_QUESTION, Metric, Need
 from signatures.common.errors import UserError, one_line, undone_by_error

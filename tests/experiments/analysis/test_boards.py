@@ -50,12 +50,16 @@ def _worse(row: dict[str, Any]) -> None:
     row |= {"answer": "?", "scores": {**row["scores"], "em": 0.0, "f1[hotpot]": 0.0}}
 
 
+def _unread(row: dict[str, Any]) -> None:
+    row |= {"passage_ids": [], "scores": {**row["scores"], "passage_recall@2": 0.0}}
+
+
 def _dearer(row: dict[str, Any]) -> None:
     row["prompt_tokens"] *= 3
 
 
 def test_runs_on_the_same_questions_are_ranked_and_compared_with_rag(make: Make) -> None:
-    cheap = make("set/cheap", "cot", row=lambda row: (_worse(row), row.update(prompt_tokens=1, passage_ids=[])))
+    cheap = make("set/cheap", "cot", row=lambda row: (_worse(row), _unread(row), row.update(prompt_tokens=1)))
     folders = [cheap, make("set/dear", "ircot", row=_dearer), make("set/rag"), make("other/rag", n=3)]
     other, board = read_boards(folders)
     assert (other.title, len(other.runs), board.title) == ("other", 1, "set")
@@ -225,11 +229,8 @@ def test_repeats_and_questions_that_differ_are_named(make: Make) -> None:
 
 
 def test_what_a_closed_book_could_have_searched_does_not_matter(make: Make) -> None:
-    def unread(row: dict[str, Any]) -> None:
-        row["passage_ids"] = []
-
     searched = [make(f"set/{name}", name, run=_set("corpus", fingerprint="bm25-1")) for name in ("rag", "ircot")]
-    check_comparable(read_boards([*searched, make("set/standard", "standard", row=unread)]))
+    check_comparable(read_boards([*searched, make("set/standard", "standard", row=_unread)]))
 
 
 def test_other_prompts_and_knobs_are_what_is_compared(make: Make) -> None:
@@ -290,6 +291,17 @@ def test_a_check_refuses_what_a_page_would_leave_out(damage: str, make: Make, tm
     DAMAGES[damage][0](make("set/bad", "cot"))
     with pytest.raises(UserError, match=rf"Not all runs can be checked: .*{DAMAGES[damage][1]}"):
         read_boards([tmp_path / "set"], on_left_out=refuse_left_out)
+
+
+def test_results_of_another_kind_below_a_folder_are_left_out_and_told(make: Make, tmp_path: Path) -> None:
+    """Before, a check refused everything where judgements stood beside runs."""
+    make("set/rag")
+    _of_runs(judged := make("set/judged"), kind="judgements")
+    with pytest.warns(UserNotice, match="Left out: .*judged contains judgements"):
+        (board,) = read_boards([tmp_path / "set"], on_left_out=refuse_left_out)
+    assert [run.folder.name for run in board.runs] == ["rag"]
+    with pytest.raises(UserError, match="contains judgements"):
+        read_boards([judged], on_left_out=refuse_left_out)
 
 
 def _ask_last_again(folder: Path, times: int) -> None:

@@ -61,7 +61,7 @@ def test_rows_and_traces_have_them(quillon, verihop):
 
 def test_own_metrics_find_them_in_rows_and_in_the_index(quillon, verihop):
     from experiments.pipeline.scoring.passage_texts import Corpus
-    from experiments.pipeline.scoring.rebuild import prediction_of
+    from experiments.runs.rebuild import prediction_of
 
     row = {"passage_ids": ["quillon"], "cited_passages": [{"id": "quillon", "title": "Q", "text": "x", "page": 3}]}
     row["cited_passages"][0]["score"] = "of another system"

@@ -15,10 +15,10 @@ from experiments.analysis.compare import compare_runs
 from experiments.analysis.report.html import write_report
 from experiments.analysis.summary import summarise
 from experiments.pipeline.scoring.passage_texts import Corpus
-from experiments.pipeline.scoring.rebuild import rebuild
 from experiments.pipeline.scoring.score import score_run
 from experiments.pipeline.scoring.score_config import ScoreConfig
 from experiments.runs.files import read_json, read_rows
+from experiments.runs.rebuild import rebuild
 from optimizers.metrics.catalog import METRICS, ORACLE_METRICS
 from optimizers.metrics.entailment.catalog import open_oracle
 from optimizers.metrics.metric import Need
