@@ -90,12 +90,12 @@ def _verdict_tokens(tokenizer: Any) -> list[list[int]]:
     return [tokenizer(word, add_special_tokens=False)["input_ids"] for word in (_YES, _NO)]
 
 
-def calibration_error(probabilities: Sequence[float], truths: Sequence[bool], bins: int = 10) -> float:
+def verdict_calibration_error(probabilities: Sequence[float], truths: Sequence[bool], bins: int = 10) -> float:
     """Return the expected calibration error of yes/no judgements, in [0, 1]: 0 where each is as sure as it is right.
 
     It is the mean over the judgements of the difference between confidence and share of right ones in each of `bins`
     equal parts of the confidence, which is from 0.5 to 1 (Guo et al., ICML 2017, section 2,
-    https://arxiv.org/abs/1706.04599).
+    https://arxiv.org/abs/1706.04599); that of the answers of a run has parts from 0 to 1.
 
     Args:
         probabilities: P(yes) of each judgement; at least one.
@@ -164,7 +164,8 @@ def _calibration(student: Student, data: TrainingData, places: Sequence[int]) ->
     if not judged or not all(_verdict_tokens(student.base.tokenizer)):
         return {}
     truths = [data.validation_examples[place].completion == _YES for place in judged]
-    return {"ece": calibration_error(yes_probabilities(student, [data.validation[place] for place in judged]), truths)}
+    probabilities = yes_probabilities(student, [data.validation[place] for place in judged])
+    return {"ece": verdict_calibration_error(probabilities, truths)}
 
 
 def check_metric(name: str, held_back: Sequence[Example], per_skill: int, others: Iterable[str] = ()) -> None:

@@ -9,10 +9,10 @@ import torch
 
 from optimizers.distill.training.estimate import estimate
 from optimizers.distill.training.scoring import (
-    calibration_error,
     replies,
     reply_scores,
     score_reply,
+    verdict_calibration_error,
     yes_probabilities,
 )
 from optimizers.distill.training.settings import make_settings
@@ -179,8 +179,9 @@ def test_probabilities_of_yes_in_batches_equal_those_one_by_one_and_follow_the_r
 def test_judgements_that_are_as_sure_as_they_are_right_have_no_calibration_error() -> None:
     calibrated = [0.75] * 4 + [0.25] * 4
     truths = [True, True, True, False, False, False, False, True]
-    assert calibration_error(calibrated, truths) == pytest.approx(0)
-    assert calibration_error([0.99] * 4, [True, False, False, False]) == pytest.approx(0.74)
-    assert calibration_error([1.0, 0.0], [True, False]) == 0
-    assert calibration_error([1.0, 0.0], [False, True]) == 1
-    assert calibration_error([0.9, 0.6], [True, False]) == pytest.approx((0.1 + 0.6) / 2)  # parts do not cancel out
+    assert verdict_calibration_error(calibrated, truths) == pytest.approx(0)
+    assert verdict_calibration_error([0.99] * 4, [True, False, False, False]) == pytest.approx(0.74)
+    assert verdict_calibration_error([1.0, 0.0], [True, False]) == 0
+    assert verdict_calibration_error([1.0, 0.0], [False, True]) == 1
+    # Parts do not cancel out.
+    assert verdict_calibration_error([0.9, 0.6], [True, False]) == pytest.approx((0.1 + 0.6) / 2)
