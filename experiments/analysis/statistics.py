@@ -6,7 +6,7 @@ columns are the sums of all resamples in one matrix product.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -162,10 +162,15 @@ def means_of(columns: Sequence[_Values]) -> list[Mean]:
     return means_and_differences(columns)[0]
 
 
-def mean_of_means(columns: Sequence[_Values]) -> Mean | None:
-    """Return the mean of the means of columns over different questions, each drawn on its own; None if one is empty.
+def mean_of_means(columns: Sequence[_Values], samples: Sequence[Hashable] | None = None) -> Mean | None:
+    """Return the mean of the means of columns, each of different questions drawn on their own; None if one is empty.
 
-    All columns count alike, however many questions they have. `n` is the sum.
+    All columns count alike, however many questions they have.
+
+    Args:
+        columns: Values of each.
+        samples: What each column is of; those of one sample are drawn together and count once in `n`. By default all
+            are of different ones.
     """
     import numpy as np
 
@@ -173,13 +178,15 @@ def mean_of_means(columns: Sequence[_Values]) -> Mean | None:
     if not all(defined):
         return None
     mean = math.fsum(math.fsum(own) / len(own) for own in defined) / len(defined)
+    samples = range(len(columns)) if samples is None else samples
+    seeds = {sample: seed for seed, sample in enumerate(dict.fromkeys(samples))}
     ends: _Interval = (None, None)
     if min(map(len, defined)) > 1:
-        drawn = [_resampled([own], RESAMPLES, seed) for seed, own in enumerate(defined)]
+        drawn = [_resampled([own], RESAMPLES, seeds[of]) for own, of in zip(defined, samples, strict=True)]
         low, high = np.quantile(np.mean(drawn, axis=0), _ENDS)
         ends = (float(low), float(high))
-    n = sum(map(len, defined))
-    return Mean(mean, *ends, n, sum(map(len, columns)) - n)
+    n, asked = (sum(map(len, dict(zip(samples, of, strict=True)).values())) for of in (defined, columns))
+    return Mean(mean, *ends, n, asked - n)
 
 
 def means_and_differences(

@@ -181,7 +181,10 @@ def _mean(number: Number, line: Line, reference: Line | None) -> Mean | None:
         run = line.runs[number.places[0]]
         return None if run is None else run.mean(number.metric)
     parts = [_part(number, line.runs[place], reference.runs[place] if reference else None) for place in number.places]
-    return mean_of_means(parts)
+    # With `--data` several columns may be one and the same run.
+    behind = [line, reference] if number.drop and reference is not None else [line]
+    runs = [[of.runs[place] for of in behind] for place in number.places]
+    return mean_of_means(parts, [tuple(run and run.folder for run in own) for own in runs])
 
 
 def _part(number: Number, run: Run | None, reference: Run | None) -> Sequence[float | None]:

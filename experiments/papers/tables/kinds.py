@@ -129,19 +129,26 @@ def _ratings(table: Table, lines: Sequence[Line], request: Request, *_: object) 
     """Grades by people, beside scores of the same runs and the correlation of both over systems (`verihop review`)."""
     if not request.reviews:
         return Grid(table, _headings(table), _published(table))
+    from experiments.analysis.compare import labels_of
     from experiments.annotation.review.results import review_results
     from experiments.annotation.review.review_folder import read_review
 
-    means: dict[str, dict[str, Mean | None]] = {}
+    means: dict[Path, dict[str, Mean | None]] = {}
+    rated_by: dict[tuple[Path, str], Path] = {}
     correlations: list[GridRow] = []
     for review in map(read_review, request.reviews):
         results = review_results(review)
         for rated, source in zip(results.runs, review.description.sources, strict=True):
-            run = Run(Path(source.path))
-            own = means.setdefault(rated.run, {name: run.mean(name) for name in table.metrics})
+            run = Run(Path(source.path).resolve())
+            if (first := rated_by.setdefault((run.folder, results.scale), review.folder)) != review.folder:
+                raise UserError(f"{first} and {review.folder} rate {run.folder} on one scale: name one of them.")
+            own = means.setdefault(run.folder, {name: run.mean(name) for name in table.metrics})
             own[f"rating[{results.scale}]"] = rated.mean
         correlations += _correlations(table, results)
-    rows = [GridRow(label, [Value(own[name]) for name in table.metrics]) for label, own in means.items()]
+    rows = [
+        GridRow(label, [Value(own[name]) for name in table.metrics])
+        for label, own in zip(labels_of(list(means)), means.values(), strict=True)
+    ]
     return Grid(table, _headings(table), [*rows, *correlations, *_published(table)])
 
 

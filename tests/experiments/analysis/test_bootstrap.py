@@ -65,6 +65,14 @@ def test_columns_of_a_mean_of_means_are_drawn_apart() -> None:
     assert (found.mean, found.n, found.undefined) == (0.5, 800, 0)
 
 
+def test_columns_of_one_sample_are_drawn_together_and_count_once() -> None:
+    """Before, they were taken as independent."""
+    one, other = [0.0, 1.0] * 200, [1.0, 0.0, None] * 100
+    alone, twice = mean_of_means([one]), mean_of_means([one, one], ["a", "a"])
+    assert twice == alone
+    assert mean_of_means([one, other], ["a", "b"]) == mean_of_means([one, other])
+
+
 def test_a_mean_of_means_needs_a_value_of_each_column_and_two_for_an_interval() -> None:
     assert mean_of_means([[1.0, 0.0], [None]]) is None
     found = mean_of_means([[1.0, 0.0, None], [1.0]])

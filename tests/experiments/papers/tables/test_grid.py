@@ -21,7 +21,7 @@ class MadeUp:
     complete, asked = True, "questions made up"
 
     def __init__(self, values: list[float | None], first: int = 0, knobs: str = ""):
-        self.knobs = knobs
+        self.knobs, self.folder = knobs, object()
         self.ids = [f"q{number:03}" for number in range(first, first + len(values))]
         self._values = values
         self.made_with = {"lm": {"id": "lm"}}
@@ -245,6 +245,16 @@ def test_an_average_is_the_mean_of_the_means_of_its_columns_with_its_own_interva
     assert "| 75.0 [70." in markdown(found, "verihop")
     assert list(csv.DictReader(io.StringIO(as_csv(found))))[2]["column"] == "average"
     assert "75.0 [70." in latex(found)
+
+
+def test_columns_that_are_one_run_are_drawn_together():
+    """Before, as with `--data world`, their average had the interval of independent columns."""
+    run = MadeUp([0.0, 1.0] * 50)
+    of = table("x", columns=SETS, averages=[BOTH])
+    (row,) = scores(of, [Line(of.rows[0], "lm", [run, run])]).rows
+    single, _, average = (value.ours for value in row.values)
+    assert average.n == 100
+    assert average.high - average.low == pytest.approx(single.high - single.low, abs=0.01)
 
 
 def test_a_drop_is_of_the_questions_that_both_rows_answered_and_the_reference_has_none():
