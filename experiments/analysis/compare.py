@@ -19,7 +19,7 @@ from experiments.analysis.closed_book import (
     reads_nothing,
     row_kind,
 )
-from experiments.analysis.outcomes import OUTCOMES, main_metric, outcome_means
+from experiments.analysis.outcomes import OUTCOMES, Found, found_outcomes, main_metric, outcome_means
 from experiments.analysis.repeats import by_question, question_values
 from experiments.analysis.statistics import Mean, Paired, holm, means_and_differences, paired
 from experiments.analysis.summary import (
@@ -258,6 +258,11 @@ class Run:
     others: list[list[Row]] = field(default_factory=list)
 
     @property
+    def program(self) -> str:
+        """The name of its program."""
+        return str(self.description["program"]["name"])
+
+    @property
     def rows(self) -> list[Row]:
         """Return all rows of the shared questions."""
         return [row for rows in self.questions for row in rows]
@@ -352,6 +357,7 @@ class RunComparison:
         kinds: Kind of the questions (`corpora.kinds`) -> exact match and F1, one line per run; empty without kinds.
         closed_book: "all" or a kind -> what answers score that nobody had to read anything for.
         outcomes: Run label -> share of each outcome, then the recall conversion; empty if no metric says what is right.
+        found: Run label -> the outcome of each row of the shared questions.
         right_by: The metric that says it; None without one.
     """
 
@@ -366,6 +372,7 @@ class RunComparison:
     kinds: dict[str, dict[str, list[Line]]] = field(default_factory=dict)
     closed_book: dict[str, ClosedBook] = field(default_factory=dict)
     outcomes: dict[str, dict[str, Mean]] = field(default_factory=dict)
+    found: dict[str, Found] = field(default_factory=dict)
     right_by: str | None = None
 
     @property
@@ -641,6 +648,8 @@ def compared(runs: list[Run]) -> RunComparison:
     first = [rows[0] for rows in runs[0].questions]
     kinds, books = _kinds(runs, names), closed_books(first, names)
     right_by = main_metric(names)
+    found = {run.label: found_outcomes(run.questions, right_by, run.program) for run in runs}
+    means = outcome_means([(run.questions, found[run.label]) for run in runs], right_by) if right_by else []
     return RunComparison(
         runs=runs,
         questions=len(runs[0].questions),
@@ -652,14 +661,10 @@ def compared(runs: list[Run]) -> RunComparison:
         notices=[*about_runs(runs, differing), *_notices(runs, metrics), *_unread(runs, books, metrics, kinds)],
         kinds=kinds,
         closed_book=books,
-        outcomes=_outcomes(runs, right_by) if right_by else {},
+        outcomes=dict(zip(found, means, strict=False)),  # none without a metric
+        found=found,
         right_by=right_by,
     )
-
-
-def _outcomes(runs: Sequence[Run], metric: str) -> dict[str, dict[str, Mean]]:
-    means = outcome_means([(run.questions, run.description["program"]["name"]) for run in runs], metric)
-    return {run.label: of for run, of in zip(runs, means, strict=True)}
 
 
 def _kinds(runs: Sequence[Run], names: Sequence[str]) -> dict[str, dict[str, list[Line]]]:

@@ -27,7 +27,7 @@ OUTCOMES = {
     REFUSED: "the program declined",
     UNPARSEABLE: "no answer, and a reply that could not be parsed",
     MISSED: "passages were read, but not all gold ones",
-    HOP: "no gold passage was missed, but the program took steps, and a gold answer of an earlier one is in no hop's",
+    HOP: "no gold passage was missed, but the program took steps, and a gold answer on the way is in no hop's",
     MEMORY: "nothing was read, and no hop is known to be wrong",
     READ: "no gold passage was missed, and no hop is known to be wrong",
 }
@@ -107,8 +107,13 @@ def _steps(row: Row, program: str) -> list[int]:
 
 
 def _lacks_a_step(row: Row, program: str) -> bool:
-    """Return whether the program took steps, and the answer of a gold step before the last is in no hop's answer."""
-    earlier = [str(answer) for answer in (row.get("sub_answers") or [])[:-1]]
+    """Return whether the program took steps, and the answer of a gold step on the way is in no hop's answer.
+
+    The last one is on the way, too, where its answer is not that of the question, as where two dates are compared.
+    """
+    earlier = [str(answer) for answer in row.get("sub_answers") or []]
+    if earlier and any(_agree(str(answer), earlier[-1]) for answer in row["answers"]):
+        earlier.pop()
     if not earlier or not _steps(row, program):
         return False
     # A sentence written for the whole question may state a step, so that the answers of all hops are looked at.
@@ -137,17 +142,25 @@ def conversion(row: Row, metric: str) -> float | None:
     return score if read_all_gold(row) else None
 
 
-def outcome_means(runs: Sequence[tuple[Sequence[Sequence[Row]], str]], metric: str) -> list[dict[str, Mean]]:
+Found = list[list[str | None]]
+"""The outcome of each row of each question of a run."""
+
+
+def found_outcomes(questions: Sequence[Sequence[Row]], metric: str | None, program: str) -> Found:
+    """Return the outcomes of a run, as `outcome` does, given the rows of each question; None without a metric."""
+    return [[metric and outcome(row, metric, program=program) for row in rows] for rows in questions]
+
+
+def outcome_means(runs: Sequence[tuple[Sequence[Sequence[Row]], Found]], metric: str) -> list[dict[str, Mean]]:
     """Return for each run the share of each outcome among the scored questions, then the recall conversion.
 
     Args:
-        runs: The rows of each question of a run, one for each repeat, and the name of its program.
+        runs: The rows of each question of a run, and their outcomes.
         metric: As for `outcome`.
     """
     names = [*OUTCOMES, CONVERSION]
     columns = []
-    for questions, program in runs:
-        found = [[outcome(row, metric, program=program) for row in rows] for rows in questions]
+    for questions, found in runs:
         columns += [[_share(name, own) for own in found] for name in OUTCOMES]
         columns.append(question_values(questions, partial(conversion, metric=metric)))
     means = means_of(columns)

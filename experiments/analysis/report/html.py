@@ -13,7 +13,7 @@ import hashlib
 import os
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,10 +29,11 @@ from experiments.analysis.compare import Line, RunComparison, compare_runs, p_te
 from experiments.analysis.outcomes import (
     CONVERSION,
     OUTCOMES,
+    Found,
     first_wrong_hop,
+    found_outcomes,
     in_words,
     main_metric,
-    outcome,
     outcome_means,
 )
 from experiments.analysis.repeats import by_question
@@ -76,21 +77,19 @@ class Entry:
     rows: list[tuple[int, Row, str | None]] = field(default_factory=list)
 
 
-def entries_of(runs: Sequence[Iterable[Row]], programs: Sequence[str], right_by: str | None) -> list[Entry]:
-    """Return the questions of any run, sorted by id.
+Shown = list[tuple[Row, str | None]]
+"""Rows of a run, each with its outcome."""
 
-    Args:
-        runs: The rows of each.
-        programs: Names of the program of each.
-        right_by: The metric that decides what is right; None if there is none.
-    """
+
+def entries_of(runs: Sequence[Shown]) -> list[Entry]:
+    """Return the questions of any run, sorted by id."""
     entries: dict[str, Entry] = {}
-    for place, (rows, program) in enumerate(zip(runs, programs, strict=True)):
-        for row in rows:
+    for place, rows in enumerate(runs):
+        for row, found in rows:
             entry = entries.get(row["id"])
             if entry is None:
                 entry = entries[row["id"]] = Entry(row["id"], row["question"], row["answers"])
-            entry.rows.append((place, row, right_by and outcome(row, right_by, program=program)))
+            entry.rows.append((place, row, found))
     return sorted(entries.values(), key=lambda entry: entry.id)
 
 
@@ -331,28 +330,47 @@ def _groups(groups: Groups | None) -> Json | None:
     return {"field": groups.field, "sizes": groups.sizes, "scores": scores, "notices": groups.notices}
 
 
-def _rows_of_one(folder: Path) -> tuple[list[str], list[Json], list[list[Row]], Json]:
+_Parts = tuple[list[str], list[Json], list[Shown], Json]
+
+
+def _rows_of_one(folder: Path, right_by: str | None) -> _Parts:
     description, rows = read_run(folder), read_rows(folder)
-    label, right_by = folder.resolve().name, main_metric(list(description["metrics"]))
-    asked = (list(by_question(rows).values()), description["program"]["name"])
-    found = {} if right_by is None else {label: outcome_means([asked], right_by)[0]}
+    label, right_by = folder.resolve().name, right_by or main_metric(list(description["metrics"]))
+    questions = list(by_question(rows).values())
+    found = found_outcomes(questions, right_by, description["program"]["name"])
+    means = {} if right_by is None else {label: outcome_means([(questions, found)], right_by)[0]}
     tables = _single(summarise(folder, rows=rows), label)
-    return [label], [description], [rows], {**tables, "outcomes": outcome_bars(found, right_by), "right_by": right_by}
+    shown = _shown(questions, found)
+    return [label], [description], [shown], {**tables, "outcomes": outcome_bars(means, right_by), "right_by": right_by}
 
 
-def _rows_of_several(comparison: RunComparison) -> tuple[list[str], list[Json], list[list[Row]], Json]:
-    runs = comparison.runs
-    rows = [[*run.rows, *(row for own in run.others for row in own)] for run in runs]
-    return [run.label for run in runs], [run.description for run in runs], rows, _several(comparison)
+def _rows_of_several(comparison: RunComparison) -> _Parts:
+    runs, right_by = comparison.runs, comparison.right_by
+    shown = [
+        _shown(run.questions, comparison.found[run.label])
+        + _shown(run.others, found_outcomes(run.others, right_by, run.program))
+        for run in runs
+    ]
+    return [run.label for run in runs], [run.description for run in runs], shown, _several(comparison)
 
 
-def _page(folders: Sequence[Path], title: str | None, groups: Groups | None, comparison: RunComparison | None) -> Json:
+def _shown(questions: Sequence[Sequence[Row]], found: Found) -> Shown:
+    return [each for rows, own in zip(questions, found, strict=True) for each in zip(rows, own, strict=True)]
+
+
+def _page(
+    folders: Sequence[Path],
+    title: str | None,
+    groups: Groups | None,
+    comparison: RunComparison | None,
+    right_by: str | None,
+) -> Json:
     if comparison is None and len(folders) > 1:
         comparison = compare_runs(folders)
-    found = _rows_of_one(folders[0]) if comparison is None else _rows_of_several(comparison)
+    found = _rows_of_one(folders[0], right_by) if comparison is None else _rows_of_several(comparison)
     labels, descriptions, rows, tables = found
     metrics, programs = list(descriptions[0]["metrics"]), [own["program"]["name"] for own in descriptions]
-    entries = entries_of(rows, programs, tables["right_by"])
+    entries = entries_of(rows)
     lines = [line for _, several in tables["scores"] for line in several]
     return {
         "title": title or _title(labels),
@@ -401,6 +419,7 @@ def write_report(
     title: str | None = None,
     groups: Groups | None = None,
     comparison: RunComparison | None = None,
+    right_by: str | None = None,
 ) -> Path:
     """Write the report of one or more runs and return its path.
 
@@ -410,6 +429,7 @@ def write_report(
         title: Heading of the page; the names of the folders by default.
         groups: Scores of these runs by groups of questions, shown as well.
         comparison: Of these runs, if they are compared already; else they are read and compared here.
+        right_by: The metric that decides what is right in a single run, where others do so by it; its own by default.
 
     Raises:
         UserError: A folder contains no run, the runs share no question, or the file cannot be written.
@@ -417,7 +437,7 @@ def write_report(
     if not folders:
         raise UserError("A report needs at least one run. Name its folder.")
     with collector_paused():
-        page = _page([Path(folder) for folder in folders], title, groups, comparison)
+        page = _page([Path(folder) for folder in folders], title, groups, comparison, right_by)
         return write_page(path, TEMPLATE, page)
 
 

@@ -168,7 +168,8 @@ def _board(board: Board, name: str, out: Path, on_page: Callable[[], None]) -> J
     rows = []
     for place, page in zip(board.ranked, _pages(board, name), strict=True):
         row = _row(board, place, others, front=place in front)
-        write_report([folders[place]], out / page, title=f"{board.title}: {row['label']}")
+        heading = f"{board.title}: {row['label']}"
+        write_report([folders[place]], out / page, title=heading, right_by=comparison.right_by)
         on_page()
         rows.append({**row, "id": page.removesuffix(".html"), "page": page})
     return {

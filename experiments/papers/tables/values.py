@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.analysis.closed_book import ALL, answer_line, closed_books, row_kind
-from experiments.analysis.outcomes import CONVERSION, conversion, is_outcome, main_metric, outcome_means
+from experiments.analysis.outcomes import CONVERSION, conversion, found_outcomes, is_outcome, main_metric, outcome_means
 from experiments.analysis.repeats import by_question, question_values
 from experiments.analysis.statistics import Mean, f1_of_means, mean_of
 from experiments.analysis.summary import percent
@@ -178,7 +178,8 @@ class Run:
 
     def outcomes(self) -> Mapping[str, Mean]:
         """Return the share of each outcome among the scored questions, then the recall conversion."""
-        return outcome_means([(self.questions, self.description["program"]["name"])], self.main)[0]
+        found = found_outcomes(self.questions, self.main, self.description["program"]["name"])
+        return outcome_means([(self.questions, found)], self.main)[0]
 
 
 def _of_kind(row: Row, kind: str, value: Callable[[Row], float | None]) -> float | None:

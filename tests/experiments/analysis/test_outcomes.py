@@ -15,6 +15,7 @@ from experiments.analysis.outcomes import (
     UNPARSEABLE,
     conversion,
     first_wrong_hop,
+    found_outcomes,
     in_words,
     main_metric,
     outcome,
@@ -31,6 +32,7 @@ def row(**changes) -> dict:
         "abstained": False,
         "parse_failures": 0,
         "answer": "Rulis",
+        "answers": ["Vadley"],
         "passage_ids": ["a", "b"],
         "gold_ids": ["a", "b"],
         "hops": [],
@@ -73,6 +75,9 @@ GOLD = {"sub_answers": ["Mira Pell", "Vadley"]}
         ({**GOLD, "hops": DRAFTS}, READ),  # answers to the whole question
         ({**GOLD, "hops": SENTENCES}, READ),  # what the first sentence states is stated
         ({**GOLD, "hops": [SENTENCES[0] | {"answer": "Ortel drew it."}, SENTENCES[1]]}, HOP),
+        ({**GOLD, "hops": HOPS, "answers": ["yes"]}, HOP),  # a comparison: its last step is on the way, too
+        ({"hops": HOPS, "sub_answers": ["Mira Pell", "Rulis"], "answers": ["yes"]}, READ),
+        ({**GOLD, "hops": HOPS, "answers": ["the city of Vadley"]}, READ),
         ({"scores": {"em": None}}, None),
     ],
 )
@@ -133,7 +138,8 @@ def test_the_first_step_that_states_no_gold_is_wrong_where_a_hop_is(changes, pla
 
 def test_shares_are_of_the_repeats_with_a_score():
     right, missed, unknown = row(scores={"em": 1.0}), row(passage_ids=["a"]), row(scores={"em": None})
-    (found,) = outcome_means([([[right, missed, unknown], [unknown], [missed]], "rag")], "em")
+    questions = [[right, missed, unknown], [unknown], [missed]]
+    (found,) = outcome_means([(questions, found_outcomes(questions, "em", "rag"))], "em")
     assert (found[RIGHT].mean, found[MISSED].mean, found[READ].mean) == (0.25, 0.75, 0.0)
     assert found[RIGHT].n == 2
 

@@ -10,6 +10,7 @@ import pytest
 from markupsafe import escape
 
 from corpora.questions import Question
+from experiments.analysis import outcomes
 from experiments.analysis.by_group import compare_by
 from experiments.analysis.compare import compare_runs
 from experiments.analysis.report import html
@@ -40,6 +41,23 @@ def test_one_run_shows_scores_hops_and_cited_passages(run: Make, unpack: Unpack,
         [0],
     )
     assert row["costs"][:3] == [1, 75, 1]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_each_row_is_classified_once(several: bool, run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, the table did so, and the questions again."""
+    folders = [run(tmp_path / "one", n=3), run(tmp_path / "two", n=4)][: 1 + several]
+    seen: list[str] = []
+    real = outcomes.outcome
+
+    def counted(row: dict[str, Any], *of: Any, **more: Any) -> str | None:
+        seen.append(row["id"])
+        return real(row, *of, **more)
+
+    for module in (outcomes, html):
+        monkeypatch.setattr(module, "outcome", counted, raising=False)
+    write_report(folders, tmp_path / "report.html")
+    assert sorted(seen) == sorted(["id0", "id1", "id2"] * len(folders) + ["id3"] * several)
 
 
 def test_numbers_of_the_whole_run_are_one_note(run: Make, tmp_path: Path) -> None:

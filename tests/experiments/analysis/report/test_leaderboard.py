@@ -77,6 +77,26 @@ def test_a_folder_has_the_table_the_answers_and_the_hashes(site: Path, runs: lis
     assert hashes["runs"]["rag"]["corpus"] == "c" * 64
 
 
+def test_the_page_of_a_run_says_right_by_the_score_of_its_table(
+    runs: list[Path], unpack: Callable[[str, str], Any], tmp_path: Path
+) -> None:
+    """Before, by an accuracy that this run alone has."""
+    folders = [_copied(run, tmp_path / run.name) for run in runs[:2]]
+    description = json.loads((folders[0] / "run.json").read_text())
+    description["metrics"]["acc[substring]"] = "Own."
+    (folders[0] / "run.json").write_text(json.dumps(description))
+    rows = [json.loads(line) for line in (folders[0] / "rows.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["scores"] |= {"em": 0.0, "acc[substring]": 1.0}
+    (folders[0] / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (board,) = read_boards(folders)
+    site = write_leaderboard([board], tmp_path / "site").parent
+    page = (site / f"{tmp_path.name}.rag.html").read_text()
+    names = unpack(page, "index")["outcomes"]
+    assert "right" not in {names[own[5]] for _, _, _, of in unpack(page, "index")["questions"] for own in of}
+    assert "Outcome by em" in page
+
+
 def test_hashes_of_passages_are_written_where_the_index_or_the_file_is(runs: list[Path], tmp_path: Path) -> None:
     corpus = tmp_path / "passages.jsonl"
     texts = {f"p{n}": f"A secret text {n}." for n in range(3)}
