@@ -144,7 +144,9 @@ def evaluate(
     from programs.artifact import program_name
 
     folder = Path(folder)
-    _check(questions)
+    if not questions:
+        raise UserError("There are no questions to ask. Give a question file that is not empty.")
+    check_ids(questions)
     config.check_sampling(connection)
     check_evidence(program, config.scored)
     description = describe_run(program, questions, config, connection=connection)
@@ -180,9 +182,8 @@ def evaluate(
     return summary
 
 
-def _check(questions: Sequence[Any]) -> None:
-    if not questions:
-        raise UserError("There are no questions to ask. Give a question file that is not empty.")
+def check_ids(questions: Sequence[Any]) -> None:
+    """Raise UserError if two questions have one id."""
     seen: set[str] = set()
     for question in questions:
         if question.id in seen:

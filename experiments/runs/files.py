@@ -188,6 +188,12 @@ def read_run(folder: Path) -> Json:
     return description
 
 
+def stopped_before(folder: Path) -> str | None:
+    """Return why a run ended early, as its summary says; None if it did not, or if it was killed."""
+    stopped = read_json(folder / SUMMARY).get("stopped") if (folder / SUMMARY).exists() else None
+    return stopped if isinstance(stopped, str) else None
+
+
 def repeat_of(row: Row) -> int:
     """Return the number of a row's repeat, from 1."""
     return int(row.get("repeat", 1))

@@ -14,7 +14,7 @@ from experiments.analysis.export.answers import Exported, began_and_ended, expor
 from experiments.analysis.export.mlflow_store import EXPERIMENT, using_store
 from experiments.analysis.statistics import Mean
 from experiments.analysis.summary import RunSummary, summarise
-from experiments.runs.files import ROWS, RUN, SUMMARY, Json, read_json, read_run
+from experiments.runs.files import ROWS, RUN, SUMMARY, Json, read_run, stopped_before
 from signatures.common.errors import undone_by_error
 from signatures.common.secrets import redacted, without_userinfo
 
@@ -71,7 +71,7 @@ def log_run(
     Raises:
         UserError: The extra is not installed, the folder contains no run, or the store cannot be used.
     """
-    description, summary = read_run(folder), summarise(folder, stopped=_stopped(folder))
+    description, summary = read_run(folder), summarise(folder, stopped=stopped_before(folder))
     with using_store(store, experiment) as (client, experiment_id):
         tags = {
             "verihop.run": folder.resolve().name,
@@ -91,11 +91,6 @@ def log_run(
     local = Path(files.removeprefix("file://"))
     shown = str(local) if local.is_dir() else without_userinfo(files)
     return Logged(run_id, experiment, without_userinfo(store), written, not_kept, shown)
-
-
-def _stopped(folder: Path) -> str | None:
-    found = read_json(folder / SUMMARY).get("stopped") if (folder / SUMMARY).exists() else None
-    return found if isinstance(found, str) else None
 
 
 def _note(summary: RunSummary) -> str:

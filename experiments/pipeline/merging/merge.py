@@ -27,6 +27,7 @@ from experiments.runs.files import (
     read_json,
     read_run,
     run_lock,
+    stopped_before,
     write_json,
 )
 from experiments.runs.models import AnswerRow, Spent
@@ -100,8 +101,7 @@ def read_part(folder: Path) -> Part:
         # As in the file: `checked` has defaults and current names as well.
         rows.setdefault(key_of(checked), []).append(Attempt(line, json.loads(line)))
     costs = [line for line, _ in checked_lines(folder / COSTS, Spent)]
-    stopped = read_json(folder / SUMMARY).get("stopped") if (folder / SUMMARY).exists() else None
-    part = Part(folder, description, rows, costs, stopped if isinstance(stopped, str) else None)
+    part = Part(folder, description, rows, costs, stopped_before(folder))
     own = set((description.get("shard") or {}).get("ids") or ())
     if own and (strange := [id for id, _ in rows if id not in own]):
         raise UserError(

@@ -16,7 +16,6 @@ from experiments.pipeline.scoring.score_config import ScoreConfig
 from experiments.runs.config import describe_lm, describe_session
 from experiments.runs.files import (
     RUN,
-    SUMMARY,
     Json,
     Row,
     key_of,
@@ -25,6 +24,7 @@ from experiments.runs.files import (
     read_run,
     rewrite_rows,
     run_lock,
+    stopped_before,
     write_json,
 )
 from experiments.runs.rebuild import Rebuilt, ids_needed, rebuild
@@ -211,7 +211,7 @@ def score_run(folder: Path, config: ScoreConfig) -> ScoreReport:
                     **dict.fromkeys(of_facts, sentence_source(rows, config.corpus)),
                 }
             write_json(folder / RUN, described)
-        summary = write_summary(folder, stopped=_stopped(folder))
+        summary = write_summary(folder, stopped=stopped_before(folder))
     return ScoreReport(summary, coverage, kept, notices)
 
 
@@ -340,11 +340,6 @@ def _described(description: Json, added: Sequence[Metric], config: ScoreConfig) 
         "metrics": {**had, **{metric.name: metric.definition for metric in added}},
         "scored": [*(earlier if isinstance(earlier, list) else []), record],
     }
-
-
-def _stopped(folder: Path) -> str | None:
-    stopped = read_json(folder / SUMMARY).get("stopped") if (folder / SUMMARY).exists() else None
-    return stopped if isinstance(stopped, str) else None
 
 
 def check_evidence(program: "dspy.Module", metrics: Sequence[Metric]) -> None:

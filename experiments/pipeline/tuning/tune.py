@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.evaluate import TYPICAL_TOKENS, Estimate
+from experiments.pipeline.evaluate import TYPICAL_TOKENS, Estimate, check_ids, unmeasured
 from experiments.pipeline.progress import StudyProgress
 from experiments.pipeline.scoring.score import check_evidence
 from experiments.pipeline.tuning.candidates import Prepared, prepare
@@ -67,7 +67,7 @@ def estimate_study(
     runs = (config.trials if made else trials_of(knobs, config)) * len(asked)
     replayed = config.replay is not None and not config.buy
     calls = 0 if replayed else runs * most_calls(student, knobs) + _candidate_calls(student, train, config)
-    return Estimate(runs, calls, calls * TYPICAL_TOKENS, None, None, 0)
+    return unmeasured(runs, calls)
 
 
 def _candidate_calls(student: "dspy.Module", train: "Sequence[Question]", config: TuneConfig) -> int:
@@ -106,11 +106,7 @@ def split_questions(
     """
     from corpora.questions import select
 
-    seen: set[str] = set()
-    for question in questions:
-        if question.id in seen:
-            raise UserError(f"Two questions have the id {question.id!r}. Give every question a different id.")
-        seen.add(question.id)
+    check_ids(questions)
     ordered = select(questions, seed=config.seed)
     train = select(trainset, seed=config.seed) if trainset else []
     if config.candidates.trained and not train:
