@@ -20,7 +20,6 @@ from experiments.pipeline.compiling.checkpoint import (
     CandidateLog,
     Checkpoint,
     compile_checkpoint,
-    request_hash,
     scores_of,
 )
 from experiments.pipeline.compiling.config import CompileConfig
@@ -144,32 +143,23 @@ def compile_program(
     estimate = _estimated(student, task, config, connection)
     data = {"train": describe(questions.train), "val": describe(questions.val)}
     request = compile_request(student, config, task, questions, connection)
-    links = {"lm": connection, "teacher": config.teacher, "prompt": config.prompt}
-    lms = {name: link.lm for name, link in links.items() if link is not None}
-    with compile_checkpoint(out, request, resume=resume, overwrite=overwrite, lms=lms) as checkpoint:
+    with compile_checkpoint(out, request, resume=resume, overwrite=overwrite, lms=config.lms(connection)) as checkpoint:
         if checkpoint is None:
             return read_artifact(out)
         warm_up(student, connection)
         compiled = optimize(
             student, task, config, connection, checkpoint, CompileProgress(estimate, config.metric.name, shown=progress)
         )
-        if compiled.stopped and compiled.chosen is None and checkpoint.replaces:
-            raise BudgetExceeded(f"{compiled.stopped} {out} is not replaced: no candidate was scored completely.")
         scores, stopped = _scores(compiled, questions.val, config, connection, checkpoint, progress=progress)
-        cost = checkpoint.cost()
-        checkpoint.kept = stopped is not None
         return freeze_compiled(
             compiled,
-            out,
-            overwrite=overwrite or checkpoint.continues,
+            checkpoint,
+            request=request,
+            estimate=estimate,
+            stopped=stopped,
+            overwrite=overwrite,
             connection=connection,
             data={**data, "index": relative_path(config.index, out), **config.provenance},
-            optimizer={
-                "estimate": estimate.as_dict(),
-                "stopped": stopped,
-                "cost": cost,
-                "request_sha256": request_hash(request),
-            },
             metric={**config.metric.described, **scores},
         )
 
@@ -209,7 +199,11 @@ def optimize(
     checkpoint: Checkpoint,
     progress: CompileProgress,
 ) -> "Compiled":
-    """Return the compiled program; its candidates and costs are kept in the checkpoint while it is compiled."""
+    """Return the compiled program; its candidates and costs are kept in the checkpoint while it is compiled.
+
+    Raises:
+        BudgetExceeded: The budget is spent, and an artifact that was to be replaced stays.
+    """
     from optimizers.teleprompters.compile import compile
 
     log = CandidateLog(checkpoint.folder, student)
@@ -231,7 +225,12 @@ def optimize(
         known=log.read(),
     )
     with progress, connection.use(), controlled(progress.say):
-        return compile(student, task, optimizer=config.optimizer)
+        compiled = compile(student, task, optimizer=config.optimizer)
+    if compiled.stopped and compiled.chosen is None and checkpoint.replaces:
+        raise BudgetExceeded(
+            f"{compiled.stopped} {checkpoint.out} is not replaced: no candidate was scored completely."
+        )
+    return compiled
 
 
 def _scores(

@@ -20,7 +20,6 @@ from experiments.pipeline.compiling.checkpoint import (
     CANDIDATES,
     CandidateLog,
     compile_checkpoint,
-    request_hash,
     scores_of,
 )
 from experiments.pipeline.compiling.config import CompileConfig
@@ -118,33 +117,26 @@ class ModuleWork:
 
     def run(self, out: Path, *, resume: bool, overwrite: bool, progress: bool) -> CompiledModule:
         """Compile the module into a folder; see `verihop.compile_module`."""
-        lms = {"lm": self.connection, "teacher": self.config.teacher, "prompt": self.config.prompt}
-        metered = {name: link.lm for name, link in lms.items() if link is not None}
+        lms = self.config.lms(self.connection)
         request = self._request()
-        with compile_checkpoint(out, request, resume=resume, overwrite=overwrite, lms=metered) as checkpoint:
+        with compile_checkpoint(out, request, resume=resume, overwrite=overwrite, lms=lms) as checkpoint:
             if checkpoint is None:
                 return CompiledModule(load_module(out, self.module), read_artifact(out), _kept(out, self.module))
             warm_up(self.module, self.connection)
             estimate = self.estimate()
             shown = CompileProgress(estimate, self.config.metric.name, shown=progress)
             compiled = optimize(self.module, self.task, self.config, self.connection, checkpoint, shown)
-            if compiled.stopped and compiled.chosen is None and checkpoint.replaces:
-                raise BudgetExceeded(f"{compiled.stopped} {out} is not replaced: no candidate was scored completely.")
             scores, stopped = self._scores(compiled)
-            checkpoint.kept = stopped is not None
             log = checkpoint.folder / CANDIDATES
             artifact = freeze_compiled(
                 compiled,
-                out,
-                overwrite=overwrite or checkpoint.continues,
+                checkpoint,
+                request=request,
+                estimate=estimate,
+                stopped=stopped,
+                overwrite=overwrite,
                 connection=self.connection,
                 data={name: request["data"][name] for name in ("train", "val")},
-                optimizer={
-                    "estimate": estimate.as_dict(),
-                    "stopped": stopped,
-                    "cost": checkpoint.cost(),
-                    "request_sha256": request_hash(request),
-                },
                 metric={**self.config.metric.described, **scores},
                 write=partial(freeze_module, files={CANDIDATES: log.read_text("utf-8")} if log.exists() else {}),
             )

@@ -72,6 +72,7 @@ class Checkpoint:
     """What is kept of a compilation while it is not finished.
 
     Args:
+        out: Folder of the artifact.
         meter: Counts the LM calls of this run.
         spending: What all sessions have spent from the budgets.
         replaces: Whether the artifact is to replace one of another request.
@@ -79,6 +80,7 @@ class Checkpoint:
         kept: Set it if the compilation has to go on in another session, so that the folder stays.
     """
 
+    out: Path
     folder: Path
     meter: Meter
     earlier: dict[str, float]
@@ -142,7 +144,7 @@ def compile_checkpoint(
         earlier = read_json(costs) if costs.exists() else {}
         spending = Spending(lms, folder, earlier.pop(_BUDGETS, {}))
         replaces = out.exists() and done is None
-        checkpoint = Checkpoint(folder, meter, earlier, spending, replaces, done == "stopped")
+        checkpoint = Checkpoint(out, folder, meter, earlier, spending, replaces, done == "stopped")
         try:
             yield checkpoint
         except BaseException as error:

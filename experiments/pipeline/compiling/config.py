@@ -37,3 +37,8 @@ class CompileConfig(CompileSpec):
             raise UserError(
                 f"{self.metric.name} is decided by a judge LM, which a compilation lacks: optimize another."
             )
+
+    def lms(self, connection: "Connection") -> dict[str, Any]:
+        """Return the LMs of the compilation of a program on `connection`, by what they do."""
+        links = {"lm": connection, "teacher": self.teacher, "prompt": self.prompt}
+        return {name: link.lm for name, link in links.items() if link is not None}

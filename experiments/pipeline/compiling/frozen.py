@@ -5,13 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.compiling.checkpoint import candidate_rows
+from experiments.pipeline.compiling.checkpoint import Checkpoint, candidate_rows, request_hash
 from experiments.runs.config import corpus_of, prompts_hash
 from experiments.runs.files import git_revision
 from programs.artifacts.record import RETRIEVAL
 from programs.parts.knobs import knob_values
 
 if TYPE_CHECKING:
+    from experiments.pipeline.compiling.estimate import CompileEstimate
     from experiments.pipeline.opened import OpenedProgram
     from optimizers.teleprompters.compile import Compiled
     from programs.artifact import Artifact
@@ -30,12 +31,14 @@ def relative_path(index: Path | None, out: Path) -> str | None:
 
 def freeze_compiled(
     compiled: "Compiled",
-    out: Path,
+    checkpoint: Checkpoint,
     *,
+    request: dict[str, Any],
+    estimate: "CompileEstimate",
+    stopped: str | None,
     overwrite: bool,
     connection: "Connection",
     data: dict[str, Any],
-    optimizer: dict[str, Any],
     metric: dict[str, Any],
     write: "Callable[..., Artifact] | None" = None,
 ) -> "Artifact":
@@ -43,19 +46,23 @@ def freeze_compiled(
 
     Args:
         compiled: The program, and what the optimizer did.
-        overwrite: Replace an existing artifact.
+        checkpoint: Of the compilation; it is kept if the work has to go on.
+        request: What decides the result.
+        estimate: Made before the work.
+        stopped: Why the work ended early; None if it did not.
+        overwrite: Replace an existing artifact of another request.
         data: Question sets and index.
-        optimizer: Further data on the optimizer.
         write: Called as `programs.artifact.freeze` is, which is the default.
     """
     from programs.artifact import freeze, lm_record
 
+    checkpoint.kept = stopped is not None
     budget = getattr(connection.lm, "budget", None)
     limits = budget.limits_here if budget else {}
     return (write or freeze)(
         compiled.program,
-        out,
-        overwrite=overwrite,
+        checkpoint.out,
+        overwrite=overwrite or checkpoint.continues,
         lm=lm_record(connection),
         corpus=corpus_of(compiled.program),
         data=data,
@@ -69,7 +76,10 @@ def freeze_compiled(
             "chosen": compiled.chosen,
             "details": compiled.details,
             "budget": limits if any(limit is not None for limit in limits.values()) else None,
-            **optimizer,
+            "estimate": estimate.as_dict(),
+            "stopped": stopped,
+            "cost": checkpoint.cost(),
+            "request_sha256": request_hash(request),
         },
         metric=metric,
         revision=git_revision(),
