@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from corpora.questions import Question
     from optimizers.metrics.entailment.oracle import EntailmentOracle
     from programs.lms.connect import Connection
-    from signatures.types import Passage
 
 
 QUESTIONS = "questions.jsonl"
@@ -46,7 +45,7 @@ class Built:
         unsupported: Facts that the references do not entail, according to the oracle.
         duplicates: Facts that repeat another fact of their question.
         surplus: Facts beyond four, which were dropped.
-        too_few: Questions with fewer than two facts.
+        too_few: Questions with fewer than two facts, so that reviewers have to write more.
         parse_failures: Unparseable replies.
         left_out: Questions skipped because they lack a gold answer or their gold passages are not in the corpus.
     """
@@ -59,10 +58,6 @@ class Built:
     too_few: int
     parse_failures: int
     left_out: int
-
-    def as_dict(self) -> Json:
-        """Return the counts for JSON."""
-        return asdict(self)
 
 
 def build_key_facts(
@@ -125,7 +120,7 @@ def _row(builder: "KeyFactsBuilder", question: "Question", corpus: "dict[str, Pa
     return {
         "id": question.id,
         "steps": facts.steps,
-        "facts": [{**fact.as_dict(), "sound": fact.sound} for fact in facts.facts],
+        "facts": [{**asdict(fact), "sound": fact.sound} for fact in facts.facts],
         "surplus": facts.surplus,
         **meter.counts(),
     }
@@ -167,7 +162,7 @@ def _counts(rows: Sequence[Row], left_out: int) -> Built:
     )
 
 
-MIN_FACTS, MAX_FACTS = 2, 4
+MAX_FACTS = 4
 
 Entails = Callable[[Sequence[tuple[str, str]]], list[float]]
 """(premise, hypothesis) pairs -> probability of entailment of each pair."""
@@ -194,10 +189,6 @@ class CheckedFact:
         """Whether it passes both checks."""
         return self.supported and self.duplicate_of is None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class KeyFacts:
@@ -212,11 +203,6 @@ class KeyFacts:
     steps: list[str]
     facts: list[CheckedFact]
     surplus: int = 0
-
-    @property
-    def too_few(self) -> bool:
-        """Whether there are fewer than two facts, so that reviewers have to write more."""
-        return len(self.facts) < MIN_FACTS
 
 
 def check_facts(

@@ -1,6 +1,6 @@
 """`verihop keyfacts`: build key facts, the statements that a complete answer must contain."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -78,7 +78,7 @@ def build(
             progress=not output.quiet,
         )
     if output.as_json:
-        emit(built.as_dict())
+        emit(asdict(built))
     else:
         _print(built, describe(oracle), out / QUESTIONS)
     if not built.facts:

@@ -5,7 +5,7 @@ the file of triples from which an index is built (`corpora.retrievers.triples`).
 """
 
 import functools
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from corpora.retrievers.triples import well_formed
 from experiments.pipeline.map_rows import map_rows
 from experiments.pipeline.setup import refuse_simulated
 from experiments.runs.config import describe_lm
-from experiments.runs.files import SCHEMA, Json, Row, git_revision
+from experiments.runs.files import SCHEMA, Row, git_revision
 from programs.parts.meter import metered
 from programs.parts.prediction import try_predict
 from signatures.common.files import sha256_text
@@ -39,10 +39,6 @@ class Extracted:
     ill_formed: int
     without: int
     parse_failures: int
-
-    def as_dict(self) -> Json:
-        """Return the counts for JSON."""
-        return asdict(self)
 
 
 def extract_triples(

@@ -1,6 +1,6 @@
 """`verihop index`: build an index of a corpus, add passages to one, or remove some; push and pull one."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -52,7 +52,7 @@ def triples(
             progress=not output.quiet,
         )
     if output.as_json:
-        emit({"triples": str(out / ROWS), **found.as_dict()})
+        emit({"triples": str(out / ROWS), **asdict(found)})
     else:
         say(f"{found.triples} triples of {found.passages} passages, {found.without} without triples")
         if found.parse_failures or found.ill_formed:

@@ -1,6 +1,7 @@
 """Building a key-facts benchmark: kept as it goes, taken up again, and written as a plain question file."""
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -75,7 +76,7 @@ def test_facts_are_flagged_and_left_to_people(toy, tmp_path):
     assert [check["duplicate_of"] for check in first.key_fact_checks] == [None, None, 0]
     assert [check["supported"] for check in first.key_fact_checks] == [True, False, True]
     assert first.note == "kept"
-    json.dumps(built.as_dict())
+    json.dumps(asdict(built))
 
 
 def test_facts_that_a_check_turned_down_can_be_dropped(toy, tmp_path):

@@ -64,7 +64,7 @@ def test_without_references_nothing_is_supported():
 def test_more_than_four_facts_are_cut_and_counted(scripted, passages):
     scripted(replies([f"Fact {number}." for number in range(6)]))
     built = KeyFactsBuilder(contained)(QUESTION, passages, "x")
-    assert (len(built.facts), built.surplus, built.too_few) == (4, 2, False)
+    assert (len(built.facts), built.surplus) == (4, 2)
 
 
 def test_facts_that_repeat_others_word_for_word_are_cut_before_new_ones(scripted, passages):
@@ -77,4 +77,4 @@ def test_facts_that_repeat_others_word_for_word_are_cut_before_new_ones(scripted
 def test_what_cannot_be_read_gives_no_facts(scripted, passages, reply):
     scripted(reply)
     built = KeyFactsBuilder(contained)(QUESTION, passages, "x")
-    assert (built.facts, built.too_few) == ([], True)
+    assert built.facts == []
