@@ -5,7 +5,7 @@ to high (`optimizers.metrics.judges.answer_judge.ranks`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from experiments.analysis.statistics import Mean, mean_of
 from experiments.runs.files import Json, Row
@@ -36,7 +36,7 @@ class Reason:
 
     Args:
         id: Id of the question.
-        question: Its text; empty in judgements of older versions.
+        question: Its text.
         criteria: The criteria that were judged together, joined by ", ".
         text: The reason; runs are named by their labels.
     """
@@ -82,13 +82,7 @@ class Judgement:
 
     def as_dict(self) -> Json:
         """Return everything for JSON."""
-        standings = [
-            {**vars(item), **{name: getattr(item, name).as_dict() for name in ("score", "rank", "high_quality")}}
-            for item in self.standings
-        ]
-        revisions = {run: mean.as_dict() for run, mean in self.revisions.items()}
-        reasons = [vars(reason) for reason in self.reasons]
-        return {**vars(self), "standings": standings, "revisions": revisions, "reasons": reasons}
+        return asdict(self)
 
 
 def summarise_judgements(labels: Sequence[str], rows: Sequence[Row], left_out: int = 0) -> Judgement:

@@ -1,5 +1,6 @@
 """`verihop doctor`: check the installation, an index and an LM, and say what to do about what does not work."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +33,7 @@ def doctor(
                 say(f"{'':<27} -> {check.cure}")
     failed = [check.name for check in checks if check.state == "failed"]
     if as_json:
-        emit({"checks": [check.as_dict() for check in checks], "failed": failed})
+        emit({"checks": [asdict(check) for check in checks], "failed": failed})
     elif failed:
         say(f"\nDoes not work: {', '.join(failed)}.")
     else:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -59,10 +59,6 @@ class Check:
     state: State
     found: str
     cure: str | None = None
-
-    def as_dict(self) -> dict[str, str | None]:
-        """Return the check as JSON data."""
-        return asdict(self)
 
 
 def check_python() -> Check:

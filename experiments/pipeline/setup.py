@@ -77,24 +77,6 @@ def refuse_simulated_judge(judge: "Connection", metrics: Iterable[str]) -> None:
             refuse_simulated(judge, f"decide {name}")
 
 
-def open_judge(config: LMSpec, task_lm: "Connection", metrics: "Sequence[Metric]" = ()) -> "Connection | None":
-    """Return the connection to the judge LM, None if no id is set; it shares the budget of `task_lm`.
-
-    Args:
-        metrics: What it will decide, if known.
-
-    Raises:
-        UserError: See `open_lm`; a URL is set, but no id; or the simulated LM would have to decide what it cannot.
-    """
-    if config.id is None:
-        if config.api_base or config.api_key_env:
-            raise UserError("The judge's URL and key need a model: name the judge LM (judge_lm).")
-        return None
-    judge = open_lm(config, task_lm.lm.budget)
-    refuse_simulated_judge(judge, [metric.name for metric in metrics])
-    return judge
-
-
 def open_metrics(
     metrics: "str | Metric | Sequence[str | Metric]", oracle_id: str | None = None, *, cache: bool = True
 ) -> "tuple[list[Metric], str | None]":
@@ -152,14 +134,15 @@ def open_retriever(config: Retrieval, connect: "Callable[[], Connection] | None"
     if searches_web(config):
         return _reranked(_web_retriever(config), config, connect)
     if config.index is None:
-        if config.retriever is not None:
-            raise UserError(f"The retriever {config.retriever} needs an index: name its folder (index), too.")
-        if config.rerank not in (None, "none"):
-            raise UserError(f"The reranker {config.rerank} needs an index: name its folder (index), too.")
-        if config.sentences:
-            raise UserError(f"The choice of {config.sentences} sentences needs an index: name its folder (index), too.")
-        if config.precision is not None:
-            raise UserError(f"The precision {config.precision} needs an index: name its folder (index), too.")
+        named = {
+            f"retriever {config.retriever}": config.retriever is not None,
+            f"reranker {config.rerank}": config.rerank not in (None, "none"),
+            f"choice of {config.sentences} sentences": bool(config.sentences),
+            f"precision {config.precision}": config.precision is not None,
+        }
+        for what, is_named in named.items():
+            if is_named:
+                raise UserError(f"The {what} needs an index: name its folder (index), too.")
         return None
     from corpora.index.info import GRAPH_LM
     from corpora.index.open import open_index
@@ -534,15 +517,24 @@ def lm_beside(spec: Any, name: str, connection: "Connection") -> "Connection | N
 
 
 def judge_of(spec: Metrics, connection: "Connection", metrics: Sequence[Metric]) -> "Connection | None":
-    """Return the judge LM as `lm_beside` does.
+    """Return the judge LM, None if there is none; one that is named by its id is called like `connection`.
+
+    Args:
+        metrics: What it will decide, as far as known.
 
     Raises:
         UserError: See `lm_beside`; or the simulated LM would have to decide what it cannot.
     """
     if spec.judge is not None and not isinstance(spec.judge, str):
         return connection_of("judge", spec.judge)
+    if spec.judge is None:
+        if spec.judge_api_base or spec.judge_api_key_env:
+            raise UserError("The judge's URL and key need a model: name the judge LM (judge_lm).")
+        return None
     named = LMSpec(id=spec.judge, api_base=spec.judge_api_base, api_key_env=spec.judge_api_key_env)
-    return open_judge(_alike(named, connection), connection, metrics)
+    judge = open_lm(_alike(named, connection), connection.lm.budget)
+    refuse_simulated_judge(judge, [metric.name for metric in metrics])
+    return judge
 
 
 def _alike(lm: LMSpec, connection: "Connection") -> LMSpec:

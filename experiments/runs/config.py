@@ -58,7 +58,6 @@ def provenance(module: str, connection: "Connection | None" = None) -> dict[str,
         module: Module of the command, as in `python -m MODULE`.
         connection: The LM that the results are of; None if there is none.
     """
-    from experiments.runs.files import git_revision
     from programs.artifact import lm_record
 
     return {

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from signatures.common.errors import UserError, unknown
@@ -111,8 +111,6 @@ def abstention_scores(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     Args:
         rows: Of a run with "balanced" contexts; failed questions count as answered.
     """
-    from dataclasses import asdict
-
     from optimizers.contexts import reflection_scores
 
     asked = [row for row in rows if COMPLETE in (row.get("about") or {})]

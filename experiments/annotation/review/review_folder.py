@@ -539,7 +539,7 @@ def export_keyfacts(
             "keep or drop."
         )
     read = read_questions(path)
-    write_questions(out, _with_facts(read, facts))
+    write_questions(out, [_with_facts(each, facts.get(each.id, each.key_facts)) for each in read])
     return Exported(len(read), counts["accept"], counts[EDIT], counts["reject"], counts["undecided"])
 
 
@@ -556,11 +556,7 @@ def _facts(card: Card, review: Review, ratings: Ratings, keep: bool, counts: dic
     return facts
 
 
-def _with_facts(questions: Sequence[Question], facts: dict[str, list[str]]) -> list[Question]:
-    return [_with_these(question, facts.get(question.id, question.key_facts)) for question in questions]
-
-
-def _with_these(question: Question, facts: list[str]) -> Question:
+def _with_facts(question: Question, facts: list[str]) -> Question:
     if facts == question.key_facts:
         return question
     # The checks are of the facts before the review, by position.

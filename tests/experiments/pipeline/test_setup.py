@@ -10,7 +10,8 @@ from experiments.cli.ask import ask
 from experiments.cli.compile import compile_
 from experiments.cli.eval import eval_
 from experiments.pipeline import setup
-from experiments.pipeline.setup import open_judge, open_lm
+from experiments.pipeline.setup import judge_of, open_lm
+from experiments.runs.specs import Metrics
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.transport import Transport
 from programs.lms.connect import ModelTraits
@@ -113,10 +114,10 @@ def test_what_setup_opens_is_looked_up_when_it_is_called():
 
 def test_a_judge_draws_on_the_budget_of_the_lm_it_judges():
     connection = open_lm(LMSpec(id="simulated"), Budget(calls=3))
-    judge = open_judge(LMSpec(id="simulated:1"), connection)
+    judge = judge_of(Metrics(judge="simulated:1"), connection, [])
     assert judge is not None
     assert judge.lm.budget is connection.lm.budget
     assert judge.lm.model != connection.lm.model
-    assert open_judge(LMSpec(), connection) is None
+    assert judge_of(Metrics(), connection, []) is None
     with pytest.raises(UserError, match=r"name the judge LM \(judge_lm\)"):
-        open_judge(LMSpec(api_base="http://127.0.0.1:1/v1"), connection)
+        judge_of(Metrics(judge_api_base="http://127.0.0.1:1/v1"), connection, [])
