@@ -198,12 +198,14 @@ class RunScore:
         source: URL of the published definition.
         needs: What the run must have.
         higher_is_better: The direction of improvement.
+        form: Pattern of the names that summaries print; empty if they print the key itself.
     """
 
     definition: str
     source: str
     needs: str
     higher_is_better: bool = True
+    form: str = ""
 
 
 _CONFIDENCE = "a confidence in the program's details (rag where the LM gives log-probabilities, retro_rag)"
@@ -213,11 +215,13 @@ RUN_SCORES = {
         "Probability that one of k answers to a question is right, estimated without bias from all its repeats.",
         "https://arxiv.org/abs/2107.03374",
         "repeats",
+        form=r"pass@(k|[1-9]\d*)\[.+\]",
     ),
     "majority[metric]": RunScore(
         "Score of the answer that most repeats of a question gave (equal after normalising; the earliest of equals).",
         "https://arxiv.org/abs/2203.11171",
         "repeats",
+        form=r"majority\[.+\]",
     ),
     "ece[metric]": RunScore(
         "Expected calibration error: distance of confidence and accuracy in 10 intervals of confidence, weighted by "
@@ -225,17 +229,20 @@ RUN_SCORES = {
         "https://arxiv.org/abs/1706.04599",
         _CONFIDENCE,
         higher_is_better=False,
+        form=r"ece\[.+\]",
     ),
     "auroc[metric]": RunScore(
         "Area under the ROC curve: the probability that a right answer has a higher confidence than a wrong one, by "
         "the metric of ece; 0.5 is chance.",
         "https://doi.org/10.1016/j.patrec.2005.10.010",
         _CONFIDENCE,
+        form=r"auroc\[.+\]",
     ),
     "selective[metric]@50, @80, @100": RunScore(
         "Mean score of the 50, 80 or 100 percent of the answers with the highest confidence, by the metric of ece.",
         "https://jmlr.org/papers/v11/el-yaniv10a.html",
         _CONFIDENCE,
+        form=r"selective\[.+\](@(50|80|100))?",
     ),
     "confidence[known]": RunScore(
         "Share of the answers with a confidence; ece, auroc and selective leave the others out.",
@@ -247,11 +254,13 @@ RUN_SCORES = {
         "questions that failed are left out.",
         "https://aclanthology.org/2020.acl-main.503",
         "an abstention",
+        form=r"answered\[.+\]",
     ),
     "trajectory_rouge1, rouge2, rouge_l": RunScore(
         "Similarity of the trajectories (hops) of a question's repeats: ROUGE F1, mean over pairs of repeats.",
         "https://aclanthology.org/W04-1013",
         "repeats, and hops",
+        form=r"trajectory_rouge(1|2|_l)",
     ),
     "keyfacts_f1[of means]": RunScore(
         "Harmonic mean of the means of keyfacts_precision and keyfacts_recall, which some tables print as F1.",
@@ -261,23 +270,11 @@ RUN_SCORES = {
 }
 
 
-_FORMS = {
-    "pass@k[metric]": r"pass@(k|[1-9]\d*)\[.+\]",
-    "majority[metric]": r"majority\[.+\]",
-    "ece[metric]": r"ece\[.+\]",
-    "auroc[metric]": r"auroc\[.+\]",
-    "selective[metric]@50, @80, @100": r"selective\[.+\](@(50|80|100))?",
-    "confidence[known]": r"confidence\[known\]",
-    "answered[metric]": r"answered\[.+\]",
-    "trajectory_rouge1, rouge2, rouge_l": r"trajectory_rouge(1|2|_l)",
-}
-
-
 def family_of(name: str) -> str | None:
     """Return the key in `RUN_SCORES` of a name that summaries print, such as `ece[em]`; None for any other name."""
     if name in RUN_SCORES:
         return name
-    return next((family for family, form in _FORMS.items() if re.fullmatch(form, name)), None)
+    return next((family for family, score in RUN_SCORES.items() if score.form and re.fullmatch(score.form, name)), None)
 
 
 def binary(rows: Sequence[Row], metrics: Iterable[str]) -> list[str]:

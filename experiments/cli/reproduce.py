@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, next_step, note, say
+from experiments.cli.shared.console import emit, interruptible, next_step, note, say
 from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.options import with_option_groups
 from programs.lms.spec import LMSpec
@@ -250,11 +250,8 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
     progress = note if request.progress else lambda text: None
     for table, of in planned:
         try:
-            done = reproduce_table(table, of, request, out, command=typed, budget=budget, say=progress)
-        except KeyboardInterrupt as interrupt:
-            note("Interrupted. Rerun the same command to continue.")
-            interrupt.add_note("said already")
-            raise
+            with interruptible():
+                done = reproduce_table(table, of, request, out, command=typed, budget=budget, say=progress)
         except UserError as error:  # of this table; the others are made
             failed.append(error)
             continue

@@ -5,7 +5,7 @@ sample's metadata; a question without a score of a metric has none there either.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +28,7 @@ _METADATA = (
     "type", "about", "response", "abstained", "stop_reason", "citations", "hops", "passage_ids", "details", "calls",
     "cached_calls", "rounds", "parse_failures", "truncated", "usd", "retries", "unparsed", "judging",
 )  # fmt: skip
+_SETTINGS = ("temperature", "max_tokens", "top_p")
 _STOPS = {"length": "max_tokens", "tool_calls": "tool_calls", "content_filter": "content_filter"}
 
 
@@ -73,7 +74,6 @@ def write_inspect_log(folder: Path, out: Path) -> Written:
 def _log(folder: Path) -> "tuple[EvalLog, int]":
     """Return the log, and how many answers made calls that were not kept."""
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalRevision, EvalSpec, EvalStats
-    from inspect_ai.model import GenerateConfig
 
     run, summary = redacted(read_run(folder)), summarise(folder)
     answers, not_kept = [], 0
@@ -100,13 +100,7 @@ def _log(folder: Path) -> "tuple[EvalLog, int]":
                 shuffled=False,
             ),
             model=run["lm"]["id"],
-            model_generate_config=GenerateConfig(
-                **{
-                    name: run["lm"]["settings"][name]
-                    for name in ("temperature", "max_tokens", "top_p", "seed")
-                    if name in run["lm"].get("settings", {})
-                }
-            ),
+            model_generate_config=_config(run["lm"].get("settings", {}), *_SETTINGS, "seed"),
             config=EvalConfig(epochs=summary.repeats),
             revision=None if revision is None else EvalRevision(type="git", origin="", commit=revision),
             packages={name: version for name, version in run.get("versions", {}).items() if version},
@@ -114,7 +108,9 @@ def _log(folder: Path) -> "tuple[EvalLog, int]":
         ),
         results=_results(summary),
         stats=EvalStats(
-            started_at=run.get("started") or "", completed_at=run.get("finished") or "", model_usage=_sums(answers)
+            started_at=run.get("started") or "",
+            completed_at=run.get("finished") or "",
+            model_usage=_by_model(pair for sample in answers for pair in sample.model_usage.items()),
         ),
         samples=answers,
     )
@@ -158,7 +154,7 @@ def _sample(answer: Exported) -> "EvalSample":
         },
         metadata=kept_metadata(row),
         events=list(events),
-        model_usage=_usage_by_model(answer.calls),
+        model_usage=_by_model((call["model"], _usage(call)) for call in answer.calls),
         started_at=_time(begun).isoformat() if answer.calls else None,
         completed_at=_time(ended).isoformat() if answer.calls else None,
         total_time=float(row.get("seconds") or 0),
@@ -180,7 +176,7 @@ def _event(call: Json, begun: float) -> "ModelEvent":
         input=[_message(message) for message in call["messages"]],
         tools=[],
         tool_choice="none",
-        config=_config(call["settings"]),
+        config=_config(call["settings"], *_SETTINGS),
         output=_output(call),
         retries=int(call["retries"]) or None,
         error=call["error"],
@@ -221,12 +217,10 @@ def _output(call: Json) -> "ModelOutput":
     )
 
 
-def _config(settings: Mapping[str, Any]) -> "GenerateConfig":
+def _config(settings: Mapping[str, Any], *names: str) -> "GenerateConfig":
     from inspect_ai.model import GenerateConfig
 
-    return GenerateConfig(
-        **{name: settings[name] for name in ("temperature", "max_tokens", "top_p") if name in settings}
-    )
+    return GenerateConfig(**{name: settings[name] for name in names if name in settings})
 
 
 def _usage(call: Json) -> "ModelUsage":
@@ -242,19 +236,10 @@ def _usage(call: Json) -> "ModelUsage":
     )
 
 
-def _usage_by_model(calls: list[Json]) -> dict[str, "ModelUsage"]:
+def _by_model(used: "Iterable[tuple[str, ModelUsage]]") -> dict[str, "ModelUsage"]:
     found: dict[str, ModelUsage] = {}
-    for call in calls:
-        used = _usage(call)
-        found[call["model"]] = found[call["model"]] + used if call["model"] in found else used
-    return found
-
-
-def _sums(samples: "list[EvalSample]") -> dict[str, "ModelUsage"]:
-    found: dict[str, ModelUsage] = {}
-    for sample in samples:
-        for model, used in sample.model_usage.items():
-            found[model] = found[model] + used if model in found else used
+    for model, usage in used:
+        found[model] = found[model] + usage if model in found else usage
     return found
 
 

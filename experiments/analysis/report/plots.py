@@ -59,7 +59,7 @@ def token_histogram(groups: Mapping[str, Sequence[int]], path: Path, *, title: s
     edges = _edges(everything)
     for axes, (name, of), colour in zip(panels, counts.items(), cycle(_COLOURS), strict=False):
         _draw(axes, name, of, edges, colour)
-    figure.suptitle(_plain(title), x=0.01, ha="left", fontsize=12)
+    figure.suptitle(plain(title), x=0.01, ha="left", fontsize=12)
     figure.supylabel("share of questions, %", fontsize=9)
     panels[-1].set_xlabel("tokens per question (prompt and completion)")
     panels[-1].xaxis.set_major_formatter("{x:,.0f}")
@@ -81,7 +81,8 @@ def write_plot(figure: "Figure", path: Path) -> Path:
     return path
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Return a text as matplotlib shows it unchanged."""
     return text.replace("$", r"\$")  # matplotlib would typeset it as a formula
 
 
@@ -96,10 +97,10 @@ def _edges(counts: Sequence[int]) -> list[float]:
 
 def _draw(axes: "Axes", name: str, counts: Sequence[int], edges: Sequence[float], colour: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
-    label = f"{_plain(name)}: no questions"
+    label = f"{plain(name)}: no questions"
     if counts:
         middle = mean(counts)
-        label = f"{_plain(name)}: n = {len(counts):,}, mean {middle:,.0f}, median {median(counts):,.0f}"
+        label = f"{plain(name)}: n = {len(counts):,}, mean {middle:,.0f}, median {median(counts):,.0f}"
         share = [100 / len(counts)] * len(counts)
         axes.hist(counts, bins=list(edges), weights=share, color=colour, alpha=0.6)
         axes.axvline(middle, color=colour, linestyle="--", linewidth=1.2)

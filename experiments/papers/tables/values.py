@@ -53,6 +53,11 @@ def is_judged(name: str) -> bool:
     return any(each not in ORACLE_METRICS and get_metric(each).judged for each in needed(name))
 
 
+_DECIDED = (
+    "program", "lm", "questions", "corpus", "given", "judge", "repeats", "git_revision", "started", "machine",
+)  # fmt: skip
+
+
 class Run:
     """A run that was asked, read once."""
 
@@ -113,19 +118,7 @@ class Run:
     @property
     def made_with(self) -> dict[str, Any]:
         """What decided its answers, and by which code they were made."""
-        decided = (
-            "program",
-            "lm",
-            "questions",
-            "corpus",
-            "given",
-            "judge",
-            "repeats",
-            "git_revision",
-            "started",
-            "machine",
-        )
-        return {name: self.description[name] for name in decided if name in self.description}
+        return {name: self.description[name] for name in _DECIDED if name in self.description}
 
     def has(self, name: str) -> bool:
         """Whether the run was scored by all that a number needs."""

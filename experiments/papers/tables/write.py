@@ -7,8 +7,9 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.report.plots import empty_figure, token_histogram, write_plot
+from experiments.analysis.report.plots import empty_figure, plain, token_histogram, write_plot
 from experiments.analysis.statistics import Mean
+from experiments.analysis.summary import percent
 from experiments.papers.tables.grid import SIGNIFICANT, Grid, GridRow, Order, Value
 from experiments.runs.config import machine, portable
 from experiments.runs.files import git_revision, write_json
@@ -89,7 +90,7 @@ def markdown(made: Grid, command: str) -> str:
             "What became of the questions, in percent of those scored; recall conversion is the share of right answers "
             "where all gold was read:"
         )
-        shares = [[_escaped(label), *(_percent(of[name]) for name in names)] for label, of in made.outcomes.items()]
+        shares = [[_escaped(label), *(percent(of[name].mean) for name in names)] for label, of in made.outcomes.items()]
         parts.append(_table(["", *names], shares))
     parts += [f"Note: {note}" for note in made.notes]
     return "\n\n".join([*parts, f"Command: `{command}`"]) + "\n"
@@ -113,10 +114,6 @@ def _narrow(lines: list[list[str]]) -> tuple[list[str], list[list[str]]]:
 
 def _escaped(text: str, marks: str = "|*_`[]<>") -> str:
     return "".join(f"\\{letter}" if letter in marks else letter for letter in text)
-
-
-def _percent(mean: Mean) -> str:
-    return "-" if mean.mean is None else f"{100 * mean.mean:.1f}"
 
 
 def _order(order: Order) -> list[str]:
@@ -267,13 +264,13 @@ def _dots(made: Grid, path: Path) -> Path:
             continue
         for height, row in enumerate(made.rows):
             _dot(axes, height, row.values[place], row.values[place].scale(made.table))
-        axes.set_title(_plain(_heading(made.headings[place])), loc="left", fontsize=9)
-        axes.set_yticks(range(len(made.rows)), [_plain(row.label) for row in made.rows], fontsize=8)
+        axes.set_title(plain(_heading(made.headings[place])), loc="left", fontsize=9)
+        axes.set_yticks(range(len(made.rows)), [plain(row.label) for row in made.rows], fontsize=8)
         _frame(axes)
     panels_first: Any = figure.axes[0]
     panels_first.invert_yaxis()
     told = f": ours, and as published (hollow; {LABEL})" if made.has_published else ""
-    figure.suptitle(_plain(made.table.title + told), x=0.01, ha="left", fontsize=9)
+    figure.suptitle(plain(made.table.title + told), x=0.01, ha="left", fontsize=9)
     return write_plot(figure, path)
 
 
@@ -302,9 +299,9 @@ def _lines(made: Grid, path: Path) -> Path:
                     shown = (value.ours.mean or 0) * value.scale(made.table)
                     of.setdefault(label, []).append((column.x, shown))
         for (label, points), colour in zip(of.items(), cycle(_COLOURS), strict=False):
-            axes.plot(*zip(*points, strict=True), "o-", label=_plain(label), color=colour, markersize=4)
-        axes.set_xlabel(_plain(panel[0]))
-        axes.set_ylabel(_plain(panel[1]))
+            axes.plot(*zip(*points, strict=True), "o-", label=plain(label), color=colour, markersize=4)
+        axes.set_xlabel(plain(panel[0]))
+        axes.set_ylabel(plain(panel[1]))
         axes.legend(fontsize=7)
         _frame(axes)
     return write_plot(figure, path)
@@ -316,19 +313,15 @@ def _stacked(shares: dict[str, list[float]], names: Sequence[str], title: str, p
     starts = [0.0] * len(shares)
     for number_of, (name, colour) in enumerate(zip(names, cycle(_COLOURS), strict=False)):
         widths = [100 * of[number_of] for of in shares.values()]
-        axes.barh(range(len(shares)), widths, left=starts, label=_plain(name), color=colour)
+        axes.barh(range(len(shares)), widths, left=starts, label=plain(name), color=colour)
         starts = [start + width for start, width in zip(starts, widths, strict=True)]
-    axes.set_yticks(range(len(shares)), [_plain(label) for label in shares], fontsize=8)
+    axes.set_yticks(range(len(shares)), [plain(label) for label in shares], fontsize=8)
     axes.set_ylim(len(shares) - 0.4, -0.6)
     axes.set_xlabel("% of the questions")
-    figure.suptitle(_plain(title), x=0.01, ha="left", fontsize=9)
+    figure.suptitle(plain(title), x=0.01, ha="left", fontsize=9)
     figure.legend(loc="outside lower center", ncols=min(4, len(names)), fontsize=7)
     _frame(axes)
     return write_plot(figure, path)
-
-
-def _plain(text: str) -> str:
-    return text.replace("$", r"\$")  # matplotlib would typeset it as a formula
 
 
 def _frame(axes: "Axes") -> None:
