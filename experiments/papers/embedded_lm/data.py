@@ -8,14 +8,15 @@ each predictor's. Distractors are what the reranker of our own returns; no examp
 none is of data whose licence is not stated.
 """
 
+import functools
 import multiprocessing
 import random
 import sys
+import tomllib
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -26,7 +27,6 @@ from corpora.questions import Question
 from corpora.retrievers.rerank import OWN, open_reranker
 from experiments.papers.command import names, run_command
 from experiments.papers.embedded_lm import plan
-from experiments.papers.embedded_lm.instructions import wordings_of
 from experiments.papers.embedded_lm.plan import EVIDENCE_FIRST, PLAN, PROGRAMS, READINGS
 from experiments.papers.embedded_lm.sources import PLAIN, RETRIEVERS, SOURCES, Prepared, prepare, present
 from optimizers.distill.balance import balanced_within
@@ -45,8 +45,20 @@ from signatures.types import Passage
 
 SHOWN = "shows_evaluation_gold"
 CountTokens = Callable[[str], int]
+WORDINGS = Path(__file__).with_name("instructions.toml")
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+
+
+def wordings_of(signature: Any) -> tuple[str, ...]:
+    """Return other wordings of a signature's instruction, without its own, so that an LM learns none by heart."""
+    return _wordings().get(signature.instructions.strip(), ())
+
+
+@functools.cache
+def _wordings() -> dict[str, tuple[str, ...]]:
+    entries = tomllib.loads(WORDINGS.read_text("utf-8"))["instruction"]
+    return {entry["original"].strip(): tuple(text.strip() for text in entry["wordings"]) for entry in entries}
 
 
 def variation_of(count_tokens: CountTokens) -> Variation:
@@ -222,7 +234,7 @@ def main(
         print(f"Skipped, since their files are not at hand: {', '.join(absent)}", file=sys.stderr)
     for _ in prepare(data, folder, more=more_data, retriever=retriever):  # converts and indexes, once for all processes
         pass
-    work_on = partial(make, data, folder, more_data, seed, tuple(wanted), reading, retriever)
+    work_on = functools.partial(make, data, folder, more_data, seed, tuple(wanted), reading, retriever)
     made: list[Made] = []
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         for one in pool.map(work_on, found):

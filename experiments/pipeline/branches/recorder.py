@@ -296,11 +296,7 @@ class Replayed:
             "branches": self.branches,
             "unseen": self.unseen,
             "results": {
-                line.name: {
-                    "recorded": line.recorded.as_dict(),
-                    "replayed": line.replayed.as_dict(),
-                    "difference": line.difference.as_dict(),
-                }
+                line.name: {what: getattr(line, what).as_dict() for what in ("recorded", "replayed", "difference")}
                 for line in self.lines
             },
         }

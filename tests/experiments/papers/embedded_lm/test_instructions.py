@@ -5,11 +5,11 @@ import tomllib
 import dspy
 import pytest
 
-from experiments.papers.embedded_lm.instructions import FILE, wordings_of
+from experiments.papers.embedded_lm.data import WORDINGS, wordings_of
 from experiments.papers.embedded_lm.plan import EVIDENCE_FIRST, PLAN
 from optimizers.distill.gold.catalog import signature_of
 
-ENTRIES = tomllib.loads(FILE.read_text("utf-8"))["instruction"]
+ENTRIES = tomllib.loads(WORDINGS.read_text("utf-8"))["instruction"]
 
 
 @pytest.mark.parametrize("row", [*PLAN, *EVIDENCE_FIRST.values()], ids=".".join)
