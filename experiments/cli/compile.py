@@ -9,7 +9,7 @@ import typer
 from experiments.cli.shared import options
 from experiments.cli.shared.app import Log
 from experiments.cli.shared.console import emit, next_step, note, race_outcomes, race_table, resumable, say, show
-from experiments.cli.shared.next_commands import after_freezing, naming, other_split, used
+from experiments.cli.shared.next_commands import after_freezing, naming, other_split, search_options, used
 from experiments.cli.shared.options import with_option_groups
 from experiments.runs.specs import CompileSpec, UncompiledSpec
 from programs.lms.spec import LMSpec
@@ -76,12 +76,7 @@ def compile_(
         raise typer.Exit(3)
     if output.as_json:
         return
-    words = [
-        *naming(program.program),
-        *used(lm),
-        *used(program, "retriever", "rerank", "sentences", "precision"),
-        *used(limits),
-    ]
+    words = [*naming(program.program), *used(lm), *search_options(program), *used(limits)]
     seen = [*work.trainset, *work.valset]  # those that the program was made from or chosen by give no fair score
     held_out = other_split(spec.val, spec.val_split, seen) or other_split(questions, spec.split, seen)
     next_step(*after_freezing(output.folder, output.folder, words, held_out))

@@ -17,7 +17,7 @@ import typer
 from corpora.languages import DEFAULT_LANGUAGE
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, lines_of, next_step, say, show_points
-from experiments.cli.shared.next_commands import QUESTION, command, used
+from experiments.cli.shared.next_commands import QUESTION, command, search_options, used
 from experiments.cli.shared.options import with_option_groups
 from experiments.runs.sources import source_line
 from experiments.runs.specs import Retrieval
@@ -221,7 +221,7 @@ def search(
             _show(rank, each, hit, language)
         if not hits:
             say("No passage was found: use other words.")
-    next_step(command("verihop", "ask", "--program", "rag", *_used(searching), *used(lm), queries[0]))
+    next_step(command("verihop", "ask", "--program", "rag", *search_options(searching, "index"), *used(lm), queries[0]))
 
 
 def _check(searching: Searching, query: str | None, connect: "Callable[[], Connection]", *, as_json: bool) -> None:
@@ -233,11 +233,8 @@ def _check(searching: Searching, query: str | None, connect: "Callable[[], Conne
         results = check_retriever(searching, tuple(queries), connect)
     named = searching.retriever or str(searching.index)
     show_points("retriever", named, results, TOTAL, as_json=as_json)
-    next_step(command("verihop", "ask", "--program", "rag", *_used(searching), *(queries or [QUESTION])[:1]))
-
-
-def _used(searching: Searching) -> list[str]:
-    return used(searching, "index", "retriever", "rerank", "sentences", "precision")
+    asked = (queries or [QUESTION])[0]
+    next_step(command("verihop", "ask", "--program", "rag", *search_options(searching, "index"), asked))
 
 
 def _checked(query: str | None, file: Path | None) -> list[str]:

@@ -69,6 +69,11 @@ def used(group: Any, *names: str) -> list[str]:
     return words
 
 
+def search_options(group: Any, *more: str) -> list[str]:
+    """Return the options, as `used` does, that say how an index is searched, and `more` of them."""
+    return used(group, *more, "retriever", "rerank", "sentences", "precision")
+
+
 def typed_value(value: Any) -> str:
     """Return a value as it is typed, so that it is parsed to the same."""
     as_it_is = isinstance(value, str) and parsed_value(value) == value
@@ -202,7 +207,7 @@ def after_run(
     baseline = "standard" if baseline == summary.program else baseline
     words = [word for group in groups for word in used(group)] + ["--program", baseline]
     if baseline == "rag" and index is not None:
-        words += ["--index", str(index), *used(program, "retriever", "rerank", "sentences", "precision")]
+        words += ["--index", str(index), *search_options(program)]
     return command("verihop", "eval", questions, *words, "--out", new_path(run.parent / baseline))
 
 

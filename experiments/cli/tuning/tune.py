@@ -9,7 +9,7 @@ import typer
 from experiments.cli.shared import options
 from experiments.cli.shared.app import Log
 from experiments.cli.shared.console import emit, next_step, note, resumable, say, show
-from experiments.cli.shared.next_commands import after_freezing, naming, other_split, used
+from experiments.cli.shared.next_commands import after_freezing, naming, other_split, search_options, used
 from experiments.cli.shared.options import with_option_groups
 from experiments.runs.specs import ProgramSpec, StudySpec
 from programs.lms.spec import LMSpec
@@ -66,7 +66,7 @@ def tune(
     event("study_ended", best, stopped=found.stopped, folder=str(output.folder))
     _print(found, work.config, output, notes)
     if not output.as_json and found.artifact is not None:
-        words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank", "sentences", "precision")]
+        words = [*naming(program.program), *used(lm), *search_options(program)]
         held_out = other_split(questions, spec.split)
         scored = [] if work.config.metric.judged else ["--metrics", spec.metric]  # a study of a record names no judge
         next_step(*after_freezing(found.artifact, output.folder, words, held_out, scored))
