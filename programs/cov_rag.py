@@ -21,19 +21,9 @@ from programs.parts.gates import Gate, decide, within
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import cited_passages, renumbered, short_answer
 from programs.parts.passages import deduplicate
-from programs.parts.prediction import (
-    CAP,
-    DONE,
-    FINISHED,
-    NOTHING_FOUND,
-    UNPARSEABLE,
-    drop_from_trace,
-    make_prediction,
-    retrieve_passages,
-    settled,
-    try_predict,
-)
+from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_passages, settled, try_predict
 from programs.parts.questions import find_question
+from programs.parts.stop_reasons import CAP, DONE, FINISHED, NOTHING_FOUND, UNPARSEABLE
 from programs.parts.verification import TRIGGERS, Verification, needs_revision, read_scores
 from signatures.citation_marks import strip_citations
 from signatures.common.errors import UserError

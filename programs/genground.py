@@ -25,18 +25,8 @@ import dspy
 
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import Quoted, find_quote, is_no_item
-from programs.parts.prediction import (
-    CAP,
-    DONE,
-    FINISHED,
-    REPEATED,
-    UNPARSEABLE,
-    drop_from_trace,
-    make_prediction,
-    retrieve_passages,
-    settled,
-    try_predict,
-)
+from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_passages, settled, try_predict
+from programs.parts.stop_reasons import CAP, DONE, FINISHED, REPEATED, UNPARSEABLE
 from signatures.common.errors import UserError
 from signatures.genground import CiteEvidence, ConcludeAnswer, ConcludeTruth, DeduceAnswer, GroundAnswer
 from signatures.reading import AnswerFromMemory, ReadAnswer

@@ -41,16 +41,9 @@ from programs.parts.evidence.candidate_records import (
 from programs.parts.gates import Gate, decide, within
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import deduplicate, is_no_item, new_items, passages_supporting, titled_text, top
-from programs.parts.prediction import (
-    NOTHING_FOUND,
-    drop_from_trace,
-    make_prediction,
-    recall,
-    retrieve_passages,
-    settled,
-    try_predict,
-)
+from programs.parts.prediction import drop_from_trace, make_prediction, recall, retrieve_passages, settled, try_predict
 from programs.parts.probability import YesNoQuestion, YesNoScores, calls_per_probability
+from programs.parts.stop_reasons import NOTHING_FOUND
 from programs.parts.threads import fanout, in_parallel
 from signatures import retro_rag as prompts
 from signatures.reading import AnswerFromMemory

@@ -19,8 +19,9 @@ import dspy
 from programs.parts.gates import Gate, decide
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.logistic import parse_weights, score
-from programs.parts.prediction import WITHHELD, completed, hops_heard_by, make_prediction, settled
+from programs.parts.prediction import completed, hops_heard_by, make_prediction, settled
 from programs.parts.run_features import described, run_features
+from programs.parts.stop_reasons import WITHHELD
 from programs.parts.threads import sequential_calls
 from signatures.types import Passage, Retriever
 

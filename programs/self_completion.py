@@ -26,11 +26,6 @@ from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import cited_passages, gives_answer, renumbered, short_answer
 from programs.parts.passages import deduplicate, new_items
 from programs.parts.prediction import (
-    CAP,
-    DONE,
-    FINISHED,
-    NOTHING_FOUND,
-    REPEATED,
     drop_from_trace,
     make_prediction,
     retrieve_passages,
@@ -38,6 +33,7 @@ from programs.parts.prediction import (
     settled,
     try_predict,
 )
+from programs.parts.stop_reasons import CAP, DONE, FINISHED, NOTHING_FOUND, REPEATED
 from signatures.reading import CiteAnswer, ReadAnswer, RespondFromMemory
 from signatures.self_completion import AnswerOrAbstain, SearchMissing
 from signatures.types import Hop, Passage, Retriever

@@ -157,7 +157,7 @@ def show_answer(prediction: "dspy.Prediction", lost: "Unreadable | None" = None,
 
 
 def _withheld(prediction: "dspy.Prediction") -> bool:
-    from programs.parts.prediction import WITHHELD
+    from programs.parts.stop_reasons import WITHHELD
 
     return bool(prediction.stop_reason == WITHHELD)
 

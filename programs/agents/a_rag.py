@@ -37,15 +37,8 @@ from programs.parts.agents.transcript import (
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
 from programs.parts.passages import closest, deduplicate, is_no_item, passages_stating, passages_supporting, titled_text
-from programs.parts.prediction import (
-    CAP,
-    FINISHED,
-    drop_from_trace,
-    make_prediction,
-    retrieve_passages,
-    settled,
-    try_predict,
-)
+from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_passages, settled, try_predict
+from programs.parts.stop_reasons import CAP, FINISHED
 from signatures.agents.a_rag import CallTools, UseTool
 from signatures.agents.guided import GuidedTool
 from signatures.agents.transcript import ExtractAnswer

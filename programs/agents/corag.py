@@ -26,17 +26,9 @@ import dspy
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import answer_in, gives_answer
 from programs.parts.passages import deduplicate, is_no_item, passages_supporting
-from programs.parts.prediction import (
-    DONE,
-    REPEATED,
-    UNPARSEABLE,
-    drop_from_trace,
-    make_prediction,
-    retrieve_passages,
-    settled,
-    try_predict,
-)
+from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_passages, settled, try_predict
 from programs.parts.probability import YesProbability, calls_per_probability, probability
+from programs.parts.stop_reasons import DONE, REPEATED, UNPARSEABLE
 from programs.parts.threads import fanout
 from signatures.agents.corag import AnswerFollowUp, AskFurther, ConcludeChain, JudgeChain
 from signatures.reading import ReadAnswer

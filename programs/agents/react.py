@@ -32,7 +32,8 @@ from programs.parts.agents.transcript import (
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
 from programs.parts.passages import is_no_item, titled_text
-from programs.parts.prediction import CAP, FINISHED, drop_from_trace, retrieve_passages, settled, try_predict
+from programs.parts.prediction import drop_from_trace, retrieve_passages, settled, try_predict
+from programs.parts.stop_reasons import CAP, FINISHED
 from signatures.agents.guided import GuidedStep
 from signatures.agents.react import TakeStep
 from signatures.text import split_sentences

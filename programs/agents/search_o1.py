@@ -41,7 +41,8 @@ from programs.parts.agents.transcript import (
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
 from programs.parts.passages import is_no_item
-from programs.parts.prediction import CAP, FINISHED, drop_from_trace, retrieve_passages, settled, try_predict
+from programs.parts.prediction import drop_from_trace, retrieve_passages, settled, try_predict
+from programs.parts.stop_reasons import CAP, FINISHED
 from signatures.agents.search_o1 import ReasonInDocuments, ReasonOn
 from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever

@@ -19,8 +19,9 @@ import dspy
 
 from programs.parts.knobs import set_knobs
 from programs.parts.longform import gives_answer, short_answer
-from programs.parts.prediction import DONE, UNPARSEABLE, drop_from_trace, make_prediction, try_predict
+from programs.parts.prediction import drop_from_trace, make_prediction, try_predict
 from programs.parts.replies.sources import sources_heard, with_sources
+from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from signatures.closed_book.answer_engine import SearchAndAnswer
 from signatures.reading import ReadAnswer
 from signatures.types import Passage, Retriever

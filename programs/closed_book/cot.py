@@ -8,7 +8,8 @@ from typing import Any
 
 import dspy
 
-from programs.parts.prediction import UNPARSEABLE, make_prediction, try_predict
+from programs.parts.prediction import make_prediction, try_predict
+from programs.parts.stop_reasons import UNPARSEABLE
 from signatures.reading import REASONING, AnswerFromMemory
 from signatures.types import Passage, Retriever
 

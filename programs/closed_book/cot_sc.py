@@ -16,7 +16,8 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.prediction import DONE, UNPARSEABLE, drop_from_trace, make_prediction, try_predict
+from programs.parts.prediction import drop_from_trace, make_prediction, try_predict
+from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from programs.parts.threads import fanout
 from signatures.reading import REASONING, AnswerFromMemory
 from signatures.types import Passage, Retriever

@@ -22,9 +22,10 @@ import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.passages import terms_of
-from programs.parts.prediction import DONE, UNPARSEABLE, make_prediction
+from programs.parts.prediction import make_prediction
 from programs.parts.steps.decomposition import answer_by_sub_questions
 from programs.parts.steps.generated import Reading, read_all, write_documents
+from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from signatures.closed_book.genread import AskNext, WriteDocument
 from signatures.genground import ConcludeAnswer
 from signatures.reading import ReadAnswer

@@ -23,16 +23,9 @@ import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.passages import passages_supporting
-from programs.parts.prediction import (
-    DONE,
-    UNPARSEABLE,
-    make_prediction,
-    read_or_recall,
-    retrieve_passages,
-    try_predict,
-    try_predict_text,
-)
+from programs.parts.prediction import make_prediction, read_or_recall, retrieve_passages, try_predict, try_predict_text
 from programs.parts.steps.interleaving import conclude_thought, interleave
+from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from signatures.multi_step.adaptive_rag import JudgeComplexity
 from signatures.multi_step.ircot import ContinueThought
 from signatures.reading import AnswerFromMemory, ReadAnswer

@@ -24,17 +24,7 @@ import dspy
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import answer_in
 from programs.parts.passages import deduplicate, passages_supporting
-from programs.parts.prediction import (
-    CAP,
-    FINISHED,
-    REPEATED,
-    UNPARSEABLE,
-    drop_from_trace,
-    make_prediction,
-    retrieve_passages,
-    settled,
-    try_predict,
-)
+from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_passages, settled, try_predict
 from programs.parts.reasoning.thought import (
     drop_overruled,
     join_sentences,
@@ -42,6 +32,7 @@ from programs.parts.reasoning.thought import (
     stated_answer,
 )
 from programs.parts.steps.comparison import MOST_CALLS, compared
+from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
 from programs.parts.token_probabilities import character_probabilities, masked, try_predict_scored
 from signatures.multi_step.flare import DraftSentence, WriteSentence
 from signatures.reading import CompareTwo, ReadAnswer

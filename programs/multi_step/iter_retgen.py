@@ -19,16 +19,9 @@ import dspy
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import answer_in
 from programs.parts.passages import passages_supporting
-from programs.parts.prediction import (
-    DONE,
-    UNPARSEABLE,
-    drop_from_trace,
-    make_prediction,
-    retrieve_passages,
-    settled,
-    try_predict,
-)
+from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_passages, settled, try_predict
 from programs.parts.steps.comparison import MOST_CALLS, compared
+from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from signatures.multi_step.iter_retgen import ReasonAndAnswer
 from signatures.reading import CompareTwo, ReadAnswer
 from signatures.text_words import same_words

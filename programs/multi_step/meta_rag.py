@@ -24,9 +24,6 @@ from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import gives_answer
 from programs.parts.passages import deduplicate, is_no_item, passages_supporting, passes
 from programs.parts.prediction import (
-    CAP,
-    FINISHED,
-    NOTHING_FOUND,
     drop_from_trace,
     make_prediction,
     read_or_recall,
@@ -35,6 +32,7 @@ from programs.parts.prediction import (
     try_predict,
 )
 from programs.parts.probability import YesNoQuestion, YesNoScores, calls_per_probability
+from programs.parts.stop_reasons import CAP, FINISHED, NOTHING_FOUND
 from programs.parts.threads import in_parallel
 from signatures.multi_step import meta_rag as prompts
 from signatures.reading import REASONING, ReadAnswer

@@ -22,17 +22,9 @@ import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.passages import deduplicate, is_no_item, passages_supporting
-from programs.parts.prediction import (
-    DONE,
-    UNPARSEABLE,
-    drop_from_trace,
-    make_prediction,
-    recall,
-    retrieve_passages,
-    settled,
-    try_predict,
-)
+from programs.parts.prediction import drop_from_trace, make_prediction, recall, retrieve_passages, settled, try_predict
 from programs.parts.steps.comparison import MOST_CALLS, compared
+from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from signatures.multi_step.multihop import (
     AnswerFromNotes,
     SummarizePassages,

@@ -31,21 +31,10 @@ from programs.parts.agents.transcript import found_texts, transcript_lines
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import answer_in, cited_passages, short_answer
 from programs.parts.passages import deduplicate, passages_stating, passages_supporting, passes
-from programs.parts.prediction import (
-    CAP,
-    DONE,
-    FINISHED,
-    NOTHING_FOUND,
-    REPEATED,
-    UNPARSEABLE,
-    drop_from_trace,
-    make_prediction,
-    retrieve_passages,
-    settled,
-    try_predict,
-)
+from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_passages, settled, try_predict
 from programs.parts.probability import YesProbability, calls_per_probability, probability
 from programs.parts.reasoning.chain import Branch, ChainStep, agree, branch_of, may_ask_the_same
+from programs.parts.stop_reasons import CAP, DONE, FINISHED, NOTHING_FOUND, REPEATED, UNPARSEABLE
 from signatures.citation_marks import renumber_citations
 from signatures.multi_step.searchain import PlanChain, TrustAnswer
 from signatures.reading import ReadAnswer

@@ -22,18 +22,8 @@ import dspy
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import answer_in, gives_answer
 from programs.parts.passages import is_no_item, passages_supporting
-from programs.parts.prediction import (
-    CAP,
-    FINISHED,
-    REPEATED,
-    UNPARSEABLE,
-    drop_from_trace,
-    make_prediction,
-    recall,
-    retrieve_passages,
-    settled,
-    try_predict,
-)
+from programs.parts.prediction import drop_from_trace, make_prediction, recall, retrieve_passages, settled, try_predict
+from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
 from signatures.genground import ConcludeAnswer
 from signatures.multi_step.self_ask import AskFollowUp
 from signatures.reading import AnswerFromMemory, ReadAnswer

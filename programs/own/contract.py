@@ -32,8 +32,9 @@ from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.parts.knobs import knobs_of, takes_similarity
 from programs.parts.meter import metered
-from programs.parts.prediction import STOP_REASONS, hops_heard_by
+from programs.parts.prediction import hops_heard_by
 from programs.parts.probability import asks_yes_no
+from programs.parts.stop_reasons import STOP_REASONS
 from programs.parts.threads import ended_within, run_all, sequential_calls
 from signatures.common.errors import UserError, one_line
 from signatures.common.per_process import Uncopied

@@ -1,8 +1,4 @@
-"""The passages a program reads, the hops it settles, what counts as a short answer, and the prediction it returns.
-
-A prediction says in one word why the strategy stopped, with the same words for all strategies. Tables show how often
-each occurs: a strategy that mostly ends at its cap is another one than its paper describes.
-"""
+"""The passages a program reads, the hops it settles, what counts as a short answer, and the prediction it returns."""
 
 import contextlib
 import contextvars
@@ -14,21 +10,13 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from programs.parts.passages import deduplicate, find_quote
+
+# Own programs import all of them from here.
+from programs.parts.stop_reasons import CAP, DONE, FINISHED, NOTHING_FOUND, REPEATED, UNPARSEABLE, WITHHELD  # noqa: F401
 from signatures.common.context import set_within
 from signatures.common.errors import UserError
 from signatures.reading import AnswerFromMemory
 from signatures.types import Hop, Passage
-
-DONE = "done"  # a fixed number of steps was taken
-FINISHED = "finished"  # the strategy's own rule: the LM declared the answer final, or a test accepted it
-CAP = "cap"  # the most steps, passages or tokens that its knobs allow were used up without that
-REPEATED = "repeated"  # the next step would have repeated an earlier one, or the LM named none
-NOTHING_FOUND = "nothing found"  # a search found nothing (new)
-UNPARSEABLE = "unparseable"  # a reply that could not be read ended it
-WITHHELD = "withheld"  # there was an answer, and it was not likely enough to be right
-
-STOP_REASONS = (DONE, FINISHED, CAP, REPEATED, NOTHING_FOUND, UNPARSEABLE, WITHHELD)
-
 
 Listener: TypeAlias = Callable[[Hop], None]
 _listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("verihop_hop_listener", default=None)
@@ -89,7 +77,7 @@ def make_prediction(
 
     Args:
         answer, hops, passages, citations: As in `Answer`.
-        stop_reason: One of `programs.parts.prediction`.
+        stop_reason: One of `programs.parts.stop_reasons`.
         response: By default the answer.
         abstained: By default whether the answer is empty.
         details: By default none.

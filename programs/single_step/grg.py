@@ -21,9 +21,10 @@ import dspy
 
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import deduplicate, passages_supporting, titled_text
-from programs.parts.prediction import DONE, UNPARSEABLE, make_prediction, retrieve_passages
+from programs.parts.prediction import make_prediction, retrieve_passages
 from programs.parts.steps.decomposition import answer_by_sub_questions
 from programs.parts.steps.generated import read_all, write_documents
+from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from signatures.closed_book.genread import AskNext, WriteDocument
 from signatures.genground import ConcludeAnswer
 from signatures.reading import ReadAnswer

@@ -10,8 +10,9 @@ import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.passages import passages_supporting
-from programs.parts.prediction import DONE, UNPARSEABLE, make_prediction, recall, retrieve_passages
+from programs.parts.prediction import make_prediction, recall, retrieve_passages
 from programs.parts.steps.comparison import MOST_CALLS, compare
+from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from programs.parts.token_probabilities import text_probability, try_predict_scored
 from signatures.reading import REASONING, CompareTwo, ReadAnswer
 from signatures.types import Passage, Retriever

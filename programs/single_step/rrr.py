@@ -19,8 +19,6 @@ from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer, short_answer
 from programs.parts.passages import deduplicate, new_items, passages_supporting
 from programs.parts.prediction import (
-    DONE,
-    UNPARSEABLE,
     drop_from_trace,
     make_prediction,
     read_or_recall,
@@ -28,6 +26,7 @@ from programs.parts.prediction import (
     retrieve_rankings,
     try_predict,
 )
+from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from signatures.reading import ReadAnswer
 from signatures.single_step.rrr import AnswerFromPassagesAlone, WriteBetterQuery, WriteQueries
 from signatures.types import Passage, Retriever

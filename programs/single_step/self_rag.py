@@ -18,17 +18,9 @@ import dspy
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import gives_answer
 from programs.parts.passages import deduplicate, passes
-from programs.parts.prediction import (
-    DONE,
-    NOTHING_FOUND,
-    UNPARSEABLE,
-    drop_from_trace,
-    drop_replies_of,
-    make_prediction,
-    retrieve_passages,
-    try_predict,
-)
+from programs.parts.prediction import drop_from_trace, drop_replies_of, make_prediction, retrieve_passages, try_predict
 from programs.parts.probability import YesNoQuestion, YesNoScores, calls_per_probability
+from programs.parts.stop_reasons import DONE, NOTHING_FOUND, UNPARSEABLE
 from programs.parts.threads import fanout
 from signatures.reading import AnswerFromMemory, ReadAnswer
 from signatures.single_step import self_rag as prompts

@@ -21,17 +21,8 @@ import dspy
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
 from programs.parts.passages import closest, deduplicate, is_no_item, passages_supporting, titled_text
-from programs.parts.prediction import (
-    DONE,
-    FINISHED,
-    NOTHING_FOUND,
-    UNPARSEABLE,
-    drop_from_trace,
-    make_prediction,
-    retrieve_rankings,
-    settled,
-    try_predict,
-)
+from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_rankings, settled, try_predict
+from programs.parts.stop_reasons import DONE, FINISHED, NOTHING_FOUND, UNPARSEABLE
 from programs.parts.threads import fanout
 from signatures.citation_marks import strip_citations
 from signatures.reading import REASONING, AnswerFromMemory

@@ -16,15 +16,8 @@ import dspy
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import cited_passages, gives_answer, short_answer
 from programs.parts.passages import closest, deduplicate, titled_text
-from programs.parts.prediction import (
-    DONE,
-    NOTHING_FOUND,
-    UNPARSEABLE,
-    drop_from_trace,
-    make_prediction,
-    retrieve_passages,
-    try_predict,
-)
+from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_passages, try_predict
+from programs.parts.stop_reasons import DONE, NOTHING_FOUND, UNPARSEABLE
 from signatures.reading import CiteAnswer, ReadAnswer
 from signatures.types import Passage, Retriever, Similarity
 

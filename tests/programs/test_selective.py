@@ -10,7 +10,8 @@ from programs.cascade import Cascade
 from programs.catalog import build
 from programs.ensemble import Ensemble
 from programs.parts.logistic import score
-from programs.parts.prediction import WITHHELD, hops_heard_by, make_prediction
+from programs.parts.prediction import hops_heard_by, make_prediction
+from programs.parts.stop_reasons import WITHHELD
 from programs.selective import DEFAULT_WEIGHTS, Selective
 from signatures.common.errors import UserError, UserNotice
 from signatures.confidence import stated_confidence

@@ -14,17 +14,8 @@ import dspy
 from programs.parts.agents.transcript import PASSAGES, Turn
 from programs.parts.longform import answer_in, gives_answer
 from programs.parts.passages import deduplicate, is_no_item, passages_supporting
-from programs.parts.prediction import (
-    CAP,
-    FINISHED,
-    REPEATED,
-    UNPARSEABLE,
-    drop_from_trace,
-    make_prediction,
-    retrieve_passages,
-    settled,
-    try_predict,
-)
+from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_passages, settled, try_predict
+from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
 from signatures.agents.guided import GuidedAction, allowing
 from signatures.reading import ReadAnswer
 from signatures.text_words import same_words

@@ -32,7 +32,8 @@ from pydantic import ValidationError
 
 from programs.parts.longform import answer_in
 from programs.parts.passages import deduplicate, passages_supporting, titled_text
-from programs.parts.prediction import FINISHED, drop_from_trace, make_prediction, try_predict
+from programs.parts.prediction import drop_from_trace, make_prediction, try_predict
+from programs.parts.stop_reasons import FINISHED
 from signatures.agents.transcript import ExtractAnswer
 from signatures.reading import ReadAnswer
 from signatures.text import CJK

@@ -8,8 +8,9 @@ import dspy
 from programs.parts.gates import Gate
 from programs.parts.longform import gives_answer
 from programs.parts.passages import Key, passes, passing, titled_text, top
-from programs.parts.prediction import CAP, FINISHED, drop_from_trace, try_predict
+from programs.parts.prediction import drop_from_trace, try_predict
 from programs.parts.probability import YesNoQuestion, YesNoScores, even_groups, listed_scores
+from programs.parts.stop_reasons import CAP, FINISHED
 from signatures.common.errors import UserError
 from signatures.types import Candidate, Hop, Passage
 

@@ -11,7 +11,6 @@ import dspy
 
 from programs.parts.passages import deduplicate, passages_named, passages_supporting
 from programs.parts.prediction import (
-    DONE,
     drop_from_trace,
     make_prediction,
     retrieve_passages,
@@ -28,6 +27,7 @@ from programs.parts.reasoning.comparing import (
     with_names_of,
 )
 from programs.parts.reasoning.stated import answer_by_words, names_two
+from programs.parts.stop_reasons import DONE
 from signatures.text_words import same_words
 from signatures.types import Hop, Passage
 

@@ -19,7 +19,8 @@ import dspy
 
 from programs.parts.longform import gives_answer
 from programs.parts.passages import is_no_item
-from programs.parts.prediction import CAP, FINISHED, REPEATED, UNPARSEABLE, drop_from_trace, settled, try_predict
+from programs.parts.prediction import drop_from_trace, settled, try_predict
+from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
 from signatures.text_words import count_words, same_words
 from signatures.types import Hop
 

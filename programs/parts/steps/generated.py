@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import dspy
 
 from programs.parts.longform import gives_answer
-from programs.parts.prediction import UNPARSEABLE, drop_from_trace, read_or_recall, try_predict
+from programs.parts.prediction import drop_from_trace, read_or_recall, try_predict
+from programs.parts.stop_reasons import UNPARSEABLE
 from programs.parts.threads import fanout
 from signatures.types import Passage
 

@@ -17,18 +17,9 @@ import dspy
 
 from programs.parts.longform import answer_in
 from programs.parts.passages import deduplicate, passages_supporting
-from programs.parts.prediction import (
-    CAP,
-    FINISHED,
-    REPEATED,
-    UNPARSEABLE,
-    drop_from_trace,
-    make_prediction,
-    retrieve_passages,
-    settled,
-    try_predict,
-)
+from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_passages, settled, try_predict
 from programs.parts.reasoning.thought import drop_overruled, join_sentences, next_sentence, stated_answer
+from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
 from signatures.types import Hop, Passage
 
 

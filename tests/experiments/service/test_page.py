@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from programs.parts.prediction import STOP_REASONS
+from programs.parts.stop_reasons import STOP_REASONS
 from tests.conftest import load_module
 
 driver = load_module(Path(__file__).with_name("page_driver.py"))
