@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from corpora.index import manifest
 from corpora.index.build import build_parts, explained, note_language, note_long_passages
 from corpora.index.embedding import Kept
 from corpora.index.info import (
@@ -21,18 +22,6 @@ from corpora.index.info import (
     canonical,
     check_retriever,
     has_vectors,
-)
-from corpora.index.manifest import (
-    INFO_FILE,
-    REBUILD,
-    STATE_FILE,
-    clear,
-    exclusive,
-    prepare,
-    read_info,
-    read_state,
-    remove_leftovers,
-    what_differs,
 )
 from corpora.index.progress import progress_bar
 from corpora.index.replace import finish_replacing, update_folder
@@ -75,13 +64,13 @@ def renew_index(
             files, or the disk is full.
     """
     folder = Path(folder)
-    with explained(folder, "then run the same command again"), exclusive(folder):
-        remove_leftovers(folder)
+    with explained(folder, "then run the same command again"), manifest.exclusive(folder):
+        manifest.remove_leftovers(folder)
         finish_replacing(folder)
         renewing = _Renewing(folder, retriever, embedder, language, progress)
         finished = renewing.finish_started()
         changed = renewing.bring_to(passages)
-        return Updated(read_info(folder), finished or changed)
+        return Updated(manifest.read_info(folder), finished or changed)
 
 
 def refuse_other(
@@ -136,14 +125,14 @@ class _Renewing:
         self._retriever = retriever_of(self._old, retriever, embedder)
 
     def _complete(self) -> IndexInfo | None:
-        return read_info(self._folder) if (self._folder / INFO_FILE).is_file() else None
+        return manifest.read_info(self._folder) if (self._folder / manifest.INFO_FILE).is_file() else None
 
     def finish_started(self) -> bool:
         """Finish what an interrupted call has begun to build; return whether there was something."""
-        target = self._folder if self._old is None else self._folder / REBUILD
-        if not ((target / STATE_FILE).is_file() and (target / OFFSETS_FILE).is_file()):
+        target = self._folder if self._old is None else self._folder / manifest.REBUILD
+        if not ((target / manifest.STATE_FILE).is_file() and (target / OFFSETS_FILE).is_file()):
             return False
-        started = read_state(target)
+        started = manifest.read_state(target)
         if self._old is None:
             self._require_same(started)
         elif started != self._request(_content_of(target)):
@@ -159,9 +148,9 @@ class _Renewing:
         request = self._request(content)
         if self._old is None:
             target = self._folder
-            if (target / STATE_FILE).is_file():
-                clear(target)  # nothing in it can be resumed
-            prepare(target, request, resume=True, overwrite=False)
+            if (target / manifest.STATE_FILE).is_file():
+                manifest.clear(target)  # nothing in it can be resumed
+            manifest.prepare(target, request, resume=True, overwrite=False)
         else:
             target = update_folder(self._folder, request)
         with progress_bar("Passages", None, self._progress) as advance:
@@ -185,7 +174,7 @@ class _Renewing:
 
     def _require_same(self, started: Request) -> None:
         unsaid = () if self._language else ("settings",)
-        if what := what_differs(started, self._request(started.corpus_hash), ignored=unsaid):
+        if what := manifest.what_differs(started, self._request(started.corpus_hash), ignored=unsaid):
             raise UserError(
                 f"{self._folder} contains an unfinished index with another {what}: name the same, delete the folder, "
                 "or choose another."

@@ -24,18 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from tantivy import (
-    DocAddress,
-    Document,
-    Filter,
-    Index,
-    Occur,
-    Query,
-    SchemaBuilder,
-    TextAnalyzer,
-    TextAnalyzerBuilder,
-    Tokenizer,
-)
+import tantivy
 
 from corpora.languages import DEFAULT_LANGUAGE, FUNCTION_WORDS, STEMMERS
 from corpora.retrievers.engine import Ranking
@@ -59,12 +48,12 @@ _RUN = re.compile(f"[{CJK}]+")
 
 
 @functools.cache
-def _analyzer(language: str, *, of_query: bool = False) -> "TextAnalyzer":
-    builder = TextAnalyzerBuilder(Tokenizer.simple()).filter(Filter.remove_long(_LONGEST_WORD))
-    builder = builder.filter(Filter.lowercase())
+def _analyzer(language: str, *, of_query: bool = False) -> "tantivy.TextAnalyzer":
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(tantivy.Filter.remove_long(_LONGEST_WORD))
+    builder = builder.filter(tantivy.Filter.lowercase())
     if of_query:
-        builder = builder.filter(Filter.stopword(STEMMERS[language]))
-    return builder.filter(Filter.stemmer(STEMMERS[language])).build()
+        builder = builder.filter(tantivy.Filter.stopword(STEMMERS[language]))
+    return builder.filter(tantivy.Filter.stemmer(STEMMERS[language])).build()
 
 
 @functools.cache
@@ -123,16 +112,16 @@ def build_bm25(
     Raises:
         OSError, ValueError: The files cannot be written.
     """
-    schema, analyzer = SchemaBuilder(), f"{STEMMERS[language]}_stems"
+    schema, analyzer = tantivy.SchemaBuilder(), f"{STEMMERS[language]}_stems"
     schema.add_unsigned_field("row", fast=True)
     for field in ("all", "title"):
         schema.add_text_field(field, tokenizer_name=analyzer, index_option="freq")
     folder.mkdir(parents=True)
-    index = Index(schema.build(), path=str(folder), reuse=False)
+    index = tantivy.Index(schema.build(), path=str(folder), reuse=False)
     index.register_tokenizer(analyzer, _analyzer(language))
     writer = index.writer(heap_size=128_000_000, num_threads=1)  # one thread: rows stay in corpus order
     for row, record in enumerate(records):
-        document = Document()
+        document = tantivy.Document()
         document.add_unsigned("row", row)
         document.add_text("title", _spaced(record["title"]))
         document.add_text("all", _spaced(f"{record['title']}\n{record['text']}"))
@@ -227,7 +216,7 @@ class Bm25Engine:
         with tantivy_errors(folder):
             _check_sums(folder)
             _link(folder, links)
-            index = Index.open(str(links))
+            index = tantivy.Index.open(str(links))
             index.config_reader(reload_policy="Manual")  # an index never changes once built: no file watcher is needed
             index.reload()
             self.schema, self.searcher = index.schema, index.searcher()
@@ -238,18 +227,18 @@ class Bm25Engine:
         # Building clauses is the largest cost outside the engine, and questions share their words.
         self._clauses = functools.lru_cache(maxsize=_KEPT_WORDS)(self._build_clauses)
 
-    def query(self, text: str) -> "Query | None":
+    def query(self, text: str) -> "tantivy.Query | None":
         """Return the tantivy query for `text`, built from its words and never parsed; None if it has no words."""
         words = Counter(query_stems(text, self._language))
         clauses = [clause for stem, count in words.items() for clause in self._clauses(stem, count)]
-        return Query.boolean_query(clauses) if clauses else None
+        return tantivy.Query.boolean_query(clauses) if clauses else None
 
-    def _build_clauses(self, stem: str, count: int) -> "list[tuple[Occur, Query]]":
+    def _build_clauses(self, stem: str, count: int) -> "list[tuple[tantivy.Occur, tantivy.Query]]":
         clauses = []
         for field, boost in (("all", 1.0), ("title", self._title_boost)):
             if weight := boost * count:
-                term = Query.term_query(self.schema, field, stem, index_option="freq")
-                clauses.append((Occur.Should, term if weight == 1 else Query.boost_query(term, weight)))
+                term = tantivy.Query.term_query(self.schema, field, stem, index_option="freq")
+                clauses.append((tantivy.Occur.Should, term if weight == 1 else tantivy.Query.boost_query(term, weight)))
         return clauses
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
@@ -257,7 +246,7 @@ class Bm25Engine:
         with tantivy_errors(self._folder):
             return self._rankings([self._search(self.query(query), k) for query in queries], k)
 
-    def _search(self, query: "Query | None", k: int) -> "list[tuple[float, DocAddress]]":
+    def _search(self, query: "tantivy.Query | None", k: int) -> "list[tuple[float, tantivy.DocAddress]]":
         if query is None:
             return []
         limit = k + 1
@@ -268,7 +257,7 @@ class Bm25Engine:
             hits = self.searcher.search(query, limit, count=False).hits
         return hits
 
-    def _rankings(self, results: "list[list[tuple[float, DocAddress]]]", k: int) -> list[Ranking]:
+    def _rankings(self, results: "list[list[tuple[float, tantivy.DocAddress]]]", k: int) -> list[Ranking]:
         # Rows and order of all queries at once: per query, numpy's fixed costs are a tenth of the search.
         addresses = [address for hits in results for _, address in hits]
         rows = np.array(self.searcher.fast_field_values("row", addresses), dtype=np.int64)

@@ -38,12 +38,7 @@ import dspy
 
 from optimizers.distill.gold.annotation import annotate, as_question
 from optimizers.distill.mixture import MADE_LABELS, MADE_SOURCE
-from optimizers.distill.negatives import (
-    incomplete_query,
-    with_repetition,
-    with_wrong_citations,
-    wrong_references,
-)
+from optimizers.distill.negatives import incomplete_query, with_repetition, with_wrong_citations, wrong_references
 from optimizers.distill.recipes import Cut, Running, ask, marks_exist, predictor_of, running_lm
 from optimizers.distill.specs import VerificationSettings
 from optimizers.distill.student import Made, QuestionSource, StudentPrompts

@@ -8,22 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from optimizers.metrics import answer, citations, keyfact_scores, retrieval
+from optimizers.metrics import answer, citations, fields, keyfact_scores, retrieval
 from optimizers.metrics.citations import references_of
 from optimizers.metrics.entailment.oracle import Entails, Pair
-from optimizers.metrics.fields import (
-    answer_of,
-    gold_alternatives_of,
-    gold_articles_of,
-    gold_ids_of,
-    golds_of,
-    hop_ids_of,
-    key_facts_of,
-    passages_of,
-    read_ids_of,
-    response_of,
-    short_answers_of,
-)
 from programs.parts.meter import record
 from signatures.citation_marks import strip_citations
 from signatures.common.costs import asked, paid
@@ -34,19 +21,19 @@ OracleScore = Callable[[Any, Any, Entails], float | None]
 
 def on_answer(function: Callable[[str, list[str]], float | None]) -> Score:
     """Score the short answer against the accepted answers."""
-    return lambda example, prediction: function(answer_of(prediction), golds_of(example))
+    return lambda example, prediction: function(fields.answer_of(prediction), fields.golds_of(example))
 
 
 def on_response(function: Callable[[str, list[str]], float | None]) -> Score:
     """Score the long response (the answer if there is none) against the accepted answers."""
-    return lambda example, prediction: function(response_of(prediction), golds_of(example))
+    return lambda example, prediction: function(fields.response_of(prediction), fields.golds_of(example))
 
 
 def token_overlap(part: str, definition: answer.Definition) -> Score:
     """Score the "f1", "precision" or "recall" of the short answer's tokens."""
 
     def score(example: Any, prediction: Any) -> float | None:
-        overlap = answer.token_overlap(answer_of(prediction), golds_of(example), definition)
+        overlap = answer.token_overlap(fields.answer_of(prediction), fields.golds_of(example), definition)
         return None if overlap is None else float(getattr(overlap, part))
 
     return score
@@ -54,8 +41,8 @@ def token_overlap(part: str, definition: answer.Definition) -> Score:
 
 def verdict(example: Any, prediction: Any) -> float | None:
     """Score the yes or no of the short answer; record an answer without a verdict as a parse failure."""
-    text = answer_of(prediction)
-    value = answer.verdict_accuracy(text, golds_of(example))
+    text = fields.answer_of(prediction)
+    value = answer.verdict_accuracy(text, fields.golds_of(example))
     if value is not None and text and answer.yes_or_no(answer.final_part(text)) is None:
         record(parse_failures=1)
     return value
@@ -65,8 +52,8 @@ def short_answers(combine: Callable[[list[float]], float]) -> Score:
     """Score which parts of an ambiguous question have a short answer in the response, combined to one number."""
 
     def score(example: Any, prediction: Any) -> float | None:
-        text = strip_citations(response_of(prediction))
-        covered = [answer.cover_substring(text, golds) or 0.0 for golds in short_answers_of(example)]
+        text = strip_citations(fields.response_of(prediction))
+        covered = [answer.cover_substring(text, golds) or 0.0 for golds in fields.short_answers_of(example)]
         return float(combine(covered)) if covered else None
 
     return score
@@ -74,20 +61,20 @@ def short_answers(combine: Callable[[list[float]], float]) -> Score:
 
 def abstention(example: Any, prediction: Any) -> float:
     """Return 1.0 if the program abstained or returned no answer, else 0.0."""
-    return float(bool(getattr(prediction, "abstained", False)) or not answer_of(prediction).strip())
+    return float(bool(getattr(prediction, "abstained", False)) or not fields.answer_of(prediction).strip())
 
 
 def on_read_ids(function: Callable[..., float | None], *k: int) -> Score:
     """Score the ids of the passages read against the gold ids; `k` is the cutoff, omitted for all passages."""
-    return lambda example, prediction: function(read_ids_of(prediction), gold_ids_of(example), *k)
+    return lambda example, prediction: function(fields.read_ids_of(prediction), fields.gold_ids_of(example), *k)
 
 
 def title_recall(k: int) -> Score:
     """Score the recall of gold articles among the first `k` articles read."""
 
     def score(example: Any, prediction: Any) -> float | None:
-        read = [retrieval.article(passage.id, passage.title) for passage in passages_of(prediction)]
-        return retrieval.recall_at(read, gold_articles_of(example), k)
+        read = [retrieval.article(passage.id, passage.title) for passage in fields.passages_of(prediction)]
+        return retrieval.recall_at(read, fields.gold_articles_of(example), k)
 
     return score
 
@@ -95,40 +82,42 @@ def title_recall(k: int) -> Score:
 def annotator_recall(k: int) -> Score:
     """Score the best recall over the gold ids of each annotator among the first `k` passages read."""
     return lambda example, prediction: retrieval.best_recall_at(
-        read_ids_of(prediction), gold_alternatives_of(example), k
+        fields.read_ids_of(prediction), fields.gold_alternatives_of(example), k
     )
 
 
 def hop_recall(k: int) -> Score:
     """Score the recall of gold ids among the first `k` passages of every hop."""
     return lambda example, prediction: retrieval.recall_at(
-        retrieval.first_of_each(hop_ids_of(prediction), k), gold_ids_of(example)
+        retrieval.first_of_each(fields.hop_ids_of(prediction), k), fields.gold_ids_of(example)
     )
 
 
 def hop_hit(k: int) -> Score:
     """Score the share of hops with a gold id among their first `k` passages."""
-    return lambda example, prediction: retrieval.hop_hits(hop_ids_of(prediction), gold_ids_of(example), k)
+    return lambda example, prediction: retrieval.hop_hits(fields.hop_ids_of(prediction), fields.gold_ids_of(example), k)
 
 
 def answer_in_context(k: int | None) -> Score:
     """Score whether one of the first `k` passages read (None: of all) contains an accepted answer."""
 
     def score(example: Any, prediction: Any) -> float | None:
-        read = list({passage.id: passage for passage in passages_of(prediction)}.values())[:k]
-        return retrieval.answer_in_context([f"{passage.title} {passage.text}" for passage in read], golds_of(example))
+        read = list({passage.id: passage for passage in fields.passages_of(prediction)}.values())[:k]
+        return retrieval.answer_in_context(
+            [f"{passage.title} {passage.text}" for passage in read], fields.golds_of(example)
+        )
 
     return score
 
 
 def on_cited_ids(function: Callable[[list[str], list[str]], float | None]) -> Score:
     """Score the ids that the response cites against the gold ids."""
-    return lambda example, prediction: function(citations.cited_ids(prediction), gold_ids_of(example))
+    return lambda example, prediction: function(citations.cited_ids(prediction), fields.gold_ids_of(example))
 
 
 def support_f1(example: Any, prediction: Any) -> float | None:
     """Score the ids in the prediction's `citations` against the gold ids."""
-    return retrieval.support_f1(getattr(prediction, "citations", None) or [], gold_ids_of(example))
+    return retrieval.support_f1(getattr(prediction, "citations", None) or [], fields.gold_ids_of(example))
 
 
 def answerable_support_f1(example: Any, prediction: Any) -> float | None:
@@ -138,22 +127,26 @@ def answerable_support_f1(example: Any, prediction: Any) -> float | None:
 
 def on_key_facts(function: Callable[[str, list[str], Entails], float | None]) -> OracleScore:
     """Score the response against the key facts by the verdicts of an oracle."""
-    return lambda example, prediction, entails: function(response_of(prediction), key_facts_of(example), entails)
+    return lambda example, prediction, entails: function(
+        fields.response_of(prediction), fields.key_facts_of(example), entails
+    )
 
 
 def on_citations(function: Callable[..., float | None]) -> OracleScore:
     """Score the response against the passages it cites by the verdicts of an oracle."""
-    return lambda example, prediction, entails: function(response_of(prediction), references_of(prediction), entails)
+    return lambda example, prediction, entails: function(
+        fields.response_of(prediction), references_of(prediction), entails
+    )
 
 
 def key_fact_pairs(example: Any, prediction: Any) -> list[Pair]:
     """Return the pairs that the metrics of key facts ask an oracle about."""
-    return keyfact_scores.pairs(response_of(prediction), key_facts_of(example))
+    return keyfact_scores.pairs(fields.response_of(prediction), fields.key_facts_of(example))
 
 
 def citation_pairs(example: Any, prediction: Any) -> list[Pair]:
     """Return the pairs that the metrics of citations ask an oracle about."""
-    return citations.pairs(response_of(prediction), references_of(prediction))
+    return citations.pairs(fields.response_of(prediction), references_of(prediction))
 
 
 @dataclass(frozen=True)

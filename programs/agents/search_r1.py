@@ -11,26 +11,35 @@ section 3.2 (algorithm 1, the loop), 3.3 (the template) and 4 (three passages). 
 The paper's contribution is an LM that was trained on this loop by reinforcement. Its checkpoints act by tags in one
 growing text, the preset `tags`; any other LM fills in typed fields. For small LMs, the preset `small` offers in each
 turn only the actions that can be done (`programs/parts/agents/guided.py`).
+
+With tags, the growing text is what the LM wrote, and what it was shown:
+
+    <think>Who is the harbour master?</think>
+    <search>harbour master of Quillon</search>
+
+    <information>Doc 1(Title: Quillon) The harbour master of Quillon is Ansa Merrow.</information>
+
+Tags are the agent's alone: in passages, titles and queries that are shown they lose their brackets, and a passage takes
+one line, so that it can neither close its block, nor act, nor imitate another passage.
 """
 
+import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import dspy
 
 from programs.parts.agents.guided import FIELDS, GUIDED, GuidedLoop, guided_predictors
 from programs.parts.agents.transcript import (
-    ANSWER,
     EXTRACT,
     OWN,
     PASSAGES,
-    STOP,
     Turn,
-    acted,
+    count,
     ended,
     ending_predictors,
+    first_words,
     found_texts,
-    grown_text,
-    information,
     transcript_lines,
     turn_of,
 )
@@ -43,6 +52,10 @@ from signatures.agents.search_r1 import ContinueWithTags, SearchOrAnswer
 from signatures.types import Hop, Passage, Retriever
 
 TAGS = "tags"
+SEARCH, ANSWER = "search", "answer"
+STOP = (f"</{SEARCH}>", f"</{ANSWER}>")  # a reply ends here; what a server does not stop at is cut
+_ACTION = re.compile(rf"<({SEARCH}|{ANSWER})>(.*?)</\1>", re.DOTALL)
+_TAG = re.compile(r"<\s*(/?)\s*(think|search|information|answer)\s*>", re.IGNORECASE)
 _INVALID = "This was no valid action. Search with a query if something is missing, or finish with the answer."
 _INVALID_TAGS = (  # in the first person, as the LM's own text goes on
     "That was no valid action. To search, I write the query between <search> and </search>; to finish, I write the "
@@ -173,3 +186,56 @@ class SearchR1(dspy.Module):
 
 def _titled(found: list[Passage], most_words: int) -> tuple[str, ...]:
     return found_texts(found, most_words=most_words)
+
+
+def acted(reply: str) -> Turn:
+    """Return the turn of a reply: the reply as its thought, up to its action, with the action and what it says.
+
+    A reply is cut behind its first `</search>`, else behind its first `</answer>`; its first complete pair of tags is
+    the action. Servers leave the string out at which they stop, so that an open tag at the end is closed.
+    """
+    if not any(end in reply for end in STOP):
+        begun, name = max((reply.rfind(f"<{name}>"), name) for name in (SEARCH, ANSWER))
+        reply = f"{reply}</{name}>" if begun >= 0 else reply
+    for end in STOP:
+        before, found, _ = reply.partition(end)
+        if found:
+            reply = before + found
+            break
+    action = _ACTION.search(reply)
+    return Turn(reply, action[1], action[2].strip()) if action else Turn(reply)
+
+
+def information(passages: Sequence[Passage], most_words: int) -> tuple[str, ...]:
+    """Return passages as the lines of an information block, at most so many words in all."""
+    lines = (
+        f"Doc {number}(Title: {without_tags(passage.title)}) {without_tags(passage.text)}"
+        for number, passage in enumerate(passages, start=1)
+    )
+    return tuple(first_words(lines, most_words))
+
+
+def without_tags(text: str) -> str:
+    """Return a text in one line, with round brackets around what would be a tag."""
+    return _TAG.sub(r"(\1\2)", " ".join(text.split()))
+
+
+def grown_text(turns: Sequence[Turn], most_words: int) -> str:
+    """Return what the agent wrote and was shown: the results of a search in a block, a notice as a line.
+
+    Turns that the limit has no room for are left out, oldest first; the last one stays. Departure: the public code cuts
+    tokens at the left, those of the instruction first.
+    """
+    pieces = [turn.thought + _shown(turn) for turn in turns]
+    sizes = list(map(count, pieces))
+    first = 0
+    while first < len(pieces) - 1 and sum(sizes[first:]) > most_words:
+        first += 1
+    return "".join(pieces[first:])
+
+
+def _shown(turn: Turn) -> str:
+    lines = "\n".join(turn.results)
+    if not turn.results:
+        return ""
+    return f"\n\n<information>{lines}</information>\n\n" if turn.action == SEARCH else f"\n{lines}\n"

@@ -32,12 +32,7 @@ from programs.lms.gguf import GgufEngine, weights_hash
 from programs.lms.litellm_private import litellm_providers
 from programs.lms.servers.chat import ChatEngine, CompletionsEngine
 from programs.lms.servers.connection import ModelTraits as ModelTraits
-from programs.lms.servers.connection import (
-    connect_to_server,
-    effort,
-    remote,
-    thinking_tokens,
-)
+from programs.lms.servers.connection import connect_to_server, effort, remote, thinking_tokens
 from programs.lms.servers.detect import ServerDescription
 from programs.lms.servers.thinking import ThinkingBudget, thinking_budget
 from programs.lms.weights import choice

@@ -22,15 +22,10 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.parts.longform import answer_in
+from programs.parts.longform import read_answer
 from programs.parts.passages import deduplicate, passages_supporting
 from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_passages, settled, try_predict
-from programs.parts.reasoning.thought import (
-    drop_overruled,
-    join_sentences,
-    next_sentence,
-    stated_answer,
-)
+from programs.parts.reasoning.thought import drop_overruled, join_sentences, next_sentence, stated_answer
 from programs.parts.steps.comparison import MOST_CALLS, compared
 from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
 from programs.parts.token_probabilities import character_probabilities, masked, try_predict_scored
@@ -188,11 +183,7 @@ class FLARE(dspy.Module):
         Departure: the paper does not say what the answer is if the thought states none; here the reader gives one.
         """
         if read and (self.reader == DIRECT or not said):
-            reply = try_predict(self.reading, passages=read, question=question)
-            answer = answer_in(reply)
-            if not answer:
-                drop_from_trace(reply)
-            return answer or said
+            return read_answer(self.reading, question, read) or said
         return said or join_sentences(thought)
 
 

@@ -25,13 +25,7 @@ from programs.parts.passages import deduplicate, is_no_item, passages_supporting
 from programs.parts.prediction import drop_from_trace, make_prediction, recall, retrieve_passages, settled, try_predict
 from programs.parts.steps.comparison import MOST_CALLS, compared
 from programs.parts.stop_reasons import DONE, UNPARSEABLE
-from signatures.multi_step.multihop import (
-    AnswerFromNotes,
-    SummarizePassages,
-    TakeNotes,
-    WriteNextQuery,
-    WriteQuery,
-)
+from signatures.multi_step.multihop import AnswerFromNotes, SummarizePassages, TakeNotes, WriteNextQuery, WriteQuery
 from signatures.reading import REASONING, CompareTwo, ReadAnswer
 from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever

@@ -29,7 +29,7 @@ import dspy
 
 from programs.parts.agents.transcript import found_texts, transcript_lines
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.parts.longform import answer_in, cited_passages, short_answer
+from programs.parts.longform import answer_in, cited_passages, read_answer, short_answer
 from programs.parts.passages import deduplicate, passages_stating, passages_supporting, passes
 from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_passages, settled, try_predict
 from programs.parts.probability import YesProbability, calls_per_probability, probability
@@ -289,9 +289,7 @@ class SearChain(dspy.Module):
         if self.reader == EXTRACT:
             answer = short_answer(self.reading, question, branch.content)
         elif self.reader == DIRECT and read:
-            answer = answer_in(reply := try_predict(self.reading, passages=read, question=question))
-            if not answer:
-                drop_from_trace(reply)
+            answer = read_answer(self.reading, question, read)
         if answer and said and not agree(said, answer):
             drop_from_trace(branch.reply)  # a chain that ends with another answer must not become a demo
         return answer or said

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import dspy
 
-from programs.parts.prediction import try_predict
+from programs.parts.prediction import drop_from_trace, try_predict
 from signatures.citation_marks import citation_numbers, renumber_citations, strip_citations
 from signatures.refusals import refuses
 from signatures.types import Passage
@@ -28,6 +28,26 @@ def gives_answer(response: str) -> bool:
 def answer_in(reply: dspy.Prediction | None) -> str:
     """Return the short answer of a reply, stripped; empty if the reply was unparseable (None) or gives no answer."""
     return reply.answer.strip() if reply is not None and gives_answer(reply.answer) else ""
+
+
+def read_answer(reading: dspy.Module, question: str, passages: Sequence[Passage]) -> str:
+    """Return the short answer that a reader gives from passages; empty if it gives none, and its reply is no demo."""
+    reply = try_predict(reading, passages=list(passages), question=question)
+    answer = answer_in(reply)
+    if not answer:
+        drop_from_trace(reply)
+    return answer
+
+
+def read_response(answering: dspy.Module, question: str, passages: Sequence[Passage]) -> str | None:
+    """Return the response that is written from passages, None if unparseable; one that declines is no demo."""
+    reply = try_predict(answering, question=question, passages=list(passages))
+    if reply is None:
+        return None
+    response: str = reply.response.strip()
+    if not gives_answer(response):
+        drop_from_trace(reply)
+    return response
 
 
 def renumbered(response: str, shown: Sequence[Passage], passages: Sequence[Passage]) -> str:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.parts.longform import gives_answer, short_answer
+from programs.parts.longform import read_response, short_answer
 from programs.parts.passages import deduplicate, new_items, passages_supporting
 from programs.parts.prediction import (
     drop_from_trace,
@@ -118,11 +118,8 @@ class RRR(dspy.Module):
         if self.reader == "short" or not found:
             step = read_or_recall(self.reading, question, found)
             return (step.answer, None, DONE) if step else ("", None, UNPARSEABLE)
-        reply = try_predict(self.answering, question=question, passages=found)
-        if reply is None:
+        response = read_response(self.answering, question, found)
+        if response is None:
             return "", None, UNPARSEABLE
-        response = reply.response.strip()
-        if not gives_answer(response):
-            drop_from_trace(reply)  # a response that declines must not become a demo
         # Departure: LangChain's answer is the long text; metrics need a short one.
         return short_answer(self.reading, question, response), response, DONE

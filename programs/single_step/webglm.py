@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.longform import cited_passages, gives_answer, short_answer
+from programs.parts.longform import cited_passages, read_response, short_answer
 from programs.parts.passages import closest, deduplicate, titled_text
-from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_passages, try_predict
+from programs.parts.prediction import make_prediction, retrieve_passages
 from programs.parts.stop_reasons import DONE, NOTHING_FOUND, UNPARSEABLE
 from signatures.reading import CiteAnswer, ReadAnswer
 from signatures.types import Passage, Retriever, Similarity
@@ -66,12 +66,9 @@ class WebGLM(dspy.Module):
         references = self._references(question, passages)  # steps 1 and 2
         if not references:
             return make_prediction("", stop_reason=NOTHING_FOUND)
-        reply = try_predict(self.answering, question=question, passages=references)  # step 3
-        if reply is None:
+        response = read_response(self.answering, question, references)  # step 3
+        if response is None:
             return make_prediction("", stop_reason=UNPARSEABLE, passages=references)
-        response = reply.response.strip()
-        if not gives_answer(response):
-            drop_from_trace(reply)  # a response that declines must not become a demo
         # Departure: metrics need a short answer; the reader that all programs share extracts it from the response.
         return make_prediction(
             short_answer(self.reading if self.short else None, question, response),  # step 4

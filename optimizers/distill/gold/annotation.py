@@ -58,6 +58,11 @@ class Annotation:
     stated: tuple[str, ...] = ()
 
     @property
+    def asked(self) -> str:
+        """Return the text of the question."""
+        return self.question.question
+
+    @property
     def gold_ids(self) -> frozenset[str]:
         """Return the ids of the gold passages."""
         return frozenset(passage.id for passage in self.gold)
@@ -67,7 +72,7 @@ class Annotation:
         """Return whether the question compares two things, by its type, else by its wording."""
         kind = kind_of(self.question.type, (self.question.model_extra or {}).get("kind"))
         titles = [passage.title for passage in self.gold]
-        estimated = kind or estimated_kind(self.question.question, self.question.answers, titles)
+        estimated = kind or estimated_kind(self.asked, self.question.answers, titles)
         return estimated == COMPARISON and len(self.gold) > 1
 
     @property
@@ -89,12 +94,12 @@ class Annotation:
         for hop in self.hops:
             if hop.passage.id not in shown:
                 return hop.question
-        seen = [self.question.question, *(passage.text for passage in self.gold if passage.id in shown)]
+        seen = [self.asked, *(passage.text for passage in self.gold if passage.id in shown)]
         for passage in self.gold:
             if passage.id not in shown:
                 name = _DISAMBIGUATION.sub("", passage.title)
                 named = name and any(contains_words(text, name) for text in seen)
-                return name if named else self.question.question
+                return name if named else self.asked
         return None
 
 

@@ -57,16 +57,27 @@ class Material:
         """Return a number of passages."""
         return self.rng.choice(self.sizes)
 
+    def reading(self, question: str, gold: Sequence[Passage]) -> dict[str, Any]:
+        """Return the inputs of a reader: a question, and gold passages among distractors."""
+        return {"passages": self.contexts.mixed(question, gold, self.size(), self.rng), "question": question}
+
     def mixed_without_rest(self, gold: Annotation, shown: Sequence[Passage], size: int) -> list[Passage]:
         """Return some of the gold passages among distractors, without the other gold passages."""
         ids = {passage.id for passage in shown}
         missing = [passage for passage in gold.gold if passage.id not in ids]
-        return self.contexts.mixed(gold.question.question, shown, size, self.rng, missing=missing)
+        return self.contexts.mixed(gold.asked, shown, size, self.rng, missing=missing)
 
     def lacking(self, gold: Annotation, query: str, answer: str, size: int) -> list[Passage]:
         """Return passages that a query finds: none is gold, or has the answer of the question or step it asks for."""
         answers = {answer} if answer != gold.answer else {answer, *gold.question.answers}
         return self.contexts.without(query, gold.gold, answers, size, self.rng)
+
+    def gold_and_other(self, gold: Annotation) -> Iterator[tuple[Passage, bool]]:
+        """Yield one gold passage and one that distracts, if any does, each with whether it is gold."""
+        others = self.lacking(gold, gold.asked, gold.answer, 3)
+        for passages, is_gold in ((gold.gold, True), (others, False)):
+            if passages:
+                yield self.rng.choice(list(passages)), is_gold
 
     def wrong_answer(self, question: str, right: str) -> str:
         """Return a wrong answer to a question: one that was given, else one of the kind that it asks for."""

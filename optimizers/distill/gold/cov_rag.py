@@ -20,7 +20,7 @@ _REFERENCES = 5  # the paper's k
 
 def verify(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Verify one right and one wrong response, the second mostly on references that lack a gold passage."""
-    question = gold.question.question
+    question = gold.asked
     references = material.contexts.mixed(question, gold.gold, _REFERENCES, material.rng)
     response = cited_response(gold, references)
     inputs = {"passages": references, "question": question, "response": response}
@@ -35,14 +35,14 @@ def revise(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     inputs, outputs = _wrong(gold, material)
     if outputs["revised_question"]:
         yield GoldCall("revision", inputs, {"revised_question": outputs["revised_question"]})
-        references = material.contexts.mixed(gold.question.question, gold.gold, _REFERENCES, material.rng)
-        right = {"passages": references, "question": gold.question.question}
+        references = material.contexts.mixed(gold.asked, gold.gold, _REFERENCES, material.rng)
+        right = {"passages": references, "question": gold.asked}
         yield GoldCall("revision", {**right, "response": cited_response(gold, references)}, {"revised_question": ""})
 
 
 def _wrong(gold: Annotation, material: Material) -> tuple[dict[str, object], dict[str, object]]:
     """Return the inputs and outputs of verifying a wrong response; no revised question where gold gives none."""
-    question, rng = gold.question.question, material.rng
+    question, rng = gold.asked, material.rng
     complete = len(gold.gold) == 1 or rng.random() < 0.4
     shown = list(gold.gold) if complete else _without_one(gold, material)
     references = material.mixed_without_rest(gold, shown, _REFERENCES)
@@ -76,7 +76,7 @@ def _query(gold: Annotation, shown: frozenset[str]) -> str:
     """
     queries = [gold.missing_query(shown), *(hop.question for hop in gold.hops[::-1])]
     # Who does not know the answer cannot ask for it by name.
-    told = {same_words(gold.question.question), same_words(gold.answer)}
+    told = {same_words(gold.asked), same_words(gold.answer)}
     return next((query for query in queries if query and same_words(query) not in told), "")
 
 

@@ -22,7 +22,7 @@ def deduce(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Ask the next sub-question from each prefix of the hops, and finish from all of them."""
     if len(gold.hops) < 2:
         return
-    question, settled = gold.question.question, _settled(gold, material)
+    question, settled = gold.asked, _settled(gold, material)
     for number, hop in enumerate(gold.hops):
         outputs = {"finished": False, "sub_question": hop.question, "answer": hop.answer}
         yield GoldCall("deduction", {"hops": settled[:number], "question": question}, outputs)
@@ -34,7 +34,7 @@ def ground(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Ground the draft of each hop in one batch, with the hop's passage or without."""
     for hop in gold.hops:
         draft, passages, cited = _batch(gold, hop, material)
-        inputs = {"passages": passages, "question": gold.question.question, "sub_question": hop.question}
+        inputs = {"passages": passages, "question": gold.asked, "sub_question": hop.question}
         outputs = {"evidence": hop.sentence if cited else "", "answer": hop.answer if cited else draft}
         yield GoldCall("grounding", {**inputs, "draft": draft}, outputs)
 
@@ -49,7 +49,7 @@ def conclude(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer from all hops."""
     if len(gold.hops) > 1:
         hops = _settled(gold, material)
-        yield GoldCall("conclusion", {"hops": hops, "question": gold.question.question}, {"answer": gold.answer})
+        yield GoldCall("conclusion", {"hops": hops, "question": gold.asked}, {"answer": gold.answer})
 
 
 def decide_truth(gold: Annotation, material: Material) -> Iterator[GoldCall]:
@@ -57,7 +57,7 @@ def decide_truth(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     if len(gold.hops) > 1 and gold.asks_yes_no:
         hops = _settled(gold, material)
         answer = gold.answer.lower() == "yes"
-        yield GoldCall("conclusion", {"hops": hops, "question": gold.question.question}, {"answer": answer})
+        yield GoldCall("conclusion", {"hops": hops, "question": gold.asked}, {"answer": answer})
 
 
 def _settled(gold: Annotation, material: Material) -> list[Hop]:

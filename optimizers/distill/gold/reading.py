@@ -14,16 +14,14 @@ from signatures.types import Hop, Passage
 
 def read(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Read the answer from all gold passages among distractors."""
-    passages = material.contexts.mixed(gold.question.question, gold.gold, material.size(), material.rng)
-    yield GoldCall("reading", {"passages": passages, "question": gold.question.question}, {"answer": gold.answer})
+    yield GoldCall("reading", material.reading(gold.asked, gold.gold), {"answer": gold.answer})
 
 
 def read_hops(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Read the answer of each sub-question, searched for by itself."""
     if len(gold.hops) > 1:
         for hop in gold.hops:
-            passages = material.contexts.mixed(hop.question, [hop.passage], material.size(), material.rng)
-            yield GoldCall("reading", {"passages": passages, "question": hop.question}, {"answer": hop.answer})
+            yield GoldCall("reading", material.reading(hop.question, [hop.passage]), {"answer": hop.answer})
 
 
 def read_hops_with_reasons(gold: Annotation, material: Material) -> Iterator[GoldCall]:
@@ -37,24 +35,19 @@ def read_response(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Read the short answer from a long one, which is then the only passage."""
     response = cited_response(gold, list(gold.gold), marks=False)
     passage = Passage(id="response", text=response)
-    yield GoldCall("short_answer", {"passages": [passage], "question": gold.question.question}, {"answer": gold.answer})
+    yield GoldCall("short_answer", {"passages": [passage], "question": gold.asked}, {"answer": gold.answer})
 
 
 def read_with_reasons(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """State what decides the answer, then answer."""
-    passages = material.contexts.mixed(gold.question.question, gold.gold, material.size(), material.rng)
-    yield GoldCall(
-        "reading_with_reasons",
-        {"passages": passages, "question": gold.question.question},
-        {"reasoning": reasons_of(gold), "answer": gold.answer},
-    )
+    outputs = {"reasoning": reasons_of(gold), "answer": gold.answer}
+    yield GoldCall("reading_with_reasons", material.reading(gold.asked, gold.gold), outputs)
 
 
 def cite(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer in the deciding sentences with their marks, then state the answer."""
-    passages = material.contexts.mixed(gold.question.question, gold.gold, material.size(), material.rng)
-    response = cited_response(gold, passages)
-    yield GoldCall("long_form", {"passages": passages, "question": gold.question.question}, {"response": response})
+    inputs = material.reading(gold.asked, gold.gold)
+    yield GoldCall("long_form", inputs, {"response": cited_response(gold, inputs["passages"])})
 
 
 def sentences_of(gold: Annotation) -> list[str]:
@@ -128,11 +121,9 @@ def _compared(gold: Annotation) -> list[_Compared]:
 
 def compare(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """State both values of a comparison, in the order in which the question names what they are of, then answer."""
-    question = gold.question.question
-    sides = _as_named(gold) if gold.compares and compares_two(question) else []
+    sides = _as_named(gold) if gold.compares and compares_two(gold.asked) else []
     if sides:
-        passages = material.contexts.mixed(question, gold.gold, material.size(), material.rng)
-        yield GoldCall("comparison", {"passages": passages, "question": question}, _comparison(gold, sides))
+        yield GoldCall("comparison", material.reading(gold.asked, gold.gold), _comparison(gold, sides))
 
 
 def _as_named(gold: Annotation) -> list[_Compared]:
@@ -143,7 +134,7 @@ def _as_named(gold: Annotation) -> list[_Compared]:
     sides = _compared(gold)
     if any(same_words(gold.answer) == same_words(side.owner) for side in sides):
         return [_Compared(side.owner, "", side.value) for side in sides]
-    question, found = gold.question.question, []
+    question, found = gold.asked, []
     for side in sides:
         names = (side.name, without_brackets(side.name))
         name = next((name for name in names if name.casefold() in question.casefold()), None)
@@ -171,7 +162,7 @@ def _comparison(gold: Annotation, sides: Sequence[_Compared]) -> dict[str, str]:
 def _wanted(gold: Annotation, sides: Sequence[_Compared]) -> str:
     """Return which of the values the question asks for, as its answer shows."""
     first, second = (side.value for side in sides)
-    question, answer, lower = gold.question.question, same_words(gold.answer), first_is_lower(first, second)
+    question, answer, lower = gold.asked, same_words(gold.answer), first_is_lower(first, second)
     if gold.asks_yes_no and any(contains_words(question, word) for word in ("same", "share")):
         told = lower is None and (same_words(first) == same_words(second)) == (answer == "yes")
         return "same" if told else "other"
@@ -217,7 +208,6 @@ def _marked(sentence: str, numbers: list[int]) -> str:
 
 def query(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Write the query of each hop from the passages found before it."""
-    question = gold.question.question
     if len(gold.gold) < 2:
         return
     for shown in range(len(gold.gold)):
@@ -229,9 +219,8 @@ def query(gold: Annotation, material: Material) -> Iterator[GoldCall]:
         passages = material.mixed_without_rest(gold, found, size) if found else []
         known = " ".join(gold.sentences[passage.id] for passage in found)
         reasoning = f"{known} Still missing: {wanted}".strip()
-        yield GoldCall(
-            "queries", {"passages": passages, "question": question}, {"reasoning": reasoning, "query": wanted}
-        )
+        inputs = {"passages": passages, "question": gold.asked}
+        yield GoldCall("queries", inputs, {"reasoning": reasoning, "query": wanted})
 
 
 def write_queries(gold: Annotation, material: Material) -> Iterator[GoldCall]:
@@ -245,34 +234,31 @@ def write_queries(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     if queries := first or ([query] if query else []):
         needed = [hop.question for hop in gold.hops] or queries
         outputs = {"reasoning": f"It depends on this: {' '.join(needed)}", "queries": list(dict.fromkeys(queries))}
-        yield GoldCall("queries", {"question": gold.question.question}, outputs)
+        yield GoldCall("queries", {"question": gold.asked}, outputs)
 
 
 def write_query(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Write the query of the first gold passage."""
     if query := gold.missing_query(frozenset()):
-        yield GoldCall("queries", {"question": gold.question.question}, {"query": query})
+        yield GoldCall("queries", {"question": gold.asked}, {"query": query})
 
 
 def answer_at_length(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer in the deciding sentences, without marks."""
-    passages = material.contexts.mixed(gold.question.question, gold.gold, material.size(), material.rng)
-    outputs = {"response": cited_response(gold, passages, marks=False)}
-    yield GoldCall("long_form", {"passages": passages, "question": gold.question.question}, outputs)
+    inputs = material.reading(gold.asked, gold.gold)
+    yield GoldCall("long_form", inputs, {"response": cited_response(gold, inputs["passages"], marks=False)})
 
 
 def judge_sufficient(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge all gold passages among distractors, and all but the last."""
-    question = gold.question.question
-    complete = material.contexts.mixed(question, gold.gold, material.size(), material.rng)
-    yield GoldCall("judgement", {"passages": complete, "question": question}, {"sufficient": True})
+    yield GoldCall("judgement", material.reading(gold.asked, gold.gold), {"sufficient": True})
     incomplete = material.mixed_without_rest(gold, gold.gold[:-1], max(material.size() - 1, 1))
-    yield GoldCall("judgement", {"passages": incomplete, "question": question}, {"sufficient": False})
+    yield GoldCall("judgement", {"passages": incomplete, "question": gold.asked}, {"sufficient": False})
 
 
 def search_missing(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Write the query for the gold that the passages lack, beside a first answer, right or wrong."""
-    question, rng = gold.question.question, material.rng
+    question, rng = gold.asked, material.rng
     found = gold.gold[: rng.randrange(len(gold.gold))]
     wanted = gold.missing_query(frozenset(passage.id for passage in found))
     if wanted is not None:
@@ -283,12 +269,8 @@ def search_missing(gold: Annotation, material: Material) -> Iterator[GoldCall]:
 
 def judge_passage(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge one gold passage and one distractor."""
-    question = gold.question.question
-    others = material.lacking(gold, question, gold.answer, 3)
-    for passages, verdict in ((gold.gold, True), (others, False)):
-        if passages:
-            chosen = material.rng.choice(list(passages))
-            yield GoldCall("judgement", {"question": question, "passages": [chosen]}, {"relevant": verdict})
+    for passage, verdict in material.gold_and_other(gold):
+        yield GoldCall("judgement", {"question": gold.asked, "passages": [passage]}, {"relevant": verdict})
 
 
 def judge_support(gold: Annotation, material: Material) -> Iterator[GoldCall]:
@@ -306,21 +288,14 @@ _REFERENCES = 5  # the paper's default
 
 def reflect(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer from complete references, abstain on incomplete ones: one of each, as in section 6.4 of the paper."""
-    question = gold.question.question
-    complete = material.contexts.mixed(question, gold.gold, _REFERENCES, material.rng)
-    yield GoldCall(
-        "abstention",
-        {"passages": complete, "question": question},
-        {"missing": "", "sufficient": True, "response": cited_response(gold, complete)},
-    )
+    complete = material.contexts.mixed(gold.asked, gold.gold, _REFERENCES, material.rng)
+    outputs = {"missing": "", "sufficient": True, "response": cited_response(gold, complete)}
+    yield GoldCall("abstention", {"passages": complete, "question": gold.asked}, outputs)
     incomplete = _incomplete(gold, material)
     wanted = gold.missing_query(frozenset(passage.id for passage in incomplete))
     if wanted is not None:
-        yield GoldCall(
-            "abstention",
-            {"passages": incomplete, "question": question},
-            {"missing": wanted, "sufficient": False, "response": f"{REFUSAL}."},
-        )
+        outputs = {"missing": wanted, "sufficient": False, "response": f"{REFUSAL}."}
+        yield GoldCall("abstention", {"passages": incomplete, "question": gold.asked}, outputs)
 
 
 def search(gold: Annotation, material: Material) -> Iterator[GoldCall]:
@@ -328,7 +303,7 @@ def search(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     incomplete = _incomplete(gold, material)
     wanted = gold.missing_query(frozenset(passage.id for passage in incomplete))
     if wanted is not None:
-        yield GoldCall("queries", {"passages": incomplete, "question": gold.question.question}, {"queries": [wanted]})
+        yield GoldCall("queries", {"passages": incomplete, "question": gold.asked}, {"queries": [wanted]})
 
 
 def _incomplete(gold: Annotation, material: Material) -> list[Passage]:
@@ -336,8 +311,7 @@ def _incomplete(gold: Annotation, material: Material) -> list[Passage]:
     kept = [passage for passage in gold.gold if material.rng.random() < 0.5]
     if len(kept) == len(gold.gold):
         kept.pop(material.rng.randrange(len(kept)))
-    query = gold.question.question
-    others = material.lacking(gold, query, gold.answer, _REFERENCES - len(kept))
+    others = material.lacking(gold, gold.asked, gold.answer, _REFERENCES - len(kept))
     passages = [*kept, *others]
     material.rng.shuffle(passages)
     return passages
@@ -351,12 +325,12 @@ def ask_or_finish(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Ask each sub-question after those before it, without answering it, and finish with the answer after all."""
     if len(gold.hops) < 2:
         return
-    question, settled = gold.question.question, _settled(gold)
+    settled = _settled(gold)
     for number, hop in enumerate(gold.hops):
         outputs = {"finished": False, "sub_question": hop.question, "answer": ""}
-        yield GoldCall("deduction", {"hops": settled[:number], "question": question}, outputs)
+        yield GoldCall("deduction", {"hops": settled[:number], "question": gold.asked}, outputs)
     outputs = {"finished": True, "sub_question": "", "answer": gold.answer}
-    yield GoldCall("deduction", {"hops": settled, "question": question}, outputs)
+    yield GoldCall("deduction", {"hops": settled, "question": gold.asked}, outputs)
 
 
 def ask_further(gold: Annotation, material: Material) -> Iterator[GoldCall]:
@@ -365,7 +339,7 @@ def ask_further(gold: Annotation, material: Material) -> Iterator[GoldCall]:
         return
     settled = _settled(gold)
     for number, hop in enumerate(gold.hops):
-        inputs = {"question": gold.question.question, "hops": settled[:number]}
+        inputs = {"question": gold.asked, "hops": settled[:number]}
         yield GoldCall("deduction", inputs, {"sub_question": hop.question})
 
 
@@ -377,30 +351,27 @@ def answer_or_unknown(gold: Annotation, material: Material) -> Iterator[GoldCall
             others = material.lacking(gold, hop.question, hop.answer, material.size())
         if others:
             yield GoldCall("abstention", {"passages": others, "question": hop.question}, {"answer": _UNKNOWN})
-            continue
-        passages = material.contexts.mixed(hop.question, [hop.passage], material.size(), material.rng)
-        yield GoldCall("reading", {"passages": passages, "question": hop.question}, {"answer": hop.answer})
+        else:
+            yield GoldCall("reading", material.reading(hop.question, [hop.passage]), {"answer": hop.answer})
 
 
 def conclude(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer from all sub-questions."""
     if len(gold.hops) > 1:
-        yield GoldCall(
-            "conclusion", {"hops": _settled(gold), "question": gold.question.question}, {"answer": gold.answer}
-        )
+        yield GoldCall("conclusion", {"hops": _settled(gold), "question": gold.asked}, {"answer": gold.answer})
 
 
 def conclude_with_passages(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer from all sub-questions and from what a search for the question finds, as it may be."""
     for call in conclude(gold, material):
-        found = material.contexts.ranked(gold.question.question)[: material.size()]
+        found = material.contexts.ranked(gold.asked)[: material.size()]
         yield GoldCall(call.skill, {"passages": found, **call.inputs}, call.outputs)
 
 
 def judge_chain(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge all sub-questions, and all but the last."""
     if len(gold.hops) > 1:
-        settled, question = _settled(gold), gold.question.question
+        settled, question = _settled(gold), gold.asked
         for hops, verdict in ((settled, True), (settled[:-1], False)):
             yield GoldCall("judgement", {"question": question, "hops": hops}, {"sufficient": verdict})
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from optimizers.distill.gold.annotation import Annotation
 from optimizers.distill.gold.calls import GoldCall, Material
 from optimizers.distill.gold.reading import UNKNOWN_SHARE, reasons_of, sentences_of
+from programs.parts.passages import titled_text
 from programs.parts.reasoning.chain import agree
 from signatures.text import split_sentences
 from signatures.text_words import contains_words, count_words
@@ -16,30 +17,26 @@ _REFUSALS = ("unknown", "It cannot be answered with what is given.", "The passag
 
 def answer(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer from passages, inferences or both; of a tenth "unknown", where the gold is left out."""
-    question = gold.question.question
     others: list[Passage] = []
     if material.rng.random() < UNKNOWN_SHARE:
-        others = material.lacking(gold, question, gold.answer, material.size())
+        others = material.lacking(gold, gold.asked, gold.answer, material.size())
     if others:
         outputs = {"reasoning": "The evidence does not state it.", "answer": "unknown"}
-        yield GoldCall("abstention", _evidence(others, [], question), outputs)
+        yield GoldCall("abstention", _evidence(others, [], gold.asked), outputs)
     else:
         yield from final_answer(gold, material)
 
 
 def final_answer(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Answer from passages or inferences."""
-    question, rng = gold.question.question, material.rng
-    inferred = [sentence for sentence in sentences_of(gold) if rng.random() < 0.5]
-    passages = material.contexts.mixed(question, gold.gold, material.size(), rng)
-    yield GoldCall("reading_with_reasons", _evidence(passages, inferred, question), _reply(gold))
+    inferred = [sentence for sentence in sentences_of(gold) if material.rng.random() < 0.5]
+    inputs = {**material.reading(gold.asked, gold.gold), "inferences": inferred}
+    yield GoldCall("reading_with_reasons", inputs, {"reasoning": reasons_of(gold), "answer": gold.answer})
 
 
 def infer(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """State the deciding sentences of the gold passages among distractors."""
-    question = gold.question.question
-    passages = material.contexts.mixed(question, gold.gold, material.size(), material.rng)
-    inputs = {"passages": passages, "entities": _entities(gold), "question": question, "limit": 5}
+    inputs = {**material.reading(gold.asked, gold.gold), "entities": _entities(gold), "limit": 5}
     yield GoldCall("inference", inputs, {"inferences": sentences_of(gold)[:5]})
 
 
@@ -48,7 +45,7 @@ def infer_steps(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     if gold.inferences:
         passages = list(gold.gold)
         material.rng.shuffle(passages)
-        inputs = {"passages": passages, "entities": [], "question": gold.question.question, "limit": 5}
+        inputs = {"passages": passages, "entities": [], "question": gold.asked, "limit": 5}
         yield GoldCall("inference", inputs, {"inferences": list(gold.inferences[:5])})
 
 
@@ -57,49 +54,43 @@ def conclude_from_steps(gold: Annotation, material: Material) -> Iterator[GoldCa
     if gold.inferences and count_words(gold.answer) <= _SHORT:
         passages = list(gold.gold)
         material.rng.shuffle(passages)
-        inputs = _evidence(passages, list(gold.inferences[:-1]), gold.question.question)
+        inputs = _evidence(passages, list(gold.inferences[:-1]), gold.asked)
         yield GoldCall("reading_with_reasons", inputs, {"reasoning": gold.inferences[-1], "answer": gold.answer})
 
 
 def judge_claim(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge a claim by the passages that people judged it by."""
     verdict = gold.answer.lower() == "yes"
-    yield GoldCall("judgement", {"passages": list(gold.gold), "claim": gold.question.question}, {"stated": verdict})
+    yield GoldCall("judgement", {"passages": list(gold.gold), "claim": gold.asked}, {"stated": verdict})
 
 
 def name_entities(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Name the titles of gold passages that the question contains."""
     if entities := _entities(gold):
-        yield GoldCall("entities", {"question": gold.question.question}, {"entities": entities})
+        yield GoldCall("entities", {"question": gold.asked}, {"entities": entities})
 
 
 def weigh(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge one gold passage and one distractor."""
-    question = gold.question.question
-    others = material.lacking(gold, question, gold.answer, 3)
-    for passages, verdict in ((gold.gold, True), (others, False)):
-        if passages:
-            passage = material.rng.choice(list(passages))
-            evidence = f"{passage.title}: {passage.text}" if passage.title else passage.text
-            yield GoldCall(
-                "judgement", {"evidence": evidence, "question": question, "query": ""}, {"contributes": verdict}
-            )
+    for passage, verdict in material.gold_and_other(gold):
+        inputs = {"evidence": titled_text(passage), "question": gold.asked, "query": ""}
+        yield GoldCall("judgement", inputs, {"contributes": verdict})
 
 
 def judge_relevance(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge one deciding sentence and one sentence of a distractor."""
-    others = material.lacking(gold, gold.question.question, gold.answer, 3)
+    others = material.lacking(gold, gold.asked, gold.answer, 3)
     noise = [sentence for passage in others for sentence in split_sentences(passage.text)[:2]]
     for claims, verdict in ((sentences_of(gold), True), (noise, False)):
         if claims:
             claim = material.rng.choice(claims)
-            inputs = {"inferences": [], "claim": claim, "question": gold.question.question, "query": ""}
+            inputs = {"inferences": [], "claim": claim, "question": gold.asked, "query": ""}
             yield GoldCall("judgement", inputs, {"relevant": verdict})
 
 
 def judge_attribution(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge a sentence of a passage shown, and the same with another answer in it or without its passage."""
-    rng, question = material.rng, gold.question.question
+    rng, question = material.rng, gold.asked
     passage = rng.choice(gold.gold)
     claim = gold.sentences[passage.id]
     shown = material.contexts.mixed(question, [passage], material.size(), rng)
@@ -114,7 +105,7 @@ def judge_attribution(gold: Annotation, material: Material) -> Iterator[GoldCall
 
 def judge_agreement(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge the gold answer against an alias (without one another spelling of it) and against a wrong answer."""
-    question, rng = gold.question.question, material.rng
+    question, rng = gold.asked, material.rng
     # Lists of answers also hold different ones; an alias shares its words with the answer.
     aliases = [text for text in gold.question.answers if text != gold.answer and agree(text, gold.answer)]
     alias = rng.choice(aliases or _spellings(gold.answer))
@@ -133,7 +124,7 @@ def _spellings(answer: str) -> list[str]:
 
 def judge_answer(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Judge an answer, right or wrong, and a refusal."""
-    question, rng = gold.question.question, material.rng
+    question, rng = gold.asked, material.rng
     reply = gold.answer if rng.random() < 0.5 else material.wrong_answer(question, gold.answer)
     yield GoldCall("judgement", {"question": question, "reply": reply}, {"answered": True})
     yield GoldCall("judgement", {"question": question, "reply": rng.choice(_REFUSALS)}, {"answered": False})
@@ -141,7 +132,7 @@ def judge_answer(gold: Annotation, material: Material) -> Iterator[GoldCall]:
 
 def search(gold: Annotation, material: Material) -> Iterator[GoldCall]:
     """Write the query for the gold that the passages lack."""
-    question, rng = gold.question.question, material.rng
+    question, rng = gold.asked, material.rng
     found = gold.gold[: rng.randrange(len(gold.gold))]
     wanted = gold.missing_query(frozenset(passage.id for passage in found))
     if wanted is not None:
@@ -154,10 +145,6 @@ def _evidence(passages: list[Passage], inferences: list[str], question: str) -> 
     return {"passages": passages, "inferences": inferences, "question": question}
 
 
-def _reply(gold: Annotation) -> dict[str, str]:
-    return {"reasoning": reasons_of(gold), "answer": gold.answer}
-
-
 def _entities(gold: Annotation) -> list[str]:
-    question = gold.question.question
+    question = gold.asked
     return [passage.title for passage in gold.gold if passage.title and contains_words(question, passage.title)]

@@ -23,19 +23,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from optimizers.metrics import answer, scoring
+from optimizers.metrics import answer, fields, scoring
 from optimizers.metrics.citations import titled
 from optimizers.metrics.entailment.oracle import Entails, Pair
-from optimizers.metrics.fields import (
-    answer_of,
-    gold_sentences_of,
-    golds_of,
-    hop_questions_of,
-    key_facts_of,
-    passages_of,
-    question_of,
-    response_of,
-)
 from optimizers.metrics.keyfact_scores import distinct_facts, harmonic_mean, sentences
 from optimizers.metrics.metric import Metric, Need, OracleMetric
 from optimizers.metrics.scoring import Score
@@ -185,7 +175,7 @@ def of_trajectory(answered: Score, found: Score) -> Score:
         parts = answered(example, prediction), found(example, prediction)
         if parts[0] is None or parts[1] is None:
             return None
-        return parts[0] * parts[1] * (not faults(question_of(example), hop_questions_of(prediction)))
+        return parts[0] * parts[1] * (not faults(fields.question_of(example), fields.hop_questions_of(prediction)))
 
     return score
 
@@ -222,7 +212,7 @@ def predicted_facts(prediction: Any) -> set[Fact]:
     named = getattr(prediction, "supporting_facts", None)
     if named is not None:
         return {(str(id), int(number)) for id, number in named}
-    passages = {passage.id: passage for passage in passages_of(prediction)}
+    passages = {passage.id: passage for passage in fields.passages_of(prediction)}
     facts: set[Fact] = set()
     for hop in getattr(prediction, "hops", None) or []:
         for id in hop.passage_ids if hop.evidence else ():
@@ -234,7 +224,7 @@ def predicted_facts(prediction: Any) -> set[Fact]:
 
 def support(example: Any, prediction: Any) -> Support | None:
     """Return exact match, F1, precision and recall of the predicted facts; None without gold sentences."""
-    gold, predicted = set(gold_sentences_of(example)), predicted_facts(prediction)
+    gold, predicted = set(fields.gold_sentences_of(example)), predicted_facts(prediction)
     if not gold:
         return None
     right = len(gold & predicted)
@@ -247,9 +237,9 @@ def joint(example: Any, prediction: Any) -> Support | None:
 
     F1 is the harmonic mean of the two products. None without gold sentences or gold answers.
     """
-    facts, golds = support(example, prediction), golds_of(example)
-    exact = answer.exact_match(answer_of(prediction), golds)
-    overlap = answer.token_overlap(answer_of(prediction), golds, answer.HOTPOT)
+    facts, golds = support(example, prediction), fields.golds_of(example)
+    exact = answer.exact_match(fields.answer_of(prediction), golds)
+    overlap = answer.token_overlap(fields.answer_of(prediction), golds, answer.HOTPOT)
     if facts is None or exact is None or overlap is None:
         return None
     precision, recall = overlap.precision * facts.precision, overlap.recall * facts.recall
@@ -312,27 +302,31 @@ EVIDENCE_METRICS = (
 
 
 def _on_context(function: Callable[..., float | None]) -> scoring.OracleScore:
-    return lambda example, prediction, entails: function(passages_of(prediction), key_facts_of(example), entails)
+    return lambda example, prediction, entails: function(
+        fields.passages_of(prediction), fields.key_facts_of(example), entails
+    )
 
 
 def _on_response(function: Callable[..., float | None]) -> scoring.OracleScore:
-    return lambda example, prediction, entails: function(response_of(prediction), passages_of(prediction), entails)
+    return lambda example, prediction, entails: function(
+        fields.response_of(prediction), fields.passages_of(prediction), entails
+    )
 
 
 def _noise(*, relevant: bool) -> scoring.OracleScore:
     def score(example: Any, prediction: Any, entails: Entails) -> float | None:
-        said, read, facts = response_of(prediction), passages_of(prediction), key_facts_of(example)
+        said, read, facts = fields.response_of(prediction), fields.passages_of(prediction), fields.key_facts_of(example)
         return noise_sensitivity(said, read, facts, entails, relevant=relevant)
 
     return score
 
 
 def _noise_pairs(example: Any, prediction: Any) -> list[tuple[str, str]]:
-    return noise_pairs(response_of(prediction), passages_of(prediction), key_facts_of(example))
+    return noise_pairs(fields.response_of(prediction), fields.passages_of(prediction), fields.key_facts_of(example))
 
 
 def _fact_pairs(example: Any, prediction: Any) -> list[tuple[str, str]]:
-    return fact_pairs(passages_of(prediction), key_facts_of(example))
+    return fact_pairs(fields.passages_of(prediction), fields.key_facts_of(example))
 
 
 _READ = (Need.TEXTS, Need.ORACLE)
@@ -342,7 +336,7 @@ EVIDENCE_ORACLE_METRICS = {
     "faithfulness[any]": OracleMetric(
         "Share of the response's sentences that some single passage read entails (RAGChecker's faithfulness, over "
         "sentences instead of extracted claims); 0 without sentences or passages.",
-        lambda example, prediction: response_pairs(response_of(prediction), passages_of(prediction)),
+        lambda example, prediction: response_pairs(fields.response_of(prediction), fields.passages_of(prediction)),
         _on_response(faithfulness),
         _RAGCHECKER,
         _READ,
@@ -350,7 +344,7 @@ EVIDENCE_ORACLE_METRICS = {
     "faithfulness[all]": OracleMetric(
         "Share of the response's sentences that all passages read, joined, entail (ragas' faithfulness, over sentences "
         "instead of extracted statements); 0 without sentences or passages.",
-        lambda example, prediction: joined_pairs(response_of(prediction), passages_of(prediction)),
+        lambda example, prediction: joined_pairs(fields.response_of(prediction), fields.passages_of(prediction)),
         _on_response(joined_faithfulness),
         "https://github.com/explodinggradients/ragas/blob/3e28e9d/src/ragas/metrics/_faithfulness.py",
         _READ,

@@ -1,5 +1,7 @@
 """Definitions of the metrics of key facts and citations: against gold, and by the verdicts of an entailment oracle."""
 
+from collections.abc import Callable
+
 from optimizers.metrics import citations, keyfact_scores, scoring
 from optimizers.metrics.metric import Metric, Need, OracleMetric
 
@@ -9,32 +11,32 @@ _CREDIBLE = '"How Credible Is an Answer From Retrieval-Augmented LLMs?", section
 _MARKS = "A mark is a bracket of numbers: [1], [1, 2], [1-3], [^1], [[1]], also full-width."
 
 _GOLD = (Need.GOLD_IDS, Need.CITATIONS)
-_CITED = (Need.CITED_TEXTS, Need.ORACLE)
-_FACTS = (Need.KEY_FACTS, Need.ORACLE)
+
+
+def _of_key_facts(score: Callable[..., float | None], definition: str) -> OracleMetric:
+    needs = (Need.KEY_FACTS, Need.ORACLE)
+    return OracleMetric(definition, scoring.key_fact_pairs, scoring.on_key_facts(score), _CREDIBLE, needs)
+
+
+def _of_citations(score: Callable[..., float | None], definition: str, source: str = _CREDIBLE) -> OracleMetric:
+    needs = (Need.CITED_TEXTS, Need.ORACLE)
+    return OracleMetric(definition, scoring.citation_pairs, scoring.on_citations(score), source, needs)
+
 
 KEY_FACT_METRICS = {
-    "keyfacts_recall": OracleMetric(
+    "keyfacts_recall": _of_key_facts(
+        keyfact_scores.recall,
         "Share of the key facts that the whole response, marks removed, entails; undefined without key facts.",
-        scoring.key_fact_pairs,
-        scoring.on_key_facts(keyfact_scores.recall),
-        _CREDIBLE,
-        _FACTS,
     ),
-    "keyfacts_precision": OracleMetric(
+    "keyfacts_precision": _of_key_facts(
+        keyfact_scores.precision,
         "Share of the response's sentences that each entail some key fact; 0 without sentences; undefined without key "
         "facts.",
-        scoring.key_fact_pairs,
-        scoring.on_key_facts(keyfact_scores.precision),
-        _CREDIBLE,
-        _FACTS,
     ),
-    "keyfacts_f1": OracleMetric(
+    "keyfacts_f1": _of_key_facts(
+        keyfact_scores.f1,
         "Harmonic mean of the question's own keyfacts_recall and keyfacts_precision; tables that print the harmonic "
         "mean of the two means show another number.",
-        scoring.key_fact_pairs,
-        scoring.on_key_facts(keyfact_scores.f1),
-        _CREDIBLE,
-        _FACTS,
     ),
 }
 
@@ -89,36 +91,26 @@ CITATION_METRICS = (
 )
 
 CITATION_ORACLE_METRICS = {
-    "sc[cited]": OracleMetric(
+    "sc[cited]": _of_citations(
+        citations.self_consistency,
         "Share of the cited sentences that their passages, joined in order of their numbers, entail; undefined when no "
         "sentence is cited.",
-        scoring.citation_pairs,
-        scoring.on_citations(citations.self_consistency),
-        _CREDIBLE,
-        _CITED,
     ),
-    "sc[strict]": OracleMetric(
+    "sc[strict]": _of_citations(
+        citations.strict_self_consistency,
         "Share of all sentences that are cited, without a mark beyond the references, and entailed by what they cite; "
         "0 without sentences.",
-        scoring.citation_pairs,
-        scoring.on_citations(citations.strict_self_consistency),
-        _CREDIBLE,
-        _CITED,
     ),
-    "citation_recall[alce]": OracleMetric(
+    "citation_recall[alce]": _of_citations(
+        citations.alce_recall,
         "Share of all sentences that their first three citations entail together; 0 for one uncited or with a mark "
         "beyond the references; undefined without sentences.",
-        scoring.citation_pairs,
-        scoring.on_citations(citations.alce_recall),
         _ALCE,
-        _CITED,
     ),
-    "citation_precision[alce]": OracleMetric(
+    "citation_precision[alce]": _of_citations(
+        citations.alce_precision,
         "Share of the citations of entailed sentences that the sentence needs, of all citations (three a sentence, "
         "none of a sentence with a mark beyond the references); undefined without sentences.",
-        scoring.citation_pairs,
-        scoring.on_citations(citations.alce_precision),
         _ALCE,
-        _CITED,
     ),
 }

@@ -24,19 +24,8 @@ from dspy.clients.cache import Cache
 from dspy.clients.call_result import CallResult
 from dspy.clients.execution import IGNORED_CACHE_KEYS, PreparedCall, execute, finalize, prepare
 from dspy.lm15 import Request, Response
+from dspy.utils import exceptions as errors
 from dspy.utils.callback import with_callbacks
-from dspy.utils.exceptions import (
-    ContextWindowExceededError,
-    LMBillingError,
-    LMError,
-    LMInvalidRequestError,
-    LMNotConfiguredError,
-    LMRateLimitError,
-    LMTimeoutError,
-    LMTransportError,
-    LMUnexpectedError,
-    LMUnsupportedModelError,
-)
 
 from programs.lms.calls import reply_cache
 from programs.lms.calls.budget import (
@@ -243,7 +232,7 @@ class LMUnavailable(UserError):
         self.model, self.retry_after = model, retry_after
 
 
-class LMFiltered(LMInvalidRequestError):
+class LMFiltered(errors.LMInvalidRequestError):
     """A content filter of the LM's server refuses a prompt, or a whole reply; that of others may well pass."""
 
 
@@ -367,7 +356,7 @@ class MeteredLM(dspy.LM):
         attempts = Attempts(
             self.transport, self.concurrency, clock=self.clock, remote=self.remote, check=checks_of(self.budget)
         )
-        failed: LMError | None = None
+        failed: errors.LMError | None = None
         while True:
             try:
                 with attempts.permit(), reserve_in_both(self.budget, tokens_at_most(call), call.n) as booking:
@@ -384,13 +373,13 @@ class MeteredLM(dspy.LM):
                 if failed is None or not error.of_question:
                     raise
                 self._give_up(failed)  # it is the LM that fails: the question would have fitted
-            except LMError as error:
+            except errors.LMError as error:
                 hide_keys_in(error)
                 failed = error
                 if not attempts.wait_after(error):
                     self._give_up(error)
 
-    def _give_up(self, error: LMError) -> NoReturn:
+    def _give_up(self, error: errors.LMError) -> NoReturn:
         told = self._explained(error)
         # What the user can mend needs no tracebacks of what it came from; it stays the context.
         raise told from (error if told is error or not isinstance(told, UserError) else None)
@@ -405,49 +394,49 @@ class MeteredLM(dspy.LM):
             else:
                 seconds = self.transport.timeout if self.remote else math.inf
                 result = call_within(partial(execute, self, call), seconds, check=check)
-        except LMTimeoutError as error:
+        except errors.LMTimeoutError as error:
             if error.status is None:  # ours, not the server's
                 booking.tokens = tokens_at_most(call)
             raise
-        except LMError as error:
+        except errors.LMError as error:
             if (told := understood(error)) is error:
                 raise
             raise told from error
         except BaseException as error:  # abandoned; the server may complete the call, and charge for it
             booking.tokens = tokens_at_most(call)
             if isinstance(error, TimeoutError):
-                raise LMTimeoutError(str(error), model=self.model) from error
+                raise errors.LMTimeoutError(str(error), model=self.model) from error
             raise
         result = without_keys(result)  # before the cache: a server may send the key back
         check_readable(result.responses)
         return result
 
-    def _explained(self, error: LMError) -> Exception:
+    def _explained(self, error: errors.LMError) -> Exception:
         """Return the error to raise: one line for what the user can fix, else the original error."""
         if isinstance(error.__cause__, UserError):
             return error.__cause__
-        if isinstance(error, LMNotConfiguredError) and (keys := getattr(error, "env_keys", ())):
+        if isinstance(error, errors.LMNotConfiguredError) and (keys := getattr(error, "env_keys", ())):
             return LMUnavailable(f"LM {self.model} needs a key: set {' or '.join(keys)}, then try again.", self.model)
-        missing = isinstance(error, LMUnsupportedModelError) or getattr(error, "status", None) == 404
-        refused = isinstance(error, LMInvalidRequestError) and not missing
-        ours = not self.remote and isinstance(error, LMUnexpectedError)
+        missing = isinstance(error, errors.LMUnsupportedModelError) or getattr(error, "status", None) == 404
+        refused = isinstance(error, errors.LMInvalidRequestError) and not missing
+        ours = not self.remote and isinstance(error, errors.LMUnexpectedError)
         stated, _, _ = str(error).partition("\n\n  To fix:")  # what lm15 adds is about calls by itself
         reason = one_line(stated or error).removeprefix(f"[{error.model}] ").removesuffix(".")
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
         if refused and error.provider_code == FILTERED:
             said = f"A content filter of LM {where} refuses this question, or what was read for it: {reason}"
             return LMFiltered(redact(said), status=error.status, provider_code=FILTERED)
-        if isinstance(error, ContextWindowExceededError) or refused or ours:
+        if isinstance(error, errors.ContextWindowExceededError) or refused or ours:
             return error
-        busy = isinstance(error, LMRateLimitError) or getattr(error, "status", None) == 503
+        busy = isinstance(error, errors.LMRateLimitError) or getattr(error, "status", None) == 503
         cure = "Use fewer threads, or raise retry_timeout" if busy else "Check its id, URL and key, then try again"
-        if isinstance(error, LMBillingError):
+        if isinstance(error, errors.LMBillingError):
             cure = "Its account has no credit left, or has reached its limit: raise that, then try again"
         status = getattr(error, "status", None)
         reason = reason if status is None or f"HTTP {status}" in reason else f"HTTP {status}: {reason}"
         text = f"LM {where} does not answer: {reason}. {cure}."
-        ours = isinstance(error, (LMTransportError, UnreadableReply))
-        ours = ours or (isinstance(error, LMTimeoutError) and status is None)
+        ours = isinstance(error, (errors.LMTransportError, UnreadableReply))
+        ours = ours or (isinstance(error, errors.LMTimeoutError) and status is None)
         quoted = () if ours else (reason.removeprefix(f"HTTP {status}: "),)
         return LMUnavailable(redact(text), self.model, getattr(error, "retry_after", None)).quoting(*quoted)
 

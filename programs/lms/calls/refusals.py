@@ -11,15 +11,7 @@ import re
 from typing import Any, NamedTuple
 
 import httpx
-from dspy.utils.exceptions import (
-    LMAuthError,
-    LMBillingError,
-    LMError,
-    LMInvalidRequestError,
-    LMRateLimitError,
-    LMServerError,
-    LMUnsupportedModelError,
-)
+from dspy.utils import exceptions as errors
 
 from programs.lms.calls.reply_cache import FILTERED
 from signatures.common.errors import one_line, with_causes
@@ -39,7 +31,7 @@ _LONGEST_REASON = 300  # characters of a server's message
 class _Meaning(NamedTuple):
     """What an error means if it has one of these codes, or says one of these words."""
 
-    kind: type[LMError]
+    kind: type[errors.LMError]
     codes: set[str]
     words: re.Pattern[str]
 
@@ -56,7 +48,7 @@ class _Meaning(NamedTuple):
 # (https://github.com/aws-samples/sample-getting-started-with-strands-agents-course/issues/1); Mistral: "Invalid model".
 _MEANINGS = (
     _Meaning(
-        LMInvalidRequestError,
+        errors.LMInvalidRequestError,
         FILTERS,
         re.compile(
             r"content filtering policy|violating our usage policy|Content Exists Risk|input was flagged"
@@ -64,15 +56,15 @@ _MEANINGS = (
             re.IGNORECASE,
         ),
     ),
-    _Meaning(LMBillingError, NO_CREDIT, re.compile(r"credit balance is too low", re.IGNORECASE)),
-    _Meaning(LMAuthError, {"API_KEY_INVALID"}, re.compile(r"API key (?:not valid|expired)", re.IGNORECASE)),
+    _Meaning(errors.LMBillingError, NO_CREDIT, re.compile(r"credit balance is too low", re.IGNORECASE)),
+    _Meaning(errors.LMAuthError, {"API_KEY_INVALID"}, re.compile(r"API key (?:not valid|expired)", re.IGNORECASE)),
     _Meaning(
-        LMUnsupportedModelError,
+        errors.LMUnsupportedModelError,
         {"invalid_model"},
         re.compile(r"model identifier is invalid|on-demand throughput isn.t supported", re.IGNORECASE),
     ),
 )
-_AMBIGUOUS = (LMInvalidRequestError, LMAuthError, LMRateLimitError, LMServerError)
+_AMBIGUOUS = (errors.LMInvalidRequestError, errors.LMAuthError, errors.LMRateLimitError, errors.LMServerError)
 # A reply that begins as a page does, not a message that quotes one. lm15 quotes a reply that is no JSON, as repr does.
 _PAGE = re.compile(
     r"(?:the reply \(HTTP .*?Body starts: ['\"])?(?>\s|\\[nrt]|\ufeff|\\ufeff|<\?.*?\?>|<!--.*?-->)*+"
@@ -82,7 +74,7 @@ _PAGE = re.compile(
 _HEAD = 20_000  # characters in which a page and its title are looked for
 
 
-def understood(error: LMError) -> LMError:
+def understood(error: errors.LMError) -> errors.LMError:
     """Return an error as what its provider means, with what it says and the seconds for which it asks to wait."""
     reply = _reply_behind(error)
     said, codes, wait = web_page(error.message) or error.message, {error.provider_code}, error.retry_after
@@ -94,15 +86,15 @@ def understood(error: LMError) -> LMError:
         meant = next((each for each in _MEANINGS if each.means(codes, f"{error.message} {said}")), None)
         if meant is not None:
             kind, code = meant.kind, FILTERED if meant.codes is FILTERS else code
-        elif kind is LMInvalidRequestError and error.status in (401, 403):
-            kind = LMAuthError
+        elif kind is errors.LMInvalidRequestError and error.status in (401, 403):
+            kind = errors.LMAuthError
     if (kind, code, said, wait) == (type(error), error.provider_code, error.message, error.retry_after):
         return error
     about = {"provider": error.provider, "status": error.status, "request_id": error.request_id}
     return kind(message=said, model=error.model, provider_code=code, retry_after=wait, **about)
 
 
-def _reply_behind(error: LMError) -> Any:
+def _reply_behind(error: errors.LMError) -> Any:
     """Return the HTTP reply behind an error of LiteLLM's route; None if there is none that was read and refuses."""
     causes = list(with_causes(error))
     if not any(type(cause).__module__.startswith("litellm.") for cause in causes):

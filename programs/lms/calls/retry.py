@@ -16,15 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-from dspy.utils.exceptions import (
-    LMError,
-    LMProviderError,
-    LMRateLimitError,
-    LMServerError,
-    LMTransportError,
-    LMUnexpectedError,
-    is_retryable_lm_error,
-)
+from dspy.utils import exceptions as errors
 
 from programs.lms.calls.control import CLOCK, Clock, current_control, wait
 from programs.lms.calls.transport import Transport
@@ -187,7 +179,7 @@ _REPLIES = {"choices", "output", "content", "candidates", SOURCES}  # under whic
 Failure = Literal["refused", "outage", "transient", "permanent"]
 
 
-def failure_of(error: LMError, *, remote: bool, answered: bool) -> Failure:
+def failure_of(error: errors.LMError, *, remote: bool, answered: bool) -> Failure:
     """Return what kind of failure an error is.
 
     Args:
@@ -196,12 +188,14 @@ def failure_of(error: LMError, *, remote: bool, answered: bool) -> Failure:
         answered: The server has answered before; an address that never did is more likely wrong than down.
     """
     status = getattr(error, "status", None)
-    if isinstance(error, LMRateLimitError) or (isinstance(error, LMServerError) and status == 503):
+    if isinstance(error, errors.LMRateLimitError) or (isinstance(error, errors.LMServerError) and status == 503):
         return "refused"
-    if isinstance(error, LMTransportError) and answered and not _timed_out(error):
+    if isinstance(error, errors.LMTransportError) and answered and not _timed_out(error):
         return "outage"
-    unreadable = remote and (isinstance(error, LMUnexpectedError) or (type(error) is LMProviderError and status == 200))
-    return "transient" if is_retryable_lm_error(error) or unreadable else "permanent"
+    unreadable = remote and (
+        isinstance(error, errors.LMUnexpectedError) or (type(error) is errors.LMProviderError and status == 200)
+    )
+    return "transient" if errors.is_retryable_lm_error(error) or unreadable else "permanent"
 
 
 def _timed_out(error: BaseException | None) -> bool:
@@ -213,7 +207,7 @@ def _timed_out(error: BaseException | None) -> bool:
     return False
 
 
-class UnreadableReply(LMServerError):
+class UnreadableReply(errors.LMServerError):
     """A server's reply has no answer; the message is ours, and quotes nothing."""
 
 
@@ -292,7 +286,7 @@ class Attempts:
         try:
             yield
             outcome = "answered"
-        except LMError as error:
+        except errors.LMError as error:
             if self._kind(error) == "refused":
                 outcome = "refused"
                 # Without a hint all calls pause for about a second, the shortest period of usual limits.
@@ -305,7 +299,7 @@ class Attempts:
                 seconds = max(self._clock.now() - away, 1)
                 current_control().notice(f"The LM server answers again, after {seconds:.0f} s.", at_once=True)
 
-    def wait_after(self, error: LMError) -> bool:
+    def wait_after(self, error: errors.LMError) -> bool:
         """Wait after a failed attempt, and return True; return False if there shall be no other attempt."""
         kind = self._kind(error)
         if kind == "permanent":
@@ -328,7 +322,7 @@ class Attempts:
         self._wait(threading.Event(), seconds)
         return True
 
-    def _kind(self, error: LMError) -> Failure:
+    def _kind(self, error: errors.LMError) -> Failure:
         return failure_of(error, remote=self._remote, answered=self._concurrency.answered)
 
     def _tell(self, kind: Failure, seconds: float, since: float) -> None:
@@ -348,6 +342,6 @@ class Attempts:
             record(wait_seconds=self._clock.now() - before)
 
 
-def _hint(error: LMError) -> float:
+def _hint(error: errors.LMError) -> float:
     """Return the seconds for which the server asks not to be called; 0 if it does not say."""
     return float(getattr(error, "retry_after", None) or 0.0)

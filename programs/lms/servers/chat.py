@@ -16,19 +16,6 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from dspy import lm15
-from dspy.lm15 import (
-    FunctionTool,
-    Message,
-    RefusalPart,
-    Request,
-    Response,
-    TextPart,
-    ThinkingPart,
-    TokenLogprob,
-    ToolCallPart,
-    TopLogprob,
-    UnsupportedFeatureError,
-)
 
 from programs.lms.calls.refusals import error_code, error_message, web_page
 from programs.lms.calls.transport import Transport
@@ -190,17 +177,19 @@ def tool_fields(tools: Iterable[Any]) -> dict[str, Any]:
     """
     listed = []
     for tool in tools:
-        if not isinstance(tool, FunctionTool):
-            raise UnsupportedFeatureError("tools other than functions are not supported on a server", feature="tools")
+        if not isinstance(tool, lm15.FunctionTool):
+            raise lm15.UnsupportedFeatureError(
+                "tools other than functions are not supported on a server", feature="tools"
+            )
         function = {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters}
         listed.append({"type": "function", "function": function})
     return {"tools": listed} if listed else {}
 
 
-def tool_calls(message: Mapping[str, Any]) -> list[ToolCallPart]:
+def tool_calls(message: Mapping[str, Any]) -> list[lm15.ToolCallPart]:
     """Return the calls of a message, at most 32; those without a name are left out, and long names are cut."""
     found = message.get("tool_calls")
-    parts: list[ToolCallPart] = []
+    parts: list[lm15.ToolCallPart] = []
     for number, call in enumerate(found[:_MOST_CALLS] if isinstance(found, list) else ()):
         function = call.get("function") if isinstance(call, Mapping) else None
         name = function.get("name") if isinstance(function, Mapping) else None
@@ -208,7 +197,7 @@ def tool_calls(message: Mapping[str, Any]) -> list[ToolCallPart]:
             continue
         id = call.get("id")
         given = id if isinstance(id, str) and id else f"call_{number}"
-        parts.append(ToolCallPart(given, name[:_LONGEST_NAME], _arguments(function.get("arguments"))))
+        parts.append(lm15.ToolCallPart(given, name[:_LONGEST_NAME], _arguments(function.get("arguments"))))
     return parts
 
 
@@ -300,7 +289,7 @@ class ChatEngine(Uncopied):
         """Close the connections; the next call opens new ones."""
         self._client.close()
 
-    def complete(self, request: Request, *, timeout: float | None = None) -> Response:
+    def complete(self, request: lm15.Request, *, timeout: float | None = None) -> lm15.Response:
         """Answer one request.
 
         Args:
@@ -317,7 +306,7 @@ class ChatEngine(Uncopied):
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             raise lm15.ServerError(f"the reply is not that of a chat server: {one_line(repr(error))}") from error
 
-    def stream(self, request: Request, *, timeout: float | None = None) -> Iterator[Event]:
+    def stream(self, request: lm15.Request, *, timeout: float | None = None) -> Iterator[Event]:
         """Answer one request event by event; `dspy.lm15.ResponseStream` makes text and the response of them.
 
         The time limit is that of the whole reply. Arguments and errors are those of `complete`; errors are raised when
@@ -338,7 +327,7 @@ class ChatEngine(Uncopied):
             yield from reply.events(itertools.chain([first], values), _logprobs)
             self.thinks_in_text = self.thinks_in_text or reply.thought_in_text
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _body(self, request: lm15.Request) -> dict[str, Any]:
         config = request.config
         body: dict[str, Any] = {"model": self.model, "messages": turns(request)}
         optional = {
@@ -398,7 +387,7 @@ class ChatEngine(Uncopied):
             self._notice(f"{self.model} at {self.api_base} refuses {refused}, which is left out: {reason[:200]}")
         return True
 
-    def _response(self, request: Request, reply: Any) -> Response:
+    def _response(self, request: lm15.Request, reply: Any) -> lm15.Response:
         if isinstance(reply, dict) and reply.get("error") and not reply.get("choices"):
             raise ValueError(redact(str(reply["error"]))[:200])
         choice = reply["choices"][0]
@@ -413,15 +402,15 @@ class ChatEngine(Uncopied):
         calls = tool_calls(message) if request.tools else []
         if message.get("content") is None and not (thinking or answer or calls or refusal) and finish == "stop":
             raise ValueError("its content is null")
-        parts: list[Any] = [ThinkingPart(thinking)] if thinking else []
-        parts += [RefusalPart(refusal)] if refusal else []
+        parts: list[Any] = [lm15.ThinkingPart(thinking)] if thinking else []
+        parts += [lm15.RefusalPart(refusal)] if refusal else []
         if answer or not (parts or calls):
-            parts.append(TextPart(answer))
+            parts.append(lm15.TextPart(answer))
         parts += calls
-        return Response(
+        return lm15.Response(
             id=None,
             model=request.model,
-            message=Message.assistant(parts),
+            message=lm15.Message.assistant(parts),
             finish_reason=finish,
             usage=usage,
             logprobs=_logprobs(choice, answer, thinking) if request.config.logprobs is not None else None,
@@ -457,7 +446,7 @@ def _response_format(wanted: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {"type": "json_schema", "json_schema": {**schema, "strict": wanted.get("strict", True)}}
 
 
-def _logprobs(choice: Mapping[str, Any], answer: str, thinking: str) -> tuple[TokenLogprob, ...] | None:
+def _logprobs(choice: Mapping[str, Any], answer: str, thinking: str) -> tuple[lm15.TokenLogprob, ...] | None:
     """Return the log-probabilities of the answer; None if the server gives none, or none that can be read."""
     try:
         tokens = [_token(item) for item in (choice.get("logprobs") or {}).get("content") or ()]
@@ -466,7 +455,7 @@ def _logprobs(choice: Mapping[str, Any], answer: str, thinking: str) -> tuple[To
     return answer_tokens(tokens, answer, thinking) or None
 
 
-def _token(item: Mapping[str, Any]) -> TokenLogprob:
+def _token(item: Mapping[str, Any]) -> lm15.TokenLogprob:
     """Return a token with the alternatives whose log-probability is one: a number of at most 0, up to rounding.
 
     If a yes or no has none, the others say nothing about P(yes): the token is then as unlikely as can be, and alone.
@@ -475,9 +464,9 @@ def _token(item: Mapping[str, Any]) -> TokenLogprob:
     found = {str(other["token"]): _logprob(other.get("logprob")) for other in item.get("top_logprobs") or ()}
     own = _logprob(item.get("logprob"))
     if any(value is None and parse_yes_no(word) is not None for word, value in ({text: own} | found).items()):
-        return TokenLogprob(token=text, logprob=_UNLIKELY)
-    top = tuple(TopLogprob(token=word, logprob=value) for word, value in found.items() if value is not None)
-    return TokenLogprob(token=text, logprob=_UNLIKELY if own is None else own, top=top)
+        return lm15.TokenLogprob(token=text, logprob=_UNLIKELY)
+    top = tuple(lm15.TopLogprob(token=word, logprob=value) for word, value in found.items() if value is not None)
+    return lm15.TokenLogprob(token=text, logprob=_UNLIKELY if own is None else own, top=top)
 
 
 def _logprob(value: Any) -> float | None:
@@ -508,7 +497,7 @@ class CompletionsEngine(Uncopied):
         """Close the connections; the next call opens new ones."""
         self._client.close()
 
-    def complete(self, request: Request, *, timeout: float | None = None) -> Response:
+    def complete(self, request: lm15.Request, *, timeout: float | None = None) -> lm15.Response:
         """Answer one request, within `timeout` seconds as `programs.lms.servers.chat.ChatEngine.complete` does.
 
         Raises:
@@ -524,11 +513,11 @@ class CompletionsEngine(Uncopied):
         try:
             choice = reply["choices"][0]
             thinking, answer = split_text(choice["text"])
-            parts = [ThinkingPart(thinking)] if thinking else []
-            return Response(
+            parts = [lm15.ThinkingPart(thinking)] if thinking else []
+            return lm15.Response(
                 id=None,
                 model=request.model,
-                message=Message.assistant([*parts, TextPart(answer)] if answer or not thinking else parts),
+                message=lm15.Message.assistant([*parts, lm15.TextPart(answer)] if answer or not thinking else parts),
                 finish_reason="length" if choice.get("finish_reason") == "length" else "stop",
                 usage=stated_usage(reply.get("usage"), thinking, answer),
             )
@@ -536,7 +525,7 @@ class CompletionsEngine(Uncopied):
             raise lm15.ServerError("the reply is not that of a completions server") from error
 
 
-def _prompt(request: Request) -> str:
+def _prompt(request: lm15.Request) -> str:
     system = system_text(request)
     names = {"user": "Question:", "assistant": "Answer:"}
     turns = [f"{names.get(message.role, 'Question:')}\n{message.text or ''}" for message in request.messages]

@@ -5,16 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from dspy import lm15
-from dspy.lm15 import (
-    Request,
-    StreamDeltaEvent,
-    StreamEndEvent,
-    StreamStartEvent,
-    TextDelta,
-    ThinkingDelta,
-    TokenLogprob,
-    Usage,
-)
 
 from programs.lms.servers.thinking import NOT_SHOWN, TAGS, parts_of, split_text
 from programs.parts.replies.sources import SOURCES, StatedSource, stated_sources
@@ -22,11 +12,11 @@ from signatures.common.errors import one_line
 from signatures.common.secrets import redact
 
 FINISHED = {"length": "length", "content_filter": "content_filter"}  # finish_reason; any other is "stop"
-Event: TypeAlias = StreamStartEvent | StreamDeltaEvent | StreamEndEvent
+Event: TypeAlias = lm15.StreamStartEvent | lm15.StreamDeltaEvent | lm15.StreamEndEvent
 _DONE = "[DONE]"
-_Delta: TypeAlias = TextDelta | ThinkingDelta
+_Delta: TypeAlias = lm15.TextDelta | lm15.ThinkingDelta
 # Reads the log-probabilities of a choice, given its answer and its thinking.
-ReadLogprobs: TypeAlias = Callable[[Mapping[str, Any], str, str], tuple[TokenLogprob, ...] | None]
+ReadLogprobs: TypeAlias = Callable[[Mapping[str, Any], str, str], tuple[lm15.TokenLogprob, ...] | None]
 
 
 def event_values(pieces: Iterable[bytes]) -> Iterator[Any]:
@@ -62,7 +52,7 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[str]:
             yield line.removesuffix(b"\r").decode("utf-8", "replace")
 
 
-def stated_usage(usage: Any, thinking: str = "", answer: str = "") -> Usage:
+def stated_usage(usage: Any, thinking: str = "", answer: str = "") -> lm15.Usage:
     """Return the tokens that can be tokens; None for what the server does not state, or states as 0, text or less.
 
     A prompt and a reply have at least one token each, so 0 is no statement; budgets then count an estimate. If the
@@ -72,7 +62,7 @@ def stated_usage(usage: Any, thinking: str = "", answer: str = "") -> Usage:
     thought = _count(usage.get("completion_tokens_details"), "reasoning_tokens") if isinstance(usage, Mapping) else None
     if thought is None and thinking and written is not None:
         thought = round(written * len(thinking) / (len(thinking) + len(answer)))
-    return Usage(input_tokens=_count(usage, "prompt_tokens"), output_tokens=written, reasoning_tokens=thought)
+    return lm15.Usage(input_tokens=_count(usage, "prompt_tokens"), output_tokens=written, reasoning_tokens=thought)
 
 
 def _count(counts: Any, name: str) -> int | None:
@@ -91,7 +81,7 @@ class ReplyStream:
         thinks_in_text: Whether the content is known to begin with thinking, even without an opening tag.
     """
 
-    def __init__(self, request: Request, *, thinks_in_text: bool):
+    def __init__(self, request: lm15.Request, *, thinks_in_text: bool):
         self._request, self._parts = request, _Parts(thinks_in_text)
         self._finish: str | None = None
         self._done = self._said = self._declined = False
@@ -111,21 +101,21 @@ class ReplyStream:
             lm15.ServerError: A chunk is not that of a chat server, or is its error.
             lm15.TransportError: The stream ended before the reply.
         """
-        yield StreamStartEvent(model=self._request.model)
+        yield lm15.StreamStartEvent(model=self._request.model)
         for chunk in chunks:
             if chunk is None:
                 self._done = True
                 continue
             try:
-                yield from map(StreamDeltaEvent, list(self._deltas(chunk)))
+                yield from map(lm15.StreamDeltaEvent, list(self._deltas(chunk)))
             except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
                 raise lm15.ServerError(f"the stream is not that of a chat server: {one_line(repr(error))}") from error
         if not (self._done or self._finish):
             raise lm15.TransportError("the stream ended before the reply")
-        yield from map(StreamDeltaEvent, list(self._last_deltas(read_logprobs)))
+        yield from map(lm15.StreamDeltaEvent, list(self._last_deltas(read_logprobs)))
         usage = stated_usage(self._usage, self._parts.thinking, self._parts.answer)
         named = {SOURCES: list(self._sources)} if self._sources else None
-        yield StreamEndEvent(FINISHED.get(self._finish or "", "stop"), usage, named)
+        yield lm15.StreamEndEvent(FINISHED.get(self._finish or "", "stop"), usage, named)
 
     def _deltas(self, chunk: Any) -> Iterator[_Delta]:
         if chunk.get("error") and not chunk.get("choices"):
@@ -213,9 +203,11 @@ class _Parts:
     def think(self, text: str) -> _Delta:
         """Return a fragment of thinking."""
         self.thinking += text
-        return ThinkingDelta(text, part_index=self._index.setdefault(ThinkingDelta, len(self._index)))
+        return lm15.ThinkingDelta(text, part_index=self._index.setdefault(lm15.ThinkingDelta, len(self._index)))
 
-    def say(self, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> _Delta:
+    def say(self, text: str, logprobs: tuple[lm15.TokenLogprob, ...] = ()) -> _Delta:
         """Return a fragment of the answer."""
         self.answer += text
-        return TextDelta(text, part_index=self._index.setdefault(TextDelta, len(self._index)), logprobs=logprobs)
+        return lm15.TextDelta(
+            text, part_index=self._index.setdefault(lm15.TextDelta, len(self._index)), logprobs=logprobs
+        )

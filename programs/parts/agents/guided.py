@@ -12,7 +12,7 @@ from typing import Any, get_args
 import dspy
 
 from programs.parts.agents.transcript import PASSAGES, Turn
-from programs.parts.longform import answer_in, gives_answer
+from programs.parts.longform import gives_answer, read_answer
 from programs.parts.passages import deduplicate, is_no_item, passages_supporting
 from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_passages, settled, try_predict
 from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
@@ -146,10 +146,7 @@ class GuidedLoop:
         read: Sequence[Passage] = self.reads()
         if not read or (own and self.program.reader != PASSAGES):
             return own
-        said = try_predict(self.program.reading, passages=list(read), question=self.question)
-        if not answer_in(said):
-            drop_from_trace(said)  # nor must one that declines
-        answer = answer_in(said) or own
+        answer = read_answer(self.program.reading, self.question, read) or own
         if own and same_words(answer) != same_words(own):
             drop_from_trace(reply)  # a reply that finishes with another answer must not become a demo
         return answer

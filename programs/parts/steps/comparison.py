@@ -18,14 +18,7 @@ from programs.parts.prediction import (
     settled,
     try_predict,
 )
-from programs.parts.reasoning.comparing import (
-    Decided,
-    about_owners,
-    alike,
-    compares_two,
-    decide,
-    with_names_of,
-)
+from programs.parts.reasoning.comparing import Decided, about_owners, alike, compares_two, decide, with_names_of
 from programs.parts.reasoning.stated import answer_by_words, names_two
 from programs.parts.stop_reasons import DONE
 from signatures.text_words import same_words

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import dspy
 
-from programs.parts.longform import answer_in
+from programs.parts.longform import read_answer
 from programs.parts.passages import deduplicate, passages_supporting
 from programs.parts.prediction import drop_from_trace, make_prediction, retrieve_passages, settled, try_predict
 from programs.parts.reasoning.thought import drop_overruled, join_sentences, next_sentence, stated_answer
@@ -106,11 +106,7 @@ def conclude_thought(reading: dspy.Module | None, question: str, done: Interleav
     if reading is None or not done.found:
         answer = answer or thought
     else:
-        reply = try_predict(reading, passages=done.found, question=question)
-        read = answer_in(reply)
-        if not read:
-            drop_from_trace(reply)
-        answer = read or answer
+        answer = read_answer(reading, question, done.found) or answer
     drop_overruled(done.reply, done.thought, answer)
     return make_prediction(
         answer,

@@ -2,9 +2,8 @@
 
 import pytest
 
-from programs.agents.search_r1 import SearchR1
+from programs.agents.search_r1 import SearchR1, acted
 from programs.lms.adapter import ChatForm, JsonForm
-from programs.parts.agents.transcript import acted
 from signatures.types import Passage
 from tests.programs.agents import library as story
 from tests.programs.fakes import traced
