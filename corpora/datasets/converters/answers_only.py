@@ -10,7 +10,7 @@ from typing import Any
 from corpora.datasets.schema import Item, Schema, extras, text_id, texts
 from corpora.questions import Question
 
-_ANSWERS = ("answers", "answer", "golden_answers")
+ANSWERS = ("answers", "answer", "golden_answers")
 
 
 def read_answers(record: Mapping[str, Any], split: str | None) -> Item:
@@ -19,7 +19,7 @@ def read_answers(record: Mapping[str, Any], split: str | None) -> Item:
     question = Question(
         id=text_id(record["question"]) if own_id is None else str(own_id),
         question=record["question"],
-        answers=texts(next((record[key] for key in _ANSWERS if key in record), None)),
+        answers=texts(next((record[key] for key in ANSWERS if key in record), None)),
         split=split,
         **extras(record, "url"),
     )

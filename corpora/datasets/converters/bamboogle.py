@@ -7,17 +7,13 @@ https://github.com/ofirpress/self-ask
 from collections.abc import Mapping
 from typing import Any
 
-from corpora.datasets.converters.answers_only import FLASHRAG, QUESTION_ANSWER
-from corpora.datasets.schema import Item, Schema, text_id, texts
-from corpora.questions import Question
+from corpora.datasets.converters.answers_only import FLASHRAG, QUESTION_ANSWER, read_answers
+from corpora.datasets.schema import Item, Schema
 
 
 def read_bamboogle(record: Mapping[str, Any], split: str | None) -> Item:
     """Convert one row with the columns `Question` and `Answer`."""
-    question = Question(
-        id=text_id(record["Question"]), question=record["Question"], answers=texts(record["Answer"]), split=split
-    )
-    return Item(question, has_id=False)
+    return read_answers({"question": record["Question"], "answer": record["Answer"]}, split)
 
 
 SCHEMAS = {

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from corpora.datasets.converters.answers_only import ANSWERS
 from corpora.datasets.schema import Item, Schema, text_id, texts, unique
 from corpora.paragraphs import paragraph
 from corpora.questions import Question
 
-_ANSWERS = ("answers", "answer", "golden_answers")
-_READ = ("id", "question", "passages", "split", *_ANSWERS)
+_READ = ("id", "question", "passages", "split", *ANSWERS)
 
 
 def read_own(record: Mapping[str, Any], split: str | None) -> Item:
@@ -28,7 +28,7 @@ def read_own(record: Mapping[str, Any], split: str | None) -> Item:
     question = Question(
         id=text_id(record["question"]) if own_id in (None, "") else str(own_id),
         question=record["question"],
-        answers=texts(next((record[key] for key in _ANSWERS if key in record), None)),
+        answers=texts(next((record[key] for key in ANSWERS if key in record), None)),
         split=split or record.get("split") or None,
         **kept,
     )

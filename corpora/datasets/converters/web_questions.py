@@ -8,9 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from corpora.datasets.converters.answers_only import FLASHRAG, QUESTION_ANSWER, QUESTION_ANSWERS
-from corpora.datasets.schema import Item, Schema, extras, text_id, texts
-from corpora.questions import Question
+from corpora.datasets.converters.answers_only import FLASHRAG, QUESTION_ANSWER, QUESTION_ANSWERS, read_answers
+from corpora.datasets.schema import Item, Schema, extras
 
 # `(list (description "Two words") (description Word))`, in quotation marks if there are spaces.
 _DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^()\s]+))\)')
@@ -29,14 +28,7 @@ def read_web_questions(record: Mapping[str, Any], split: str | None) -> Item:
     ]
     if len(answers) != record["targetValue"].count("(description "):
         raise ValueError(f"targetValue cannot be parsed: {record['targetValue']}")
-    question = Question(
-        id=text_id(record["utterance"]),
-        question=record["utterance"],
-        answers=texts(answers),
-        split=split,
-        **extras(record, "url"),
-    )
-    return Item(question, has_id=False)
+    return read_answers({"question": record["utterance"], "answers": answers, **extras(record, "url")}, split)
 
 
 SCHEMAS = {

@@ -1,13 +1,7 @@
 """A chain of thought whose sentences are searched for one by one, and the reading of all that they find.
 
-Trivedi et al., "Interleaving Retrieval with Chain-of-Thought Reasoning for Knowledge-Intensive Multi-Step Questions",
-ACL 2023, section 3, as IRCoT and the several steps of Adaptive-RAG use it. https://arxiv.org/abs/2212.10509
-
-1. Retrieve k passages for the question.
-2. Reason: from all passages and the thought so far, write on; only the first sentence is kept. If it says "the answer
-   is", or if it is the last one allowed, go to 4.
-3. Retrieve k passages for that sentence, add those that are new, up to the cap; go to 2.
-4. A separate reader answers the question from all passages.
+The steps are those of IRCoT, which `programs/multi_step/ircot.py` numbers; Adaptive-RAG takes them for its complex
+questions.
 """
 
 from collections.abc import Sequence
