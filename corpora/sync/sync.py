@@ -18,8 +18,16 @@ from corpora.index.info import IndexInfo
 from corpora.index.manifest import DOCUMENTS, INFO_FILE, REBUILD, read_info, refuse_foreign
 from corpora.index.renew import refuse_other, renew_index, retriever_of
 from corpora.index.replace import complete_index
-from corpora.ingest import ingest
 from corpora.ingest.formats import ReadSettings
+from corpora.ingest.ingest import (
+    MEMORY,
+    CutSettings,
+    FoundDocuments,
+    NoDocument,
+    documents_progress,
+    find_documents,
+    read_documents,
+)
 from corpora.languages import DEFAULT_LANGUAGE, STEMMERS, check_sentences
 from corpora.retrievers.embedder import Embedder, open_embedder
 from corpora.retrievers.store import PassageStore, Stored
@@ -87,7 +95,7 @@ class SyncSettings:
     precision: str | None = None
     language: str | None = None
     processes: int = 1
-    memory: int = ingest.MEMORY
+    memory: int = MEMORY
     allow_removal: bool = False
 
 
@@ -162,13 +170,13 @@ def _removed_if_empty(folder: Path) -> Iterator[None]:
             folder.rmdir()
 
 
-def _found(paths: Sequence[Path], folder: Path) -> ingest.FoundDocuments:
+def _found(paths: Sequence[Path], folder: Path) -> FoundDocuments:
     """Return the documents, without the files of the index."""
-    found, own = ingest.find_documents(paths), folder.resolve()
+    found, own = find_documents(paths), folder.resolve()
     sources = {name: path for name, path in found.sources.items() if own not in path.resolve().parents}
     if not sources:
-        raise ingest.NoDocument(f"{', '.join(map(str, paths))}: there is no document outside of the index {folder}.")
-    return ingest.FoundDocuments(sources, found.left_out)
+        raise NoDocument(f"{', '.join(map(str, paths))}: there is no document outside of the index {folder}.")
+    return FoundDocuments(sources, found.left_out)
 
 
 class _File:
@@ -204,7 +212,7 @@ class _Sync:
         settings: What is made.
     """
 
-    def __init__(self, found: ingest.FoundDocuments, roots: set[str], folder: Path, settings: SyncSettings):
+    def __init__(self, found: FoundDocuments, roots: set[str], folder: Path, settings: SyncSettings):
         self._folder, self._roots, self._settings = folder, roots, settings
         self._opened = complete_index(folder)
         self._held_file, self._reading_file, self._unreadable_file = (
@@ -264,11 +272,11 @@ class _Sync:
         how = {"processes": self._settings.processes, "memory": self._settings.memory}
         with (
             AppendedFile(self._reading_file, sync_every=1.0) as file,
-            ingest.documents_progress(missing.values(), shown=shown) as advance,
+            documents_progress(missing.values(), shown=shown) as advance,
         ):
             if not self._begun:
                 file.write(record.line(self._cut))
-            for read in ingest.read_documents(missing, cut, **how):
+            for read in read_documents(missing, cut, **how):
                 advance(missing[read.source])
                 self._report.notes += read.notes
                 own = self._files[read.source]
@@ -281,7 +289,7 @@ class _Sync:
                 self._known[read.source] = KnownDocument(own.stamp, own.sha256, self._reading_file, start)
         if not self._known and self.index is None:
             self._reading_file.unlink()
-            raise ingest.NoDocument(f"No document could be read. {self._report.unreadable[0]}")
+            raise NoDocument(f"No document could be read. {self._report.unreadable[0]}")
 
     def refusal(self) -> str | None:
         """Return why so much is not removed unless that is allowed; None if it is not much."""
@@ -399,11 +407,11 @@ def _stemmer(language: str | None) -> str | None:
 
 def _cut(earlier: Cut | None, index: IndexInfo | None, settings: SyncSettings) -> Cut:
     """Return how documents are cut now; where nothing is said, as before."""
-    spoken = ingest.CutSettings.language if index is None else index.settings.language
-    default = ingest.CutSettings(language=spoken) if earlier is None else earlier.settings()
+    spoken = CutSettings.language if index is None else index.settings.language
+    default = CutSettings(language=spoken) if earlier is None else earlier.settings()
     words, headings = settings.words, settings.headings_in_title
     return Cut.now(
-        ingest.CutSettings(
+        CutSettings(
             default.words if words is None else words,
             headings_in_title=default.headings_in_title if headings is None else headings,
             language=settings.language or default.language,

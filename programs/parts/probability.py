@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
 
 from programs.parts.meter import record
+from programs.parts.prediction import try_predict
 from programs.parts.threads import fanout
 from signatures.yes_no import is_decoration, leading_verdict, parse_yes_no
 
@@ -85,9 +85,8 @@ def probability(predict: dspy.Predict, *, samples: int = SAMPLES, **inputs: Any)
 
 
 def _from_logprobs(predict: dspy.Predict, inputs: dict[str, Any]) -> float | None:
-    try:
-        prediction = predict(config={"logprobs": True, "top_logprobs": TOP, "max_tokens": 1}, **inputs)
-    except AdapterParseError:  # counted by the adapter
+    prediction = try_predict(predict, config={"logprobs": True, "top_logprobs": TOP, "max_tokens": 1}, **inputs)
+    if prediction is None:
         return None
     logprobs = prediction.get("logprobs")
     value = yes_share(logprobs.get("content")) if isinstance(logprobs, Mapping) else None
@@ -98,15 +97,9 @@ def _from_logprobs(predict: dspy.Predict, inputs: dict[str, Any]) -> float | Non
 
 def _from_samples(predict: dspy.Predict, inputs: dict[str, Any], samples: int) -> float | None:
     (name,) = predict.signature.output_fields
-
-    def draw(number: int) -> bool | None:
-        try:
-            return bool(predict(config={"temperature": 1.0, "rollout_id": number}, **inputs)[name])
-        except AdapterParseError:
-            return None
-
-    drawn = fanout([lambda number=number: draw(number) for number in range(1, samples + 1)])  # type: ignore[misc]
-    parsed = [answer for answer in drawn if answer is not None]
+    configs = [{"temperature": 1.0, "rollout_id": number} for number in range(1, samples + 1)]
+    drawn = fanout([partial(try_predict, predict, config=config, **inputs) for config in configs])
+    parsed = [bool(reply[name]) for reply in drawn if reply is not None]
     return sum(parsed) / len(parsed) if parsed else None
 
 
@@ -118,10 +111,10 @@ def verbalised_form(signature: type[dspy.Signature]) -> type[dspy.Signature]:
 
 
 def _verbalised(predict: dspy.Predict, inputs: dict[str, Any]) -> float | None:
-    try:
-        value = predict(signature=verbalised_form(predict.signature), demos=[], **inputs).probability
-    except AdapterParseError:
+    reply = try_predict(predict, signature=verbalised_form(predict.signature), demos=[], **inputs)
+    if reply is None:
         return None
+    value = reply.probability
     if 1 < value <= 100:
         value /= 100  # "85" and "85 %"
     if 0 <= value <= 1:
