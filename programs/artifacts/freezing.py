@@ -7,21 +7,9 @@ from typing import Any
 
 import dspy
 
+from programs.artifacts import state as states
 from programs.artifacts.folder import replacing
 from programs.artifacts.record import Artifact, digest_of
-from programs.artifacts.state import (
-    KINDS,
-    SINGLE,
-    Parts,
-    apply_state,
-    check_signatures,
-    check_visible,
-    dump_pool,
-    dump_state,
-    kind_of,
-    program_name,
-    signature_fields,
-)
 from programs.catalog import PROGRAMS, build_class, check_importable, why_no_program
 from programs.parts.knobs import knob_values
 from signatures.common.errors import UserError, one_line
@@ -39,18 +27,18 @@ def check_freezable(program: dspy.Module) -> None:
 
 
 def _check_freezable(program: dspy.Module, depth: int) -> None:
-    kind = kind_of(program)
+    kind = states.kind_of(program)
     if kind is None:
         reason = why_no_program(type(program))
         raise UserError(
             f"{type(program).__name__} is not in the catalog of programs and {reason}: it cannot be frozen."
         )
-    if kind == SINGLE and type(program) not in PROGRAMS.values():
+    if kind == states.SINGLE and type(program) not in PROGRAMS.values():
         check_importable(type(program))
     if depth > DEEPEST:
         raise UserError(f"Programs are combined {depth} levels deep; an artifact has at most {DEEPEST}.")
     check_no_lms(program)
-    for child in KINDS[kind].take_apart(program).children.values() if kind in KINDS else ():
+    for child in states.KINDS[kind].take_apart(program).children.values() if kind in states.KINDS else ():
         _check_freezable(child, depth + 1)
 
 
@@ -94,15 +82,15 @@ def _add(
     program: dspy.Module, place: str, files: dict[str, str], provenance: Mapping[str, Any]
 ) -> tuple[Artifact, str]:
     """Add the texts of a program's files to `files`, below the folder `place`; return its record and digest."""
-    kind = kind_of(program) or SINGLE
-    fields: dict[str, Any] = {"kind": kind, "program": program_name(program), "knobs": knob_values(program)}
-    if kind == SINGLE:
+    kind = states.kind_of(program) or states.SINGLE
+    fields: dict[str, Any] = {"kind": kind, "program": states.program_name(program), "knobs": knob_values(program)}
+    if kind == states.SINGLE:
         state = _state_text(program)
         files[f"{place}program.json"] = state
-        fields |= {"signatures": signature_fields(program), "state_sha256": sha256_text(state)}
+        fields |= {"signatures": states.signature_fields(program), "state_sha256": sha256_text(state)}
         fields["similarity"] = getattr(getattr(program, "similarity", None), "fingerprint", None)
     else:
-        parts = KINDS[kind].take_apart(program)
+        parts = states.KINDS[kind].take_apart(program)
         fields["children"] = {
             name: _add(child, f"{place}{CHILDREN}/{name}/", files, _of_child(child, provenance))[1]
             for name, child in parts.children.items()
@@ -124,15 +112,15 @@ def _of_child(child: dspy.Module, provenance: Mapping[str, Any]) -> dict[str, An
 
 def _state_text(program: dspy.Module) -> str:
     """Return the text of `program.json`, which was loaded into a new program for a trial."""
-    check_visible(program)
+    states.check_visible(program)
     try:
-        state = dump_state(program)
+        state = states.dump_state(program)
     except UserError as error:
         raise UserError(f"The program cannot be frozen: {error}. Remove or correct that demonstration.") from None
-    name = program_name(program)
+    name = states.program_name(program)
     loaded = build_class(type(program), **knob_values(program))
-    check_signatures(name, signature_fields(program), loaded)
-    apply_state(loaded, state)
+    states.check_signatures(name, states.signature_fields(program), loaded)
+    states.apply_state(loaded, state)
     ours, theirs = dict(program.named_predictors()), dict(loaded.named_predictors())
     for predictor in ours:
         if ours[predictor].config != theirs[predictor].config:
@@ -141,15 +129,15 @@ def _state_text(program: dspy.Module) -> str:
                 f"{one_line(ours[predictor].config, 100)}, which {name} does not give it and an artifact does not "
                 "hold. Set them on the LM."
             )
-    if dump_state(loaded) != state:
+    if states.dump_state(loaded) != state:
         raise UserError(f"The program cannot be frozen: a {name} loaded from its state differs from it.")
     return json.dumps(state, ensure_ascii=False, indent=1)
 
 
-def _pool_text(parts: Parts) -> str:
+def _pool_text(parts: states.Parts) -> str:
     (program,) = parts.children.values()
     try:
-        rows = dump_pool(parts.pool or (), program)
+        rows = states.dump_pool(parts.pool or (), program)
     except UserError as error:
         raise UserError(f"The pool cannot be frozen: {error}. Remove or correct that demonstration.") from None
     return json.dumps(rows, ensure_ascii=False, indent=1)

@@ -7,19 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
+from programs.artifacts import state as states
 from programs.artifacts.folder import complete_artifact
 from programs.artifacts.freezing import CHILDREN, DEEPEST
 from programs.artifacts.record import Artifact, LMRecord, damaged, read_artifact, read_with_digest
-from programs.artifacts.state import (
-    KINDS,
-    MODULE,
-    SINGLE,
-    Parts,
-    apply_state,
-    check_pool,
-    check_signatures,
-    child_names,
-)
 from programs.catalog import build_class, known_program
 from programs.nearest_demos import PoolQuestion
 from programs.parts.knobs import check_knobs
@@ -255,13 +246,13 @@ class _NoSimilarity:
 def _load(folder: Path, given: Bindings, notices: list[str], depth: int = 1) -> tuple[dspy.Module, str]:
     """Return the program of one folder and the digest of its record; append to `notices` what differs."""
     artifact, digest = read_with_digest(folder)
-    if artifact.kind == MODULE:
+    if artifact.kind == states.MODULE:
         raise UserError(
             f"{folder} holds the state of {artifact.program}, a module of its author's: make one, and load it with "
             "verihop.load_module(folder, module)."
         )
     notices += check_bindings(artifact, given)
-    if artifact.kind == SINGLE:
+    if artifact.kind == states.SINGLE:
         return _load_single(folder, artifact, given), digest
     return _load_combined(folder, artifact, given, notices, depth), digest
 
@@ -276,17 +267,17 @@ def _load_single(folder: Path, artifact: Artifact, given: Bindings) -> dspy.Modu
     state = read_state(path, artifact)
     similarity = given.similarity if artifact.compares else None
     program = build_class(cls, given.retrieve, similarity=similarity, **knobs)
-    check_signatures(artifact.program, artifact.signatures, program)
+    states.check_signatures(artifact.program, artifact.signatures, program)
     try:
-        apply_state(program, state)
+        states.apply_state(program, state)
     except UserError as error:
         raise UserError(f"{path} is not the state of program {artifact.program}: {error}. Compile it again.") from None
     return program
 
 
 def _load_combined(folder: Path, artifact: Artifact, given: Bindings, notices: list[str], depth: int) -> dspy.Module:
-    record, kind = folder / "artifact.json", KINDS[artifact.kind]
-    names = child_names(artifact.kind, len(artifact.children))
+    record, kind = folder / "artifact.json", states.KINDS[artifact.kind]
+    names = states.child_names(artifact.kind, len(artifact.children))
     if tuple(artifact.children) != names:
         had = ", ".join(artifact.children) or "none"
         raise damaged(record, f"its children are {had}, of kind {artifact.kind} they are {', '.join(names) or '1, 2'}")
@@ -303,7 +294,7 @@ def _load_combined(folder: Path, artifact: Artifact, given: Bindings, notices: l
             raise UserError(f"{inside} is not the artifact that {record} was frozen with (its digest differs).")
     pool = _read_pool(folder, artifact, next(iter(children.values()))) if artifact.pool_sha256 is not None else None
     try:
-        return kind.put_together(Parts(children, pool, given.similarity), artifact.knobs)
+        return kind.put_together(states.Parts(children, pool, given.similarity), artifact.knobs)
     except UserError as error:
         raise damaged(record, error) from None
 
@@ -312,7 +303,7 @@ def _read_pool(folder: Path, artifact: Artifact, program: dspy.Module) -> list[P
     path = folder / "pool.json"
     rows = _read_hashed(path, artifact.pool_sha256)
     try:
-        return check_pool(rows, program)
+        return states.check_pool(rows, program)
     except UserError as error:
         raise damaged(path, error) from None
 

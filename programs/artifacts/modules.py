@@ -11,19 +11,11 @@ from typing import Any, TypeVar
 
 import dspy
 
+from programs.artifacts import state as states
 from programs.artifacts.folder import complete_artifact, replacing
 from programs.artifacts.freezing import check_no_lms, dump, sealed
 from programs.artifacts.loading import read_state
 from programs.artifacts.record import Artifact, read_artifact
-from programs.artifacts.state import (
-    MODULE,
-    apply_state,
-    check_signatures,
-    check_visible,
-    dump_state,
-    module_name,
-    signature_fields,
-)
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
 from signatures.common.versions import ANSWERING, installed_versions
@@ -34,7 +26,7 @@ Module = TypeVar("Module", bound=dspy.Module)
 def check_module(module: dspy.Module) -> None:
     """Raise UserError unless all that an optimizer may change in a module is kept in an artifact of it."""
     check_no_lms(module)
-    check_visible(module)
+    states.check_visible(module)
     if not module.predictors():
         raise UserError(f"{type(module).__name__} has no predictor: there is nothing to optimize.")
     others = [name for name, each in module.named_parameters() if not isinstance(each, dspy.Predict)]
@@ -66,12 +58,12 @@ def freeze_module(
         UserError: The folder exists, or the state cannot be written.
     """
     check_module(module)
-    state = json.dumps(dump_state(module), ensure_ascii=False, indent=1)
+    state = json.dumps(states.dump_state(module), ensure_ascii=False, indent=1)
     artifact = Artifact(
-        kind=MODULE,
-        program=module_name(module),
+        kind=states.MODULE,
+        program=states.module_name(module),
         knobs={},
-        signatures=signature_fields(module),
+        signatures=states.signature_fields(module),
         state_sha256=sha256_text(state),
         versions=installed_versions(ANSWERING),
         **provenance,
@@ -96,9 +88,9 @@ def load_module(folder: Path | str, module: Module) -> Module:
     """
     complete = complete_artifact(Path(folder))
     artifact = read_artifact(complete)
-    if artifact.kind != MODULE:
+    if artifact.kind != states.MODULE:
         raise UserError(f"{folder} holds the program {artifact.program}, not a module of your own: use verihop.load.")
-    check_signatures(artifact.program, artifact.signatures, module)
+    states.check_signatures(artifact.program, artifact.signatures, module)
     copy = module.deepcopy()
-    apply_state(copy, read_state(complete / "program.json", artifact))
+    states.apply_state(copy, read_state(complete / "program.json", artifact))
     return copy
