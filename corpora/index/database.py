@@ -10,8 +10,18 @@ from pathlib import Path
 
 import numpy as np
 
-from corpora.index import manifest
 from corpora.index.info import IndexInfo, Request, canonical, has_vectors
+from corpora.index.manifest import (
+    DATABASE,
+    FILES_FILE,
+    INFO_FILE,
+    REBUILD,
+    exclusive,
+    list_files,
+    parse_info,
+    read_info,
+    write_info,
+)
 from corpora.index.progress import progress_bar
 from corpora.index.replace import finish_replacing
 from corpora.retrievers.arrays import read_npy
@@ -35,10 +45,10 @@ def table_of(folder: Path, request: Request, kind: ExactKind | None, passages: i
     """
     if kind not in DATABASES:
         return None
-    root = folder.parent if folder.name == manifest.REBUILD else folder
+    root = folder.parent if folder.name == REBUILD else folder
     name = _name(request)
     cure = f"verihop index --out {root} --dense {kind}"
-    return VectorTable(str(kind), name, root / manifest.DATABASE / name, count=passages, cure=cure)
+    return VectorTable(str(kind), name, root / DATABASE / name, count=passages, cure=cure)
 
 
 def _name(request: Request) -> str:
@@ -48,14 +58,14 @@ def _name(request: Request) -> str:
 
 def remove_old_tables(folder: Path, request: Request) -> None:
     """Delete files of tables in the folder of an index, but those of the index that is there and of the new one."""
-    root = folder.parent if folder.name == manifest.REBUILD else folder
+    root = folder.parent if folder.name == REBUILD else folder
     kept = {_name(request)}
-    if (root / manifest.INFO_FILE).is_file():
+    if (root / INFO_FILE).is_file():
         try:
-            kept.add(_name(manifest.parse_info((root / manifest.INFO_FILE).read_bytes(), root / manifest.INFO_FILE)))
+            kept.add(_name(parse_info((root / INFO_FILE).read_bytes(), root / INFO_FILE)))
         except UserError:  # damaged, and about to be replaced
             return
-    for path in (root / manifest.DATABASE).glob("verihop_*"):
+    for path in (root / DATABASE).glob("verihop_*"):
         if path.name not in kept and path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
 
@@ -75,9 +85,9 @@ def search_with(folder: Path | str, dense_kind: str, *, progress: bool = False) 
         UserError: No complete index, none with vectors, an unknown kind, or a database that is not reached.
     """
     folder = Path(folder)
-    with manifest.exclusive(folder):
+    with exclusive(folder):
         finish_replacing(folder)
-        info = manifest.read_info(folder)
+        info = read_info(folder)
         if not has_vectors(info.retriever):
             raise UserError(f"{folder} is a {info.retriever} index and has no vectors: rebuild it as a hybrid index.")
         settings = make_settings(**{**info.settings.model_dump(), "dense_kind": dense_kind})
@@ -97,10 +107,10 @@ def search_with(folder: Path | str, dense_kind: str, *, progress: bool = False) 
 def _exchange(folder: Path, info: IndexInfo, settings: RetrievalSettings, kind: ExactKind) -> IndexInfo:
     """Write an `index.json` that lists the codes of this kind only: others are deleted later, so a kill breaks none."""
     others = {f"dense/{name}" for name in _CODES - set(CODE_FILES[kind])}
-    files = {name: file for name, file in manifest.list_files(folder).items() if name not in others}
+    files = {name: file for name, file in list_files(folder).items() if name not in others}
     new = info.model_copy(update={"settings": settings, "dense_kind": kind, "files": files})
-    (folder / manifest.FILES_FILE).unlink(missing_ok=True)
-    manifest.write_info(folder, new)
+    (folder / FILES_FILE).unlink(missing_ok=True)
+    write_info(folder, new)
     return new
 
 
