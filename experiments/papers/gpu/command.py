@@ -15,7 +15,7 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,7 +66,7 @@ def gpu(
         os.environ.update(CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1")
         with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
             asked = [pool.submit(ask_cell, made, cell, request, sockets, kind) for cell in cells]
-            with undone_by_error(partial(pool.shutdown, wait=False, cancel_futures=True)):
+            with undone_by_error(lambda: pool.shutdown(wait=False, cancel_futures=True)):
                 for done in as_completed(asked):
                     say(done.result())
     command = f"python -m {MODULE} {paper} --table {table}" + (f" --limit {limit}" if limit else "")
