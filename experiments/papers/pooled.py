@@ -5,8 +5,8 @@
 `runs/SET/LABEL` are run folders of `verihop eval` or `verihop vote`. What `verihop compare` says of each set is written
 with the F1 of every question, so that others can compare again, with what confidences are worth, by exact match, and
 with the differences to the first run over the questions of all sets, paired, and over the composed ones among them,
-where no program decides a comparison without the LM. A question counts once, so that larger sets count for more; no two
-sets may share one.
+since only some programs have a step for comparisons (`compare`). A question counts once, so that larger sets count for
+more; no two sets may share one.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -26,7 +26,7 @@ from signatures.common.terminal import printable_json
 
 ROOT = "verihop"
 LEFT_OUT = "[text left out]"
-# Of a login or a proxy: its title, which says what to do, is the one text from outside that all logs have.
+# Of a login or a proxy; what says how to go on is in all logs, the title only where texts are.
 WEB_PAGE = "a web page{title} came in place of a reply: log in there, or check the proxy or gateway"
 _WEB_PAGE = re.compile(WEB_PAGE.format(title=r"(?: \(.{1,250}?\))?"))
 _QUOTING = "dspy"  # a library whose messages contain questions and replies
@@ -95,11 +95,10 @@ def with_texts() -> bool:
 
 
 def quotable(text: str) -> str:
-    """Return a text as a message may quote it: where logs are JSON without texts, its `WEB_PAGE`, else `LEFT_OUT`."""
+    """Return a text as a message may quote it: `LEFT_OUT` where logs are JSON without texts, or `WEB_PAGE` of one."""
     if not text or not are_json() or with_texts():
         return text
-    page = _WEB_PAGE.search(text)
-    return page[0] if page else LEFT_OUT
+    return WEB_PAGE.format(title="") if _WEB_PAGE.search(text) else LEFT_OUT
 
 
 def message_of(error: UserError) -> str:

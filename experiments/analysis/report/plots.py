@@ -1,6 +1,7 @@
 """Plots for reports, drawn without a display."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, writing
+from signatures.common.terminal import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 _COLOURS = ("#2f5fd0", "#d9822b", "#1a7f4b", "#8a4fbf", "#b42318", "#5b6472")
 _MAX_BINS = 40
+_NOT_XML = re.compile("[\ufffe\uffff]")  # https://www.w3.org/TR/xml/#charsets; `shown` escapes the others
 
 
 def empty_figure(width: float, height: float, dpi: int = 150) -> "Figure":
@@ -82,8 +85,8 @@ def write_plot(figure: "Figure", path: Path) -> Path:
 
 
 def plain(text: str) -> str:
-    """Return a text as matplotlib shows it unchanged."""
-    return text.replace("$", r"\$")  # matplotlib would typeset it as a formula
+    """Return a text as matplotlib shows it unchanged; what XML cannot contain is shown as an escape."""
+    return _NOT_XML.sub(lambda match: ascii(match[0])[1:-1], shown(text)).replace("$", r"\$")  # else a formula
 
 
 def _edges(counts: Sequence[int]) -> list[float]:

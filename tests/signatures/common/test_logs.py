@@ -127,6 +127,6 @@ def test_what_messages_quote_is_left_out_without_debug():
         assert message_of(error) == f"The server says: {LEFT_OUT} Try again."
         assert (quotable("Who?"), quotable("")) == (LEFT_OUT, "")
         page = WEB_PAGE.format(title=" ('Sign in (SSO)')")
-        assert quotable(f"Who? HTTP 400: {page}. Who?") == page
+        assert quotable(f"Who? HTTP 400: {page}. Who?") == WEB_PAGE.format(title="")
     with json_logs(debug=True):
         assert message_of(error) == str(error)

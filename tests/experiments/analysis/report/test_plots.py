@@ -69,3 +69,16 @@ def test_settings_of_matplotlib_in_the_working_folder_do_not_count(tmp_path, mon
     found = {"text.usetex": True, "axes.facecolor": "black"}  # as a `matplotlibrc` sets them, which runs LaTeX
     with matplotlib.rc_context(found):
         assert token_histogram(counts, tmp_path / "again.png", title="t").read_bytes() == plain
+
+
+def test_every_label_makes_an_svg_that_is_xml_with_its_text(tmp_path):
+    from xml.etree import ElementTree
+
+    path = token_histogram({"x\x01y\ufffe & <z>": [1, 2, 3]}, tmp_path / "x.png", title="costs $5")
+    texts = [
+        "".join(each.itertext())
+        for each in ElementTree.parse(path.with_suffix(".svg")).iter()
+        if each.tag.endswith("}text")
+    ]
+    assert "costs $5" in texts
+    assert any(text.startswith(r"x\x01y\ufffe & <z>: n = 3") for text in texts)
