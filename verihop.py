@@ -12,6 +12,7 @@ packages: `programs` (strategies, LMs, artifacts), `corpora` (indexes, data sets
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
@@ -355,7 +356,8 @@ def leaderboard(
         runs: Folders of finished runs, of any programs, or folders that contain them; damaged and unfinished runs in
             the latter are left out with a notice.
         out: Folder for the pages, new or of an earlier leaderboard; None writes nothing.
-        check: Refuse runs that are not comparable, contradict themselves, or would be left out.
+        check: Refuse runs that are not comparable, contradict themselves, or would be left out; notices name the scores
+            and costs that cannot be computed again.
         corpora: Files of passages, to hash those of runs whose index is elsewhere.
 
     Returns:
@@ -368,12 +370,13 @@ def leaderboard(
     """
     from experiments.analysis.boards import check_comparable, read_boards, refuse_left_out
     from experiments.analysis.report.leaderboard import write_leaderboard
+    from signatures.common.errors import UserNotice
     from signatures.common.files import expanded
 
     left_out = {"on_left_out": refuse_left_out} if check else {}
     boards = read_boards([expanded(run) for run in runs], **left_out)
-    if check:
-        check_comparable(boards)
+    for uncomputed in check_comparable(boards) if check else ():
+        warnings.warn(UserNotice(uncomputed), stacklevel=2)
     if out is not None:
         write_leaderboard(boards, expanded(out), corpora=[expanded(path) for path in corpora])
     return boards

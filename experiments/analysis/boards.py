@@ -302,7 +302,7 @@ def _definitions(described: Mapping[str, Json]) -> list[Difference]:
 
 
 def check_comparable(boards: Sequence[Board]) -> list[str]:
-    """Return which scores and costs of runs nothing bears out.
+    """Return which scores and costs of runs cannot be computed again.
 
     Raises:
         UserError: Runs of a board cannot be compared, or contradict themselves (`experiments.analysis.sound_runs`), or

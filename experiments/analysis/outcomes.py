@@ -27,7 +27,7 @@ OUTCOMES = {
     REFUSED: "the program declined",
     UNPARSEABLE: "no answer, and a reply that could not be parsed",
     MISSED: "passages were read, but not all gold ones",
-    HOP: "no gold passage was missed, but the program took steps, and a gold answer on the way is in no hop's",
+    HOP: "no gold passage was missed, but the program took steps, and a gold answer on the way is in no hop's answer",
     MEMORY: "nothing was read, and no hop is known to be wrong",
     READ: "no gold passage was missed, and no hop is known to be wrong",
 }
@@ -110,6 +110,7 @@ def _lacks_a_step(row: Row, program: str) -> bool:
     """Return whether the program took steps, and the answer of a gold step on the way is in no hop's answer.
 
     The last one is on the way, too, where its answer is not that of the question, as where two dates are compared.
+    Answers are compared by their words: a date in another form is another.
     """
     earlier = [str(answer) for answer in row.get("sub_answers") or []]
     if earlier and any(_agree(str(answer), earlier[-1]) for answer in row["answers"]):

@@ -1,4 +1,4 @@
-"""Whether a run says what its own files bear out: possible scores, each question once, what it was made with.
+"""Whether a run agrees with its own files: possible scores, each question once, what it was made with.
 
 `impossible_score` is asked of every run of a leaderboard, `contradictions` of those to compare (`--check`).
 """
@@ -13,7 +13,7 @@ import dspy
 
 from experiments.analysis.closed_book import reads_nothing
 from experiments.analysis.compare import Run, is_foreign
-from experiments.runs.calls import last_frames, made_calls, read_calls
+from experiments.runs.calls import last_frames, read_calls
 from experiments.runs.config import rows_hash
 from experiments.runs.files import CALLS, ROWS, RUN, Json, Row, checked_lines, key_of, repeat_of
 from experiments.runs.models import AnswerRow
@@ -57,10 +57,10 @@ def contradictions(run: Run) -> list[str]:
 
 
 def unchecked(run: Run) -> list[str]:
-    """Return the metrics whose scores the rows do not bear out, and the costs if LM calls were not kept."""
+    """Return the metrics whose scores cannot be computed from the rows, and the costs if LM calls were not kept."""
     names = dict.fromkeys(name for _, name, stored, own in _scores(run) if not own and stored is not None)
     frames = last_frames(run.folder)
-    kept = all(key_of(row) in frames for row in run.rows if made_calls(row))
+    kept = bool(frames) and all(key_of(row) in frames or not any(map(row.get, _COUNTED)) for row in run.rows)
     return [*names, *([] if kept else ["LM calls and tokens"])]
 
 
@@ -126,7 +126,7 @@ def _scores(run: Run) -> Iterator[tuple[Row, str, float | None, list[float | Non
                     scores[name] = [
                         metric.of_answer(example, item.prediction, failed=failed) for failed in _failed(row)
                     ]
-        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError, ArithmeticError) as error:
             raise UserError(
                 f"{run.folder / ROWS}: {_named(row)} cannot be scored again ({one_line(error, 100)}): restore the file."
             ) from error

@@ -145,7 +145,7 @@ class Paired:
             return None
         if self.identical:
             return "identical"
-        return "McNemar" if self.p_mcnemar is not None else "sign flips" if self.constant else "t-test"
+        return "McNemar" if self.p_mcnemar is not None else "sign-flip test" if self.constant else "t-test"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -247,7 +247,7 @@ def f1_of_means(precision: float | None, recall: float | None) -> float | None:
 
 
 def _t_test(differences: Sequence[float], error: float) -> float:
-    """Return the two-tailed p of a paired t-test; of flipped signs where all differences are equal.
+    """Return the two-tailed p of a paired t-test; of a sign-flip test where all differences are equal.
 
     An estimated variance of 0 says nothing about chance: two questions that differ alike would be certain. If signs
     are as likely as their opposites, 2 of the 2^n ways to set them are as extreme as all alike (Fisher, "The Design of

@@ -124,8 +124,8 @@ def main(
     write_json(out, portable({"command": command, "revision": git_revision(), "machine": machine(), **found}))
     for which in ("all", COMPOSED):
         for label, of in found.get(which, {}).get(f"against {named[0]}", {}).items():
-            ends = f"[{100 * of['low']:.1f}, {100 * of['high']:.1f}]"
-            typer.echo(f"{which}, {label}: {100 * of['difference']:+.1f} {ends}, n {of['n']}")
+            ends = "" if of["low"] is None else f" [{100 * of['low']:.1f}, {100 * of['high']:.1f}]"
+            typer.echo(f"{which}, {label}: {100 * of['difference']:+.1f}{ends}, n {of['n']}")
     say(f"Written: {out}")
 
 

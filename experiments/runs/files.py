@@ -9,7 +9,7 @@ A row contains:
 - `answer`, `response`, `abstained`, `citations`: the prediction; `hops` as plain dicts, `passage_ids` in reading order,
   `cited_passages` with their text and other keys (source, url ...), so that a report needs no corpus; `details`, which
   differ between strategies;
-  `stop_reason`, one of `programs.parts.prediction`, None if the question failed;
+  `stop_reason`, one of `programs.parts.stop_reasons`, None if the question failed;
 - `gold_ids`, `sub_answers`: its gold passages, and the answers of its gold sub-questions, if it has any;
 - `about`: the question's other fields (level, split ...), lists by their length;
 - `scores`: metric name -> score, None if undefined; `unparsed`: metric name -> number of unparseable texts or verdicts;
@@ -165,8 +165,11 @@ def read_json(path: Path) -> Json:
     return value
 
 
+OTHER_KINDS = ("distillation", "judgements", "key facts", "mixture", "triples")  # of a run.json, besides answers
+
+
 class OtherKind(UserError):
-    """A folder contains results of another kind than answers."""
+    """A folder contains results of `OTHER_KINDS`."""
 
 
 def read_run(folder: Path) -> Json:
@@ -179,8 +182,10 @@ def read_run(folder: Path) -> Json:
     description = read_json(folder / RUN)
     kind = description.get("kind")
     if kind is not None:
-        kind = str(kind)[:40]
-        raise OtherKind(f"{folder} contains {kind}, not the answers of a run: name the folder of an evaluation.")
+        problem = OtherKind if kind in OTHER_KINDS else UserError
+        raise problem(
+            f"{folder} contains {str(kind)[:40]}, not the answers of a run: name the folder of an evaluation."
+        )
     try:
         check_description(description)
     except ValueError as error:

@@ -110,19 +110,21 @@ def leaderboard(
     with collector_paused():
         left_out = refuse_left_out if check else lambda reason: note(f"Left out: {reason}")
         boards = read_boards(runs, on_left_out=left_out)
-        for unchecked in check_comparable(boards) if check else ():
-            note(unchecked)
+        uncomputed = check_comparable(boards) if check else []
+        for each in uncomputed:
+            note(each)
         if out is not None:
             with counter("Pages", shown=not (quiet or as_json)) as count:
                 done = itertools.count(1)
                 write_leaderboard(boards, out, corpora=corpus or (), on_page=lambda: count(next(done)))
-    _print(boards, runs, out, as_json=as_json)
-
-
-def _print(boards: "list[Board]", runs: list[Path], out: Path | None, *, as_json: bool) -> None:
     if as_json:
-        emit({"out": None if out is None else str(out), "boards": [board.as_dict() for board in boards]})
-        return
+        described = [board.as_dict() for board in boards]
+        emit({"out": None if out is None else str(out), "boards": described, "not_computed": uncomputed})
+    else:
+        _print(boards, runs, out)
+
+
+def _print(boards: "list[Board]", runs: list[Path], out: Path | None) -> None:
     for board in boards:
         best, n = board.runs[board.ranked[0]].label, board.questions["n"]
         count = f"{len(board.runs)} run{'s' if len(board.runs) > 1 else ''}"

@@ -141,7 +141,7 @@ def _ratings(table: Table, lines: Sequence[Line], request: Request, *_: object) 
         for rated, source in zip(results.runs, review.description.sources, strict=True):
             run = Run(Path(source.path).resolve())
             if (first := rated_by.setdefault((run.folder, results.scale), review.folder)) != review.folder:
-                raise UserError(f"{first} and {review.folder} rate {run.folder} on one scale: name one of them.")
+                raise UserError(f"{first} and {review.folder} rate {run.folder} on the same scale: name one of them.")
             own = means.setdefault(run.folder, {name: run.mean(name) for name in table.metrics})
             own[f"rating[{results.scale}]"] = rated.mean
         correlations += _correlations(table, results)

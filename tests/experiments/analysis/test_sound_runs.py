@@ -87,6 +87,13 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda folder: _row(folder, lambda row: row["hops"][0].update(match=3)),
         r"rows\.jsonl: question 'id3' cannot be scored again",
     ),
+    "details that no number can be": (
+        lambda folder: (
+            _run(folder, metrics={"form[cov]": get_metric("form[cov]").definition}),
+            _row(folder, lambda row: row.update(details={"verifications": [], "verification_failures": 1e999})),
+        ),
+        r"rows\.jsonl: question 'id3' cannot be scored again \(cannot convert float infinity",
+    ),
     "fewer LM calls": (
         lambda folder: _row(folder, lambda row: row.update(calls=0)),
         r"calls of question 'id3' is 0, but its LM calls in calls\.jsonl\.zst have 1: restore",
@@ -140,8 +147,16 @@ def test_a_check_names_what_nothing_bears_out(rag: Path) -> None:
     definition = get_metric(lacking).definition
     _run(rag, metrics={"em": get_metric("em").definition})
     for number in range(8):
-        _row(rag, lambda row: row.update(calls=row["calls"] * (row["id"] == "id3")), f"id{number}")
+        kept = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0} if number != 3 else {}
+        _row(rag, lambda row, kept=kept: row.update(kept), f"id{number}")
     assert check_comparable(read_boards([rag])) == []
+    calls = rag / "calls.jsonl.zst"
+    kept_calls = calls.read_bytes()
+    calls.unlink()
+    _row(rag, lambda row: row.update(calls=0, prompt_tokens=0, completion_tokens=0))
+    assert check_comparable(read_boards([rag])) == ["rag: Not computed again: LM calls and tokens."]  # passed before
+    calls.write_bytes(kept_calls)
+    _row(rag, lambda row: row.update(calls=1, prompt_tokens=70, completion_tokens=5))
     _run(rag, metrics={"em": "By another code.", lacking: definition})
     assert check_comparable(read_boards([rag])) == [f"rag: Not computed again: em, {lacking}."]
 

@@ -65,7 +65,7 @@ def test_the_t_test_agrees_with_a_value_worked_by_hand() -> None:
 def test_a_constant_gain_is_as_certain_as_equal_signs_and_warns_nobody(recwarn: pytest.WarningsRecorder) -> None:
     assert paired([0.0, 0.25], [0.5, 0.75]).p == 0.5
     rounded = paired([0.1, 0.4, 0.2], [0.4, 0.7, 0.5])
-    assert (rounded.p, rounded.test) == (0.25, "sign flips")
+    assert (rounded.p, rounded.test) == (0.25, "sign-flip test")
     assert paired([0.0] * 9, [1.0] * 9).p_t_test == mcnemar([0.0] * 9, [1.0] * 9) == 0.5**8
     assert not recwarn.list
 

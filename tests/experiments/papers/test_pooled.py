@@ -132,3 +132,18 @@ def _row(scores: dict[str, Any], gained: dict[str, float]) -> list[str]:
 
 def _cell(value: dict[str, float], name: str, sign: str = "") -> str:
     return f"{100 * value[name]:{sign}.1f} [{100 * value['low']:.1f}, {100 * value['high']:.1f}]"
+
+
+def test_one_composed_question_has_a_difference_without_an_interval(toy, tmp_path, monkeypatch) -> None:
+    """Before, the command wrote its file and ended in a traceback."""
+    from typer.testing import CliRunner
+
+    from experiments.papers.pooled import app
+
+    for label in ("a", "b"):
+        run(toy, tmp_path / "runs" / "set" / label, n=4)
+    kinds = {"q1": "composed"}
+    monkeypatch.setattr("experiments.papers.pooled.row_kind", lambda row: kinds.get(row["question"]))
+    shown = CliRunner().invoke(app, [str(tmp_path / "runs"), "a,b", "--out", str(tmp_path / "o.json")])
+    assert (shown.exit_code, shown.exception) == (0, None)
+    assert "composed, b: +0.0, n 1\n" in shown.output
