@@ -320,5 +320,5 @@ def check_comparable(boards: Sequence[Board]) -> list[str]:
             problems.append(f"{title}: Different questions: {'; '.join(f'{one} ({of})' for one, of in asked.items())}.")
     if problems:
         raise UserError(f"These rows are not comparable. {' '.join(problems)} Evaluate them alike, or leave some out.")
-    found = [(run.label, unchecked(run)) for board in boards for run in board.runs]
+    found = dict.fromkeys((run.label, tuple(unchecked(run))) for board in boards for run in board.runs)
     return told_once((label, f"Not computed again: {', '.join(names)}.") for label, names in found if names)
