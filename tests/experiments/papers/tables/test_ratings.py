@@ -53,5 +53,5 @@ def test_runs_of_one_name_have_rows_of_their_own(rated: Any) -> None:
 
 def test_a_run_that_two_reviews_rate_on_one_scale_is_refused(rated: Any) -> None:
     """Before, the ratings of the second one took the place of those of the first."""
-    with pytest.raises(UserError, match="first and second rate .*rag on one scale"):
+    with pytest.raises(UserError, match="first and second rate .*rag on the same scale"):
         rated(first=("a/rag", "helpful"), second=("a/rag", "helpful"))
