@@ -78,9 +78,10 @@ def write_plot(figure: "Figure", path: Path) -> Path:
     from matplotlib import rc_context
 
     with writing(path), rc_context({"svg.hashsalt": path.name, "svg.fonttype": "none"}):
-        for suffix, metadata in ((".svg", {"Date": None}), (".png", {})):
+        for suffix, metadata in ((".png", {}), (".svg", {"Date": None})):
             with atomic_write(path.with_suffix(suffix), "wb") as file:
                 figure.savefig(file, format=suffix[1:], metadata=metadata)
+            figure.set_layout_engine("none")  # laid out once
     return path
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -196,7 +196,7 @@ def _key_facts(folder: Path, *, resume: bool) -> Any:
     asked = read_questions(folder / "questions.jsonl")
     oracle = open_oracle("lexical")
     built = build_key_facts(asked, corpus, connection=link, oracle=oracle, out=folder / "out", resume=resume)
-    return [built.as_dict(), [item.model_dump() for item in read_questions(folder / "out" / "questions.jsonl")]]
+    return [asdict(built), [item.model_dump() for item in read_questions(folder / "out" / "questions.jsonl")]]
 
 
 def _make_key_facts(folder: Path) -> None:
