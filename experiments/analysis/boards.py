@@ -24,7 +24,7 @@ from experiments.analysis.compare import (
     some,
     told_once,
 )
-from experiments.analysis.sound_runs import contradictions, impossible_score, unchecked
+from experiments.analysis.sound_runs import checked, impossible_score
 from experiments.runs.files import COSTS, ROWS, RUN, Json, OtherKind, read_rows, read_run
 from optimizers.metrics.catalog import JUDGED
 from signatures.common.errors import UserError, UserNotice, one_line
@@ -309,7 +309,8 @@ def check_comparable(boards: Sequence[Board]) -> list[str]:
             boards of one title have other questions.
     """
     problems = [f"{board.title}: {each}" for board in boards for each in board.differences]
-    problems += [each for board in boards for run in board.runs for each in contradictions(run)]
+    checks = [(run.label, *checked(run)) for board in boards for run in board.runs]
+    problems += [each for _, contradictions, _ in checks for each in contradictions]
     for title in dict.fromkeys(board.title for board in boards):
         asked = {
             board.questions["sha256"][:16]: some([run.label for run in board.runs])
@@ -320,5 +321,5 @@ def check_comparable(boards: Sequence[Board]) -> list[str]:
             problems.append(f"{title}: Different questions: {'; '.join(f'{one} ({of})' for one, of in asked.items())}.")
     if problems:
         raise UserError(f"These rows are not comparable. {' '.join(problems)} Evaluate them alike, or leave some out.")
-    found = dict.fromkeys((run.label, tuple(unchecked(run))) for board in boards for run in board.runs)
-    return told_once((label, f"Not computed again: {', '.join(names)}.") for label, names in found if names)
+    uncomputed = dict.fromkeys((label, ", ".join(names)) for label, _, names in checks if names)
+    return told_once((label, f"Not computed again: {names}.") for label, names in uncomputed)

@@ -1,6 +1,6 @@
 """Whether a run agrees with its own files: possible scores, each question once, what it was made with.
 
-`impossible_score` is asked of every run of a leaderboard, `contradictions` of those to compare (`--check`).
+`impossible_score` is asked of every run of a leaderboard, `checked` of those to compare (`--check`).
 """
 
 import contextlib
@@ -13,9 +13,9 @@ import dspy
 
 from experiments.analysis.closed_book import reads_nothing
 from experiments.analysis.compare import Run, is_foreign
-from experiments.runs.calls import last_frames, read_calls
+from experiments.runs.calls import Frame, last_frames, read_calls
 from experiments.runs.config import rows_hash
-from experiments.runs.files import CALLS, ROWS, RUN, Json, Row, checked_lines, key_of, repeat_of
+from experiments.runs.files import CALLS, ROWS, RUN, Json, Row, RowKey, checked_lines, key_of, repeat_of
 from experiments.runs.models import AnswerRow
 from experiments.runs.rebuild import UNKNOWN, rebuild
 from optimizers.metrics.catalog import JUDGED, find_metric
@@ -43,25 +43,24 @@ def impossible_score(folder: Path, rows: Sequence[Row]) -> str | None:
     return None
 
 
-def contradictions(run: Run) -> list[str]:
-    """Return in what a run contradicts itself or leaves open what it was made with, one sentence each."""
+def checked(run: Run) -> tuple[list[str], list[str]]:
+    """Return in what a run contradicts itself or leaves open what it was made with, and what was not computed again.
+
+    The first are sentences, the second the metrics whose scores do not follow from the rows, and the costs if LM calls
+    were not kept.
+    """
+    scores, frames = list(_scores(run)), last_frames(run.folder)
     found = (
         _other_questions(run),
         _repeated(run),
-        _other_scores(run),
-        _other_costs(run),
+        _other_scores(scores),
+        _other_costs(run, frames),
         _without_command(run),
         _without_corpus(run),
     )
-    return [f"{run.folder}: {each}" for each in found if each]
-
-
-def unchecked(run: Run) -> list[str]:
-    """Return the metrics whose scores cannot be computed from the rows, and the costs if LM calls were not kept."""
-    names = dict.fromkeys(name for _, name, stored, own in _scores(run) if not own and stored is not None)
-    frames = last_frames(run.folder)
+    names = dict.fromkeys(name for _, name, stored, own in scores if not own and stored is not None)
     kept = bool(frames) and all(key_of(row) in frames or not any(map(row.get, _COUNTED)) for row in run.rows)
-    return [*names, *([] if kept else ["LM calls and tokens"])]
+    return [f"{run.folder}: {each}" for each in found if each], [*names, *([] if kept else ["LM calls and tokens"])]
 
 
 def _named(row: Mapping[str, object]) -> str:
@@ -93,9 +92,13 @@ def _repeated(run: Run) -> str | None:
     return None
 
 
-def _other_scores(run: Run) -> str | None:
+_Score = tuple[Row, str, float | None, list[float | None]]
+"""A row, the name of a metric, its score there, and what it may be; nothing if the row does not say."""
+
+
+def _other_scores(scores: Sequence[_Score]) -> str | None:
     """Return the first score that is not that of what its row says."""
-    for row, name, stored, own in _scores(run):
+    for row, name, stored, own in scores:
         if own and not any(_same(stored, each) for each in own):
             answer, golds = (one_line(repr(row[field]), 60) for field in ("answer", "answers"))
             return (
@@ -109,8 +112,8 @@ def _same(first: float | None, second: float | None) -> bool:
     return first is second if first is None or second is None else abs(first - second) <= _ROUNDING
 
 
-def _scores(run: Run) -> Iterator[tuple[Row, str, float | None, list[float | None]]]:
-    """Yield each score with its row, the name of its metric, and what it may be; nothing if the row does not say."""
+def _scores(run: Run) -> Iterator[_Score]:
+    """Yield the scores of all rows."""
     metrics = _recomputed(run.description)
     # Without a hash of its questions, a run of an earlier version may lack gold passages.
     known = {Need.ANSWERS, *([Need.GOLD_IDS] if (run.description.get("paths") or {}).get("rows_sha256") else [])}
@@ -169,9 +172,8 @@ def _shown(score: float | None) -> str:
 _COUNTED = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "cached_tokens")
 
 
-def _other_costs(run: Run) -> str | None:
+def _other_costs(run: Run, frames: Mapping[RowKey, Frame]) -> str | None:
     """Return the first count that is not that of the LM calls that were kept."""
-    frames = last_frames(run.folder)
     for row, frame in ((row, frames[key_of(row)]) for row in run.rows if key_of(row) in frames):
         made = [call for call in read_calls(run.folder, frame) if call.get("metric") is None]  # not of a judge
         try:
