@@ -257,7 +257,7 @@ def compiled(
     folder.parent.mkdir(parents=True, exist_ok=True)
     with connection.lm.budget.within(calls=recipe.calls, name=_PART, alone=True):
         work = compilation(program, train, spec)
-        made, _ = work.run(folder, resume=folder.exists(), progress=request.progress, say=say)
+        made, _ = work.run(folder, resume=True, progress=request.progress, say=say)
     stopped = made.optimizer["stopped"]
     return folder, None if _whole(stopped) else stopped
 

@@ -144,6 +144,22 @@ def test_a_spent_budget_ends_with_3_and_the_same_command_goes_on(verihop, recipe
     assert numbers(tmp_path)["compiled", "em"]["n"] == "10"
 
 
+def test_after_ctrl_c_while_it_is_compiled_the_same_command_goes_on(verihop, recipe, tmp_path, monkeypatch):
+    def interrupted(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    recipe()
+    with monkeypatch.context() as patch:
+        patch.setattr("experiments.pipeline.compile._scores", interrupted)
+        assert verihop(*ASKED, "--work", tmp_path)[0] == 130
+    assert not artifacts(tmp_path)
+    code, _, err = verihop(*ASKED, "--work", tmp_path)
+    assert code == 0, err
+    record = json.loads((artifacts(tmp_path)[0] / "artifact.json").read_text())
+    assert record["optimizer"]["cost"]["cached_calls"]  # what was answered before is not asked again
+    assert numbers(tmp_path)["compiled", "em"]["n"] == "10"
+
+
 def test_the_second_lm_teaches_only_where_the_recipe_has_one(verihop, recipe, tmp_path):
     taught = (*ASKED, "--limit", 4, "--teacher-lm", "simulated:1", "--work", tmp_path)
     recipe()
