@@ -7,8 +7,13 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from signatures.common.errors import needing
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -132,24 +137,22 @@ def kendall(ratings: Sequence[float], metric: Sequence[float]) -> Coefficient:
     return _correlation(ratings, metric, "kendall")
 
 
-def kendall_interval(rows: Sequence[Sequence[float]], ratings: Sequence[float]) -> tuple[float, float] | None:
-    """Return the 95 % bootstrap interval over questions of tau-b between ratings and the means of rows.
+def kendall_interval(means: "NDArray[np.float64]", ratings: Sequence[float]) -> tuple[float, float] | None:
+    """Return the 95 % bootstrap interval over questions of tau-b between ratings and the numbers of systems.
 
     Args:
-        rows: The scores of each system on the same questions, in the same order.
+        means: The number of each system in each resample (`statistics.resampled`).
         ratings: One for each system.
 
     Returns:
-        None for fewer than 3 systems or 2 questions, or if most resamples have no tau.
+        None for fewer than 3 systems, or if most resamples have no tau.
     """
     import numpy as np
 
-    if len(rows) < 3 or len(rows[0]) < 2:
+    if means.shape[1] < 3:
         return None
-    scores, rated = np.asarray(rows, dtype=float), np.asarray(ratings, dtype=float)
-    draws = np.random.default_rng(0).integers(0, scores.shape[1], size=(1000, scores.shape[1]))
-    means = np.stack([own[draws].mean(axis=1) for own in scores], axis=1)
-    first, second = np.triu_indices(len(rows), 1)
+    rated = np.asarray(ratings, dtype=float)
+    first, second = np.triu_indices(means.shape[1], 1)
     ours = np.sign(np.round(means[:, first] - means[:, second], 12))
     theirs = np.sign(rated[first] - rated[second])
     norms = np.sqrt(np.abs(ours).sum(axis=1) * np.abs(theirs).sum())

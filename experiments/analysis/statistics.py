@@ -6,7 +6,7 @@ columns are the sums of all resamples in one matrix product.
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -162,6 +162,46 @@ def means_of(columns: Sequence[_Values]) -> list[Mean]:
     return means_and_differences(columns)[0]
 
 
+def of_means(parts: Sequence[_Values], of: Callable[..., float]) -> Mean:
+    """Return a number of the means of several values of each question, such as an F1, with its interval.
+
+    Args:
+        parts: The values; a question that lacks one counts as undefined.
+        of: Takes the means in this order.
+    """
+    import numpy as np
+
+    rows = [values for values in zip(*parts, strict=True) if None not in values]
+    undefined = len(parts[0]) - len(rows)
+    if not rows:
+        return Mean(None, None, None, 0, undefined)
+    columns = [[float(value or 0) for value in own] for own in zip(*rows, strict=True)]
+    ends: _Interval = (None, None)
+    if len(rows) > 1:
+        low, high = np.quantile(resampled([columns], of), _ENDS)
+        ends = (float(low), float(high))
+    return Mean(of(*(math.fsum(own) / len(own) for own in columns)), *ends, len(rows), undefined)
+
+
+def resampled(
+    systems: Sequence[Sequence[Sequence[float]]], of: Callable[..., float], resamples: int = RESAMPLES
+) -> "NDArray[np.float64]":
+    """Return a number of each system in each resample of the questions that all of them answered.
+
+    Args:
+        systems: The values of each that `of` takes the means of, all over the same questions.
+        of: See `of_means`.
+        resamples: Number of draws.
+
+    Returns:
+        A row for each resample, a column for each system.
+    """
+    import numpy as np
+
+    means = _resampled([part for parts in systems for part in parts], resamples, 0)
+    return np.array([[of(*parts) for parts in row.reshape(len(systems), -1)] for row in means])
+
+
 def mean_of_means(columns: Sequence[_Values], samples: Sequence[Hashable] | None = None) -> Mean | None:
     """Return the mean of the means of columns, each of different questions drawn on their own; None if one is empty.
 
@@ -233,17 +273,6 @@ def _both_defined(first: _Values, second: _Values) -> tuple[list[float], list[fl
 def _mean(defined: Sequence[float], undefined: int, spread: _Interval) -> Mean:
     mean = math.fsum(defined) / len(defined) if defined else None
     return Mean(mean, *spread, len(defined), undefined)
-
-
-def f1_of_means(precision: float | None, recall: float | None) -> float | None:
-    """Return the harmonic mean of a mean precision and a mean recall; None if one of them is None.
-
-    Some tables print it as F1 ("How Credible Is an Answer From Retrieval-Augmented LLMs?", Table 1). It is not the mean
-    of the questions' F1.
-    """
-    if precision is None or recall is None:
-        return None
-    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
 def _t_test(differences: Sequence[float], error: float) -> float:

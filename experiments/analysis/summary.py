@@ -26,10 +26,11 @@ from experiments.analysis.closed_book import (
     row_kind,
 )
 from experiments.analysis.repeats import Spread, by_question, question_values, repeated, spread, stability
-from experiments.analysis.statistics import Mean, f1_of_means, mean_of, means_of, too_small
+from experiments.analysis.statistics import Mean, mean_of, means_of, too_small
 from experiments.runs.calls import branches_spent, judging_spent, spent
 from experiments.runs.files import SUMMARY, Json, Row, read_rows, read_run, write_json
 from optimizers.metrics.groundedness import oracles_of
+from optimizers.metrics.keyfact_scores import harmonic_mean
 from optimizers.metrics.scoring import COSTS, costs_known
 from signatures.common.costs import paid
 from signatures.confidence import as_probability, details_of_answer, stated_confidence
@@ -549,9 +550,9 @@ def _by_kind(of: Sequence[str | None], columns: Mapping[str, Sequence[float | No
 
 def derived(metrics: Mapping[str, Mean]) -> dict[str, float]:
     """Return the F1 of mean key-facts precision and mean key-facts recall; empty if a run lacks one of them."""
-    precision, recall = (metrics.get(f"keyfacts_{part}") for part in ("precision", "recall"))
-    f1 = f1_of_means(precision.mean, recall.mean) if precision and recall else None
-    return {} if f1 is None else {"keyfacts_f1[of means]": f1}
+    found = [metrics.get(f"keyfacts_{part}") for part in ("precision", "recall")]
+    means = [mean.mean for mean in found if mean is not None and mean.mean is not None]
+    return {"keyfacts_f1[of means]": harmonic_mean(*means)} if len(means) == 2 else {}
 
 
 def summarise(folder: Path, *, stopped: str | None = None, rows: Sequence[Row] | None = None) -> RunSummary:

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from experiments.analysis.statistics import Mean, mean_of
 from experiments.runs.files import Json, Row
 
+Values = list[float | None]
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -108,16 +110,27 @@ def summarise_judgements(labels: Sequence[str], rows: Sequence[Row], left_out: i
 
 
 def _standings(criterion: str, labels: Sequence[str], rows: Sequence[Row]) -> list[Standing]:
-    """Return the results of all runs on one criterion; a run that it never applies to has none, and no rank."""
+    """Return the results of all runs on one criterion."""
+    return [
+        Standing(label, criterion, **{name: mean_of(values) for name, values in own.items()})
+        for label, own in judged_values(criterion, labels, rows).items()
+    ]
+
+
+def judged_values(criterion: str, labels: Sequence[str], rows: Sequence[Row]) -> dict[str, dict[str, Values]]:
+    """Return score, rank and high quality of each run on each question.
+
+    A run that the criterion never applies to has none, and no rank.
+    """
     from optimizers.metrics.judges.answer_judge import high_quality, ranks
 
     scores = [row["scores"][criterion] for row in rows]
     judged = [label for label in labels if any(by_run[label] is not None for by_run in scores)]
     ranked = [ranks({label: by_run[label] for label in judged}, criterion) for by_run in scores]
-    standings = []
+    found: dict[str, dict[str, Values]] = {}
     for label in labels:
         values = [by_run[label] for by_run in scores]
         good = [None if value is None else float(high_quality(value, criterion)) for value in values]
-        rank = mean_of([float(by_run[label]) if by_run and label in by_run else None for by_run in ranked])
-        standings.append(Standing(label, criterion, mean_of(values), rank, mean_of(good)))
-    return standings
+        rank = [float(by_run[label]) if by_run and label in by_run else None for by_run in ranked]
+        found[label] = {"score": values, "rank": rank, "high_quality": good}
+    return found

@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -148,7 +148,7 @@ def reproduce(
             _tell(table, found)
     if which.estimate:
         if output.as_json:
-            emit({table.id: {"missing": of.missing, **vars(of.estimate)} for table, of in planned})
+            emit({table.id: _estimated(of) for table, of in planned})
         elif following := _after_estimate(planned, request):
             next_step(*following)
         return
@@ -233,6 +233,13 @@ def _tell(table: "Table", planned: "Plan") -> None:
         ready = any(cell.missing is None for cell in planned.cells)
         nothing = "Nothing is left to ask." if ready else "Nothing can be asked before that is there."
     note(f"  To ask: {planned.estimate}" if planned.estimate.questions else f"  {nothing}")
+    if planned.judging is not None and planned.judging.questions:
+        note(f"  To judge: {planned.judging}")
+
+
+def _estimated(planned: "Plan") -> dict[str, Any]:
+    judging = {} if planned.judging is None else {"judging": vars(planned.judging)}
+    return {"missing": planned.missing, **vars(planned.estimate), **judging}
 
 
 def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: options.Limits, output: Written) -> None:
@@ -261,6 +268,8 @@ def _write(planned: "list[tuple[Table, Plan]]", request: "Request", limits: opti
         written[table.id] = [str(path) for path in done.paths]
         if not output.as_json:
             say(f"Written: {', '.join(written[table.id]) or 'nothing: the table has no number yet'}")
+        if not done.ours and done.paths:
+            note(f"  No number of {table.id} is ours yet: what is written is published.")
         if (stopped := done.asked.stopped) is not None:
             note(f"Stopped ({stopped}). Rerun with a larger budget to continue.")
             break

@@ -174,7 +174,7 @@ VERIFICATION_METRICS = (
         "counted as unparsed.",
         revised_question,
         _COV_RAG,
-        judged=True,
+        judge_calls=2,  # `RevisionJudge.max_calls`, in a module that needs DSPy
         needs=(Need.ANSWERS, Need.HOPS, Need.TEXTS, Need.VERIFICATIONS, Need.JUDGE),
     ),
     Metric(

@@ -1,8 +1,8 @@
 """Key-facts recall, precision and F1: how many of the required facts a response states, and how much of it states one.
 
 "How Credible Is an Answer From Retrieval-Augmented LLMs?", anonymous ACL submission, section 4.1. F1 of its Table 1 is
-the harmonic mean of the two column means (`experiments.analysis.statistics.f1_of_means`), not the mean of the
-questions' F1, which is what `f1` gives.
+the harmonic mean of the two column means (`keyfacts_f1[of means]`), not the mean of the questions' F1, which is what
+`f1` gives.
 
 The functions take an oracle's verdicts as `entails(premise, hypothesis)`; `pairs` returns all pairs they ask about.
 """

@@ -117,7 +117,8 @@ class Metric:
             the gold that the metric needs. It never averages: `experiments/analysis/statistics.py` does.
         source: URL of the published definition.
         higher_is_better: The direction of improvement.
-        judged: Whether an LM decides; the function then needs `optimizers.metrics.judges.answer_judge.judged_by`.
+        judge_calls: LM calls of a judge at most; above 0 the function needs
+            `optimizers.metrics.judges.answer_judge.judged_by`.
         needs: What the question and the prediction must have, so that the score means something.
     """
 
@@ -126,8 +127,13 @@ class Metric:
     function: Callable[[Any, Any], float | None]
     source: str
     higher_is_better: bool = True
-    judged: bool = False
+    judge_calls: int = 0
     needs: tuple[Need, ...] = ()
+
+    @property
+    def judged(self) -> bool:
+        """Whether an LM decides."""
+        return self.judge_calls > 0
 
     @property
     def described(self) -> dict[str, str]:

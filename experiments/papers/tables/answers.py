@@ -117,7 +117,7 @@ def take_over(path: Path, table: Table, request: Request) -> str:
             raise UserError(f"{path}: {name} cannot be taken over ({error}). Leave out --answers.") from error
         _write(folder, *made)
         taken += 1
-    rest = "" if taken == there else "; the others are there already, or of other cells"
+    rest = "" if taken == there else "; the others are there already, or of cells with another LM, --limit or setting"
     return f"{taken} of the {there} runs in {path}{rest}"
 
 

@@ -1,16 +1,17 @@
 """A table as it is printed: our numbers beside the published ones, and what the comparison of both says."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
 from typing import Any
 
 from experiments.analysis.agreement import Coefficient, kendall, kendall_interval
-from experiments.analysis.statistics import Mean, holm, mean_of_means, paired, too_small
+from experiments.analysis.statistics import Mean, holm, mean_of_means, paired, resampled, too_small
 from experiments.papers.tables.found import Line
 from experiments.papers.tables.spec import Column, Number, Table, published
-from experiments.papers.tables.values import Run, is_cost
+from experiments.papers.tables.values import Run, is_cost, parts_of
 
 SIGNIFICANT = 0.05
 
@@ -256,13 +257,35 @@ def _by_lm(table: Table, lines: Sequence[Line]) -> dict[str, list[Line]]:
 def _order(heading: tuple[str, str], lm: str, both: Sequence[tuple[Run, float]], name: str, table: Table) -> Order:
     sign = -1.0 if name in table.complement else 1.0
     ratings = [sign * stated for _, stated in both]
-    columns = _shared([run for run, _ in both], name)
-    kept = [values for values in zip(*columns, strict=True) if None not in values]
-    rows: list[list[float]] = [[float(value or 0) for value in own] for own in zip(*kept, strict=True)]
-    if not rows:
-        return Order(heading, lm, Coefficient(None, len(both), "the runs share no question"), None)
-    tau = kendall(ratings, [sum(own) / len(own) for own in rows])
-    return Order(heading, lm, tau, None if tau.value is None else kendall_interval(rows, ratings))
+    parts, of = parts_of(name)
+    columns = [_shared([run for run, _ in both], part) for part in parts]
+    return order(heading, lm, ratings, list(zip(*columns, strict=True)), of)
+
+
+def order(
+    heading: tuple[str, str],
+    lm: str,
+    ratings: Sequence[float],
+    systems: Sequence[Sequence[Sequence[float | None]]],
+    of: Callable[..., float] = float,
+) -> Order:
+    """Return how the order of systems is that of what is published.
+
+    Args:
+        ratings: The published number of each.
+        systems: The values of each whose means a number is made of, over the same questions.
+        of: Makes the number of the means.
+    """
+    width = len(systems[0])
+    kept = [row for row in zip(*(part for parts in systems for part in parts), strict=True) if None not in row]
+    if not kept:
+        return Order(heading, lm, Coefficient(None, len(systems), "the runs share no question"), None)
+    flat = [[float(value or 0) for value in own] for own in zip(*kept, strict=True)]
+    defined = [flat[start : start + width] for start in range(0, len(flat), width)]
+    tau = kendall(ratings, [of(*(math.fsum(part) / len(part) for part in parts)) for parts in defined])
+    if tau.value is None or len(kept) < 2:
+        return Order(heading, lm, tau, None)
+    return Order(heading, lm, tau, kendall_interval(resampled(defined, of, 1000), ratings))
 
 
 def _outcomes(table: Table, lines: Sequence[Line], rows: Sequence[GridRow]) -> dict[str, dict[str, Mean]]:

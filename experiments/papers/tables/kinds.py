@@ -1,6 +1,6 @@
 """Tables that are no scores of runs: each is assembled by what the house has for it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +9,12 @@ from experiments.analysis.statistics import Mean, mean_of
 from experiments.papers.tables import grid
 from experiments.papers.tables.asking import Failed, LMs
 from experiments.papers.tables.found import Line
-from experiments.papers.tables.grid import Grid, GridRow, Value
+from experiments.papers.tables.grid import Grid, GridRow, Order, Value
 from experiments.papers.tables.plan import Request, folder_of_lm, id_of
-from experiments.papers.tables.spec import Column, Table, published
+from experiments.papers.tables.spec import Column, Row, Table, published
 from experiments.papers.tables.values import Run
+from experiments.runs.files import RUN, read_json, read_rows
+from experiments.runs.files import Row as Answered
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
 from signatures.text_words import same_words
@@ -78,7 +80,7 @@ def _judged(table: Table, lines: Sequence[Line], request: Request, budget: "Budg
     folders = {label: run.folder for label, run in runs.items()}
     name = sha256_text("\n".join(f"{folder.parent.name}/{folder.name}" for folder in folders.values()))[:8]
     out = request.work / "judgements" / f"{folder_of_lm(request.judge)}-{name}"
-    if request.only_table and not out.exists():
+    if request.only_table and not _all_judged(out):
         return Grid(table, _headings(table), _published(table))
     connection = LMs(budget, request.threads).of(request.judge)
     judgement = judge_runs(
@@ -98,8 +100,39 @@ def _judged(table: Table, lines: Sequence[Line], request: Request, budget: "Budg
                         for place, name in enumerate(table.metrics)])
         for label in folders
     ]  # fmt: skip
-    notes = judgement.notices
-    return Grid(table, _headings(table), [*rows, *_published(table, list(folders))], notes=notes)
+    by_run = {run: by_label[label] for run, label in labels.items()}
+    orders = _judged_orders(table, by_run, read_rows(out), id_of(request.lm))
+    return Grid(
+        table,
+        _headings(table),
+        [*rows, *_published(table, list(folders))],
+        orders=orders,
+        notes=judgement.notices,
+    )
+
+
+def _all_judged(folder: Path) -> bool:
+    """Return whether a folder has a judgement of each question that was to be judged."""
+    return (folder / RUN).is_file() and len(read_rows(folder)) == len(read_json(folder / RUN)["questions"])
+
+
+def _judged_orders(table: Table, by_label: Mapping[str, Row], judged: Sequence[Answered], lm: str) -> list[Order]:
+    """Return, for each criterion, whether the judge orders the rows as they are published.
+
+    Args:
+        by_label: Label of a judged run -> its row.
+        judged: The judgements of questions.
+    """
+    from experiments.annotation.judgement_results import judged_values
+
+    found = []
+    for place, (heading, criterion) in enumerate(zip(_headings(table), table.metrics, strict=True)):
+        values = judged_values(criterion, list(by_label), judged)
+        both = {label: stated for label, row in by_label.items() if (stated := published(row, place)) is not None}
+        if len(both) > 2:
+            systems = [[values[label][str(table.shown)]] for label in both]
+            found.append(grid.order(heading, lm, list(both.values()), systems))
+    return found
 
 
 def _groups(table: Table, lines: Sequence[Line], request: Request, *_: object) -> Grid:

@@ -421,6 +421,33 @@ def _judged(table: Table) -> list[str]:
     return [name for name in scored if is_judged(name)]
 
 
+def judging_of(table: Table, cells: Sequence[Cell], request: Request) -> "Estimate":
+    """Return what the judge is asked at most; 0 questions without one that can be asked."""
+    from experiments.papers.tables.values import is_judged
+    from experiments.pipeline.evaluate import unmeasured
+    from optimizers.metrics.catalog import get_metric
+    from optimizers.metrics.judges.listwise_judge import ListwiseJudge
+    from optimizers.metrics.judges.revision_judge import RevisionJudge
+
+    if request.judge is None or request.shard is not None or _unopened(request.judge) is not None:
+        return unmeasured(0, 0)
+    there = [cell for cell in cells if cell.missing is None]
+    if table.kind == "judged":
+        asked = {cell.row.label: cell.asked for cell in there if cell.column == table.columns[0]}
+        compared = min(asked.values()) if len(asked) > 1 else 0
+        each = ListwiseJudge().max_calls() + RevisionJudge().max_calls() * len(asked)
+        return unmeasured(compared, compared * each)
+    runs: dict[Path, tuple[Cell, set[str]]] = {}
+    for cell in there:
+        judged = filter(is_judged, table.scored(cell.column))
+        runs.setdefault(cell.folder(request.work), (cell, set()))[1].update(judged)
+    left = []
+    for folder, (cell, names) in runs.items():
+        rows, answers = done_rows(folder) if names else [], cell.asked * (cell.setting.repeats or 1)
+        left += [(get_metric(name), answers - sum(name in row["scores"] for row in rows)) for name in names]
+    return unmeasured(sum(n for _, n in left), sum(metric.judge_calls * n for metric, n in left))
+
+
 def distinct(cells: Iterable[Cell], work: Path) -> dict[Path, Cell]:
     """Return the cells that can be asked by the folders of their runs, those with few calls first."""
     found = {cell.folder(work): cell for cell in cells if cell.missing is None}

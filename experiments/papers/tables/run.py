@@ -14,6 +14,7 @@ from experiments.papers.tables.plan import (
     cells_of,
     estimate_of,
     examples_of,
+    judging_of,
     missing_of,
     unsearchable,
 )
@@ -34,6 +35,7 @@ class Plan:
         cells: Those of its rows that have a program, without those that runs made otherwise are of.
         missing: What is missing, each with what it leaves out and its cure.
         estimate: What is left to ask, at most.
+        judging: What the judge is asked at most.
         taken: How many runs were taken over from a file of answers; None without one.
         distils: Whether an LM is asked for training examples.
     """
@@ -41,6 +43,7 @@ class Plan:
     cells: list[Cell]
     missing: list[str]
     estimate: "Estimate"
+    judging: "Estimate | None" = None
     taken: str | None = None
     distils: bool = False
 
@@ -82,7 +85,8 @@ def plan(table: Table, request: Request) -> Plan:
             if (without := unsearchable(folder, recorded=own)) is not None:
                 raise UserError(f"The table needs {without}.")
     cells = lacking(found, request)
-    return Plan(cells, missing_of(table, cells, request), estimate_of(cells, request), taken)
+    missing, judging = missing_of(table, cells, request), judging_of(table, cells, request)
+    return Plan(cells, missing, estimate_of(cells, request), judging, taken)
 
 
 def reproduce(

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from corpora.datasets.subsets import SUBSETS
 from corpora.kinds import KINDS
 from programs.listing import listed
 from signatures.common.errors import UserError, first_problem, unknown
@@ -251,6 +252,13 @@ class Table(BaseModel):
                     raise ValueError(f"column {column.label!r} has a number of {kind!r}: kinds are {', '.join(KINDS)}")
             if not column.train and any(self.setting_of(row, column).compile for row in self.rows):
                 raise ValueError(f"column {column.label!r} needs 'train' questions for the rows that are compiled")
+            if column.subset is not None and column.subset not in SUBSETS:
+                raise ValueError(
+                    f"column {column.label!r} has the subset {column.subset!r}: choose {', '.join(SUBSETS)}"
+                )
+        scored = {name for column in self.columns for name in self.scored(column)} | {*self.metrics}
+        if stray := [name for name in self.complement if name not in scored]:
+            raise ValueError(f"'complement' names {stray[0]!r}, which is no metric of the table")
         labels = [row.label for row in self.rows]
         if len(set(labels)) < len(labels) or (self.against is not None and self.against not in labels):
             raise ValueError("labels of rows must differ, and 'against' must be one of them")

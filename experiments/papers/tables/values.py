@@ -12,12 +12,13 @@ from typing import Any
 from experiments.analysis.closed_book import ALL, answer_line, closed_books, row_kind
 from experiments.analysis.outcomes import CONVERSION, conversion, found_outcomes, is_outcome, main_metric, outcome_means
 from experiments.analysis.repeats import by_question, question_values
-from experiments.analysis.statistics import Mean, f1_of_means, mean_of
+from experiments.analysis.statistics import Mean, mean_of, of_means
 from experiments.analysis.summary import percent
 from experiments.papers.tables.spec import OF_KIND
 from experiments.runs.files import Row, read_rows, read_run
-from experiments.runs.fixed_contexts import COMPLETE, abstention_scores
+from experiments.runs.fixed_contexts import COMPLETE
 from optimizers.metrics.catalog import ORACLE_METRICS, get_metric
+from optimizers.metrics.keyfact_scores import harmonic_mean
 from optimizers.metrics.scoring import COSTS
 from signatures.common.errors import UserError
 
@@ -27,14 +28,35 @@ OF_MEANS, REFLECTION, REFLECTION_F1, GAIN = (
     "reflection[f1]",
     "references[gain]",
 )
+_ABSTAINED = "reflection[rightly abstained]"
 # Computed of the scores of other metrics, which the run must have.
 NEEDED: dict[str, tuple[str, ...]] = {
     OF_MEANS: ("keyfacts_precision", "keyfacts_recall"),
     GAIN: ("references[before]", "references[after]"),
     REFLECTION: (),
+    _ABSTAINED: (),
     REFLECTION_F1: (),
     CONVERSION: (),
 }
+
+
+def _f1_of_abstaining(rightly_abstained: float, accuracy: float) -> float:
+    wrong = 1 - accuracy
+    return 2 * rightly_abstained / (2 * rightly_abstained + wrong) if rightly_abstained else 0.0
+
+
+# Number of the whole run -> the numbers of each question whose means it is made of, and how.
+_OF_MEANS: dict[str, tuple[tuple[str, ...], Callable[..., float]]] = {
+    OF_MEANS: (NEEDED[OF_MEANS], harmonic_mean),
+    REFLECTION_F1: ((_ABSTAINED, REFLECTION), _f1_of_abstaining),
+}
+
+
+def parts_of(name: str) -> tuple[list[str], Callable[..., float]]:
+    """Return the numbers of each question whose means a number is made of, and how: by default it is the mean."""
+    base, mark, kind = name.partition(OF_KIND)
+    parts, of = _OF_MEANS.get(base, ((base,), float))
+    return [f"{part}{mark}{kind}" for part in parts], of
 
 
 def needed(name: str) -> tuple[str, ...]:
@@ -125,24 +147,15 @@ class Run:
         return all(each in self.description["metrics"] for each in needed(name))
 
     def mean(self, name: str) -> Mean | None:
-        """Return a number with its interval over questions, which one of the whole run lacks; None if there is none."""
+        """Return a number with its interval over questions; None if there is none."""
         if not self.has(name) or not self.questions:
             return None
-        if name in (OF_MEANS, REFLECTION_F1):
-            value = self._of_whole(name)
-            return None if value is None else Mean(value, None, None, len(self.questions), 0)
-        return mean_of(self.values(name))
+        parts, of = parts_of(name)
+        return mean_of(self.values(name)) if parts == [name] else of_means([self.values(part) for part in parts], of)
 
     def values(self, name: str) -> list[float | None]:
         """Return the number of each question, in the order of `ids`."""
         return question_values(self.questions, self._of_row(name))
-
-    def _of_whole(self, name: str) -> float | None:
-        if name == OF_MEANS:
-            precision, recall = (mean_of(self.values(each)).mean for each in NEEDED[OF_MEANS])
-            return f1_of_means(precision, recall)
-        f1: float | None = abstention_scores([row for rows in self.questions for row in rows])["f1"]
-        return f1
 
     def _of_row(self, name: str) -> Callable[[Row], float | None]:
         name, _, kind = name.partition(OF_KIND)
@@ -152,6 +165,8 @@ class Run:
             return COSTS[name].function
         if name == REFLECTION:
             return _reflected
+        if name == _ABSTAINED:
+            return _rightly_abstained
         if name == GAIN:
             return _gain
         if name == CONVERSION:
@@ -182,6 +197,11 @@ def _of_kind(row: Row, kind: str, value: Callable[[Row], float | None]) -> float
 def _reflected(row: Row) -> float | None:
     complete = (row.get("about") or {}).get(COMPLETE)
     return None if complete is None else float(bool(row["abstained"]) != bool(complete))
+
+
+def _rightly_abstained(row: Row) -> float | None:
+    right = _reflected(row)
+    return None if right is None else right * bool(row["abstained"])
 
 
 def _gain(row: Row) -> float | None:

@@ -180,7 +180,7 @@ JUDGED_METRICS = (
         "above). A verdict that cannot be read is wrong and counted as unparsed.",
         answer_match,
         _GENGROUND,
-        judged=True,
+        judge_calls=RUNS,
         needs=(Need.ANSWERS, Need.JUDGE),
     ),
     Metric(
@@ -192,7 +192,7 @@ JUDGED_METRICS = (
         hallucination,
         "https://github.com/OpenMOSS/HalluQA",
         higher_is_better=False,
-        judged=True,
+        judge_calls=VOTES,
         needs=(Need.ANSWERS, Need.JUDGE),
     ),
 )

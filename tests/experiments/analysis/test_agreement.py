@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from experiments.analysis.agreement import cohen_kappa, fleiss_kappa, kendall, kendall_interval, pearson
+from experiments.analysis.statistics import resampled
 
 YES_NO = ("no", "yes")
 
@@ -108,17 +109,20 @@ def test_correlations_without_variety_or_values_are_undefined_by_name(coefficien
     assert str(coefficient([1, 2, 3], [1, 2, 3])) == "1.00"
 
 
+def drawn(rows):
+    return resampled([[own] for own in rows], float, 1000)
+
+
 def test_the_interval_of_tau_is_narrow_where_every_question_says_the_same_and_wide_where_few_do():
-    same = [[0.1] * 50, [0.5] * 50, [0.9] * 50]
+    same = drawn([[0.1] * 50, [0.5] * 50, [0.9] * 50])
     assert kendall_interval(same, [1, 2, 3]) == (1.0, 1.0)
     assert kendall_interval(same, [3, 2, 1]) == (-1.0, -1.0)
-    mixed = [[0.0, 1.0] * 4, [1.0, 0.0] * 4, [0.0, 1.0, 1.0, 0.0] * 2]
+    mixed = drawn([[0.0, 1.0] * 4, [1.0, 0.0] * 4, [0.0, 1.0, 1.0, 0.0] * 2])
     low, high = kendall_interval(mixed, [1, 2, 3])
     assert low < 0 < high
     assert kendall_interval(mixed, [1, 2, 3]) == (low, high)  # seeded
 
 
-def test_there_is_no_interval_of_two_systems_of_one_question_or_without_a_difference():
-    assert kendall_interval([[0.0, 1.0], [1.0, 0.0]], [1, 2]) is None
-    assert kendall_interval([[0.0], [1.0], [0.5]], [1, 2, 3]) is None
-    assert kendall_interval([[0.5, 0.5]] * 3, [1, 2, 3]) is None
+def test_there_is_no_interval_of_two_systems_or_without_a_difference():
+    assert kendall_interval(drawn([[0.0, 1.0], [1.0, 0.0]]), [1, 2]) is None
+    assert kendall_interval(drawn([[0.5, 0.5]] * 3), [1, 2, 3]) is None

@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 
 from experiments.analysis.statistics import (
     bootstrap_intervals,
-    f1_of_means,
     mcnemar,
     mean_of,
+    of_means,
     paired,
     too_small,
 )
+from optimizers.metrics.keyfact_scores import harmonic_mean
 
 SCORES = st.lists(st.floats(0, 1), min_size=2, max_size=30)
 BINARY = st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 1.0])), min_size=1, max_size=30)
@@ -172,10 +173,16 @@ def test_swapping_the_runs_turns_the_difference_and_keeps_p(pairs: list[tuple[fl
     assert 0.0 <= forth.p <= 1.0
 
 
-def test_the_f1_of_two_means_is_not_a_mean_of_f1() -> None:
-    assert f1_of_means(0.5, 1.0) == pytest.approx(2 / 3)
-    assert f1_of_means(0.0, 0.0) == 0.0
-    assert f1_of_means(None, 1.0) is None
+def test_a_number_of_means_has_the_interval_of_questions_drawn_together() -> None:
+    f1 = of_means([[0.2, 0.8, None] * 20, [1.0, 1.0, 0.0] * 20], harmonic_mean)
+    assert (f1.mean, f1.n, f1.undefined) == (pytest.approx(2 / 3), 40, 20)  # of .5 and 1, and no mean of F1
+    assert f1.low is not None
+    assert f1.high is not None
+    assert 0.55 < f1.low < 2 / 3 < f1.high < 0.8
+    alone = of_means([[0.2, 0.8] * 20], float)
+    assert alone == mean_of([0.2, 0.8] * 20)
+    assert of_means([[None]], float) == mean_of([None])
+    assert of_means([[0.5], [0.5]], harmonic_mean).low is None
 
 
 def test_holm_corrects_the_smallest_most_and_keeps_the_order() -> None:

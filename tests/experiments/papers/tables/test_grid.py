@@ -10,9 +10,11 @@ import pytest
 from experiments.analysis.statistics import mean_of
 from experiments.papers.tables.found import Line
 from experiments.papers.tables.grid import Grid, GridRow, Value, scores
+from experiments.papers.tables.kinds import _judged_orders
 from experiments.papers.tables.spec import Table
 from experiments.papers.tables.values import Run, needed
 from experiments.papers.tables.write import as_csv, latex, markdown, write_all
+from experiments.runs.fixed_contexts import COMPLETE
 
 
 class MadeUp:
@@ -93,6 +95,54 @@ def test_the_order_of_rows_is_compared_over_those_with_both_numbers():
     found = grid(turned, [0.0, 0.1] * 20, [0.2, 0.3] * 20, [0.4, 0.5] * 20)
     assert found.orders[0].tau.value == -1.0  # 1 minus the score is printed, and published
     assert found.rows[0].values[0].ours.mean == pytest.approx(0.95)
+
+
+def made_of(monkeypatch, lm: str, scored: list[tuple[float, float, bool]]) -> Run:
+    """Return a run of questions with precision, recall and abstention; every second one has all it needs."""
+    metrics = {name: {} for name in ("keyfacts_precision", "keyfacts_recall")}
+    described = {"metrics": metrics, "questions": {"n": len(scored)}, "lm": {"id": lm}, "program": {"name": "made up"}}
+    monkeypatch.setattr("experiments.papers.tables.values.read_run", lambda folder: described)
+    run = Run(Path(lm))
+    run.questions = [
+        [
+            {
+                "id": f"q{place}",
+                "question": "Who?",
+                "answers": ["Ann"],
+                "abstained": abstained,
+                "about": {COMPLETE: place % 2 == 0},
+                "scores": {"keyfacts_precision": precision, "keyfacts_recall": recall},
+            }
+        ]
+        for place, (precision, recall, abstained) in enumerate(scored)
+    ]
+    return run
+
+
+def test_a_number_of_the_whole_run_has_an_interval_and_an_order(monkeypatch):
+    metrics = ["keyfacts_f1[of means]", "reflection[f1]"]
+    published = {"a": [10, 90], "b": [20, 50], "c": [30, 70]}
+    made = table("a", "b", "c", metrics=metrics, published=published, outcomes=False)
+    runs = [
+        made_of(monkeypatch, lm, [each for n in range(20) for each in ((low, 0.5, False), (low, 0.5, n < right))])
+        for lm, low, right in (("x", 0.1, 18), ("y", 0.5, 4), ("z", 0.9, 10))
+    ]
+    found = scores(made, [Line(row, "lm", [run]) for row, run in zip(made.rows, runs, strict=True)])
+    f1, reflected = found.rows[1].values
+    assert (f1.ours.mean, f1.ours.low, f1.ours.n) == (0.5, 0.5, 40)
+    assert reflected.ours.mean == pytest.approx(2 * 4 / (2 * 4 + 16))
+    assert reflected.ours.low < reflected.ours.mean < reflected.ours.high
+    assert [(order.tau.value, order.interval is not None) for order in found.orders] == [(1.0, True), (1.0, True)]
+
+
+def test_the_order_of_rows_by_a_judge_is_compared_by_what_is_shown():
+    published = {"a": [1.1], "b": [1.9], "c": [2.5]}
+    made = table("a", "b", "c", published=published, kind="judged", shown="rank", metrics=["correctness"])
+    of = {f"run-{row.label}": row for row in made.rows}
+    judged = [{"scores": {"correctness": dict(zip(of, given, strict=True))}} for given in [(0.9, 0.5, 0.1)] * 30]
+    (order,) = _judged_orders(made, of, judged, "lm")
+    assert (order.heading, order.tau.value, order.interval) == (("", "correctness"), 1.0, (1.0, 1.0))
+    assert not _judged_orders(made, dict(list(of.items())[:2]), judged, "lm")
 
 
 def test_a_row_that_differs_from_the_reference_is_marked_after_correction():

@@ -122,6 +122,19 @@ def test_what_cannot_run_is_named_with_its_cure_and_the_rest_is_planned(request_
     assert not keyless.estimate.questions
 
 
+def test_what_a_judge_is_asked_is_estimated_apart(request_for):
+    judge = LMSpec(id="simulated:1")
+    table = read_table("genground", "table4")
+    table = table.model_copy(update={"metrics": ("em", "acc[judge]")})
+    alone, judged = (plan(table, request_for(judge=lm)) for lm in (None, judge))
+    assert alone.estimate == judged.estimate
+    assert (alone.judging.questions, alone.judging.calls) == (0, 0)
+    answers = 2 * len(table.rows)  # StrategyQA has a metric of its own
+    assert (judged.judging.questions, judged.judging.calls) == (answers, 3 * answers)
+    compared = plan(read_table("cov_rag", "table3"), request_for(judge=judge))
+    assert (compared.judging.questions, compared.judging.calls) == (2, 2 * (2 + 2 * 3))
+
+
 def test_a_run_is_found_again_without_the_questions(request_for, tmp_path):
     for lm in (LMSpec(), SIMULATED):
         with_them = Request(**{**vars(request_for()), "lm": lm})
@@ -278,6 +291,8 @@ def test_runs_made_otherwise_are_of_a_cell_of_the_embedded_lm_if_they_searched_i
         ('program = "webglm"\n', "", "needs"),
         ("published = [1.9, ", "published = [", "4 published numbers, not 5"),
         ('label = "CoV-RAG"', 'label = "WebGLM-13b"', "differ"),
+        ('data = "nq_open"', 'data = "nq_open"\nsubset = "nq-401"', "subset 'nq-401': choose hotpotqa-500, "),
+        ("[[columns]]", 'complement = ["em"]\n[[columns]]', "'complement' names 'em'"),
     ],
 )
 def test_a_broken_file_is_refused_with_its_name(tmp_path, old, new, said):
