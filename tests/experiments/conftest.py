@@ -70,6 +70,24 @@ def world(small_world) -> Path:
     return small_world(60)
 
 
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], None]], Path]:
+    """Return a function that returns a folder by a name; `make(folder)` fills it for the first test that asks for it.
+
+    Tests that change it, copy it.
+    """
+    made: dict[str, Path] = {}
+
+    def find(name: str, make: Callable[[Path], None]) -> Path:
+        if name not in made:
+            folder = tmp_path_factory.mktemp("made")
+            make(folder)
+            made[name] = folder
+        return made[name]
+
+    return find
+
+
 @pytest.fixture
 def no_model_opened(monkeypatch) -> None:
     """Let the process be forked although a test before has opened a model; the forks must open none."""

@@ -1,7 +1,6 @@
 """A cache of its own for each test, a small simulated world with its index, and an LM that replies as told."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -17,24 +16,6 @@ def own_cache(own_cache) -> None:
 @pytest.fixture(autouse=True)
 def no_plots(no_plots) -> None:
     """No test of this folder draws, but those that use `plots`."""
-
-
-@pytest.fixture(scope="session")
-def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], None]], Path]:
-    """Return a function that returns a folder by a name; `make(folder)` fills it for the first test that asks for it.
-
-    Tests that change it, copy it.
-    """
-    made: dict[str, Path] = {}
-
-    def find(name: str, make: Callable[[Path], None]) -> Path:
-        if name not in made:
-            folder = tmp_path_factory.mktemp("made")
-            make(folder)
-            made[name] = folder
-        return made[name]
-
-    return find
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The answers that a table is published with, and what others make of them."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,17 @@ from signatures.text_words import same_words
 ONE = ("reproduce", "leaderboard", "--table", 3, "--row", "rag", "--row", "standard", "--lm", "simulated", "-q")
 TOY = ("--limit", 3)
 NAME = "leaderboard-table3-answers.jsonl.zst"
-pytestmark = pytest.mark.usefixtures("own_cache")
+pytestmark = pytest.mark.usefixtures("own_cache", "quick")
 
 
 @pytest.fixture
-def published(verihop, tmp_path) -> Path:
+def published(verihop, made_once, tmp_path) -> Path:
     """Return the answers of a table of two programs."""
-    assert verihop(*ONE, *TOY, "--work", tmp_path / "first")[0] == 0
+
+    def make(folder: Path) -> None:
+        assert verihop(*ONE, *TOY, "--work", folder / "first")[0] == 0
+
+    shutil.copytree(made_once("answers of a table", make) / "first", tmp_path / "first")
     return tmp_path / "first" / "tables" / NAME
 
 

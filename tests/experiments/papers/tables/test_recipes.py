@@ -17,7 +17,7 @@ from programs.lms.spec import LMSpec
 SIMULATED = LMSpec(id="simulated")
 COLUMN = {"label": "HotpotQA", "data": "hotpotqa", "questions": 10, "train": 20, "val": 5}
 HOW = {"optimizer": "bootstrap", "metric": "em", "calls": 100}
-pytestmark = pytest.mark.usefixtures("own_cache")
+pytestmark = pytest.mark.usefixtures("own_cache", "quick")
 ASKED = ("reproduce", "gepa", "--table", 1, "--lm", "simulated", "--data", "world", "-q")
 
 

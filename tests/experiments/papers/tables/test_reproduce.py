@@ -13,7 +13,7 @@ from tests.experiments.papers.tables.test_spec import ALL
 
 ONE = ("reproduce", "retro_rag", "--table", 2)
 TOY = ("--lm", "simulated", "--data", "world", "--limit", 3, "-q")
-pytestmark = pytest.mark.usefixtures("own_cache")
+pytestmark = pytest.mark.usefixtures("own_cache", "quick")
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def numbers(work, name="retro_rag-table2"):
         return list(csv.DictReader(file))
 
 
-def test_the_numbers_are_those_of_ordinary_runs_beside_the_published_ones(verihop, few, work):
+def test_the_numbers_are_those_of_ordinary_runs_beside_the_published_ones(verihop, plots, few, work):
     code, _, err = verihop(*ONE, *TOY, "--work", work)
     assert code == 0, err
     assert len(folders(work)) == 3
@@ -420,7 +420,7 @@ def small_tables(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("small_tables")
+@pytest.mark.usefixtures("small_tables", "plots")
 @pytest.mark.parametrize(("paper", "name"), ALL)
 def test_every_table_and_figure_is_made_end_to_end(verihop, paper, name, toy_work, judge, small_world, monkeypatch):
     (toy_work / "own_search.py").write_text(SEARCH.format(index=str(small_world(120) / "index")))
