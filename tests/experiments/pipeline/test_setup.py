@@ -104,7 +104,8 @@ def test_what_setup_opens_is_looked_up_when_it_is_called():
     kept = [
         (path.name, name.name)
         for path in Path(experiments.__path__[0]).rglob("*.py")
-        for statement in ast.parse(path.read_text(encoding="utf-8")).body
+        if setup.__name__ in (text := path.read_text(encoding="utf-8"))
+        for statement in ast.parse(text).body
         if isinstance(statement, ast.ImportFrom) and statement.module == setup.__name__
         for name in statement.names
         if name.name.startswith("open_")
