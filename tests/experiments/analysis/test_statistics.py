@@ -105,8 +105,8 @@ def test_a_difference_is_found_as_often_as_its_power_says() -> None:
     import numpy as np
 
     generator = np.random.default_rng(0)
-    first, second = generator.normal(0.0, 1.0, 200), generator.normal(0.08, 1.0, 200)
-    compared = paired(first.tolist(), second.tolist(), resamples=10)
+    first, second = generator.normal(0.0, 1.0, 200), generator.normal(0.3, 1.0, 200)
+    compared = paired(first.tolist(), second.tolist(), resamples=10)  # 431 questions are needed
     differences = second - first
     assert compared.detectable is not None
     assert compared.questions_needed is not None
