@@ -3,6 +3,7 @@
 import json
 import math
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -94,9 +95,11 @@ def echo() -> type[EchoEngine]:
 
 
 @pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch, no_waiting: None, tmp_path: Any) -> Iterator[None]:
-    """Keep replies for one test only, and never wait between attempts."""
-    store = ReplyStore(tmp_path / "replies.sqlite", max_bytes=10_000_000)
+def own_cache(
+    monkeypatch: pytest.MonkeyPatch, no_waiting: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Keep replies for one test only, and never wait between attempts; few tests write the file or need a folder."""
+    store = ReplyStore(tmp_path_factory.getbasetemp() / f"{uuid.uuid4()}.sqlite", max_bytes=10_000_000)
     monkeypatch.setattr(dspy, "cache", ReplyCache(store))
     monkeypatch.setattr("programs.lms.connect.use_reply_cache", lambda: None)
     yield
