@@ -212,6 +212,7 @@ class Answering:
         self._places = asyncio.Semaphore(self.limits.width)
         self._accepted: set[asyncio.Task[None]] = set()
         self._spent = self._stopping = False
+        self.cut_off = 0  # questions that `stop` has ended
 
     def unready(self) -> Failure | None:
         """Return why no question that needs the LM is answered any more; None while they are."""
@@ -247,7 +248,8 @@ class Answering:
 
     def stop(self) -> None:
         """End all questions, also those that wait for their turn: the service is stopping."""
-        self._stopping = True
+        if not self._stopping:
+            self._stopping, self.cut_off = True, self.counts.answering + self.counts.waiting
         for task in self._accepted:
             task.get_loop().call_soon(task.cancel)  # one that was made just now begins first, and can say why it ends
 

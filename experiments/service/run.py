@@ -206,8 +206,15 @@ def make_server(app: Any, answering: Answering, *, lifespan: Literal["on", "off"
                 listener.listen(_BACKLOG)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            asyncio.get_running_loop().call_later(_GRACE, answering.stop)
+            loop, counts = asyncio.get_running_loop(), answering.counts
+            begun, ended = loop.time(), counts.answered + counts.failed + counts.abandoned
+            loop.call_later(_GRACE, answering.stop)
             await super().shutdown(sockets)
+            answering.stop()  # a second Ctrl-C leaves questions in progress
+            finished = sum(vars(counts).values()) - ended - answering.cut_off
+            reason = next((signal.Signals(number).name for number in self._captured_signals), None)
+            seconds = round(loop.time() - begun, 3)
+            event("stopped", signal=reason, finished=finished, cut_off=answering.cut_off, seconds=seconds)
 
     connections = connections_of(answering.limits)
     log = logging.getLogger("uvicorn.error")

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import queue
+import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import dspy
@@ -118,7 +120,33 @@ def test_the_work_stops_when_the_client_leaves(serving, lm, stream):
     assert len(lm.engine.requests) == 1  # the second hop was never asked
 
 
-def test_who_waits_when_the_service_ends_is_told_so(serving, lm, monkeypatch):
+@pytest.fixture
+def stopped(monkeypatch):
+    """Return a function that waits for the line of the log about the end of a service, and returns its facts."""
+    lines = queue.Queue()
+    monkeypatch.setattr(run, "event", lambda name, **facts: lines.put((name, facts)))
+
+    def wait():
+        name, facts = lines.get(timeout=PATIENCE)
+        assert (name, facts.pop("seconds") >= 0) == ("stopped", True)
+        return facts
+
+    return wait
+
+
+def test_a_question_in_progress_is_finished_when_the_service_ends(serving, lm, stopped):
+    service = serving()
+    lm.held.clear()
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(service.client.post, "/v1/answers", json=QUESTION)
+        lm.await_calls(1)
+        service.server.handle_exit(signal.SIGTERM, None)
+        lm.held.set()
+        assert asked.result().json()["answer"] == "Veld"
+    assert stopped() == {"signal": "SIGTERM", "finished": 1, "cut_off": 0}
+
+
+def test_who_waits_when_the_service_ends_is_told_so(serving, lm, stopped, monkeypatch):
     """Before, the answer was status 500 in plain text, and a stream broke off."""
     monkeypatch.setattr(run, "_GRACE", 0)
     service = serving(Limits(width=2))
@@ -137,6 +165,7 @@ def test_who_waits_when_the_service_ends_is_told_so(serving, lm, monkeypatch):
         assert "stopping" in error["message"]
     assert dict(_events(streamed.text.splitlines()))["error"]["error"] == error
     service.await_counts(answering=0, waiting=0, failed=3, abandoned=0)
+    assert stopped() == {"signal": None, "finished": 0, "cut_off": 3}
 
 
 def test_the_next_question_of_a_connection_is_not_begun_when_the_service_ends(serving):
