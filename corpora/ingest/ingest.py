@@ -84,7 +84,7 @@ def run_in_processes(
                 most = place + (_AHEAD if sum(map(len, results.values())) < _MOST_WAITING else 1)
                 while begun < min(len(tasks), most) and (worker := _free(workers, processes, work, memory)):
                     worker.place, worker.until = begun, time.monotonic() + seconds
-                    worker.pipe.send(tasks[begun])
+                    _send(worker, tasks[begun])
                     begun += 1
                 for worker in _ready(workers):
                     done = worker.place
@@ -93,6 +93,18 @@ def run_in_processes(
     finally:
         for worker in workers:
             _end(worker)
+
+
+def _send(worker: _Worker, task: Any) -> None:
+    try:
+        worker.pipe.send(task)
+    except ConnectionError:  # which Typer would take for the end of who reads the output, and exit without a word
+        worker.process.join()
+        code = worker.process.exitcode
+        raise UserError(
+            f"A process that reads documents ended by itself (exit code {code}). Run the command again; if that fails, "
+            f"see whether this user may run {sys.executable}."
+        ) from None
 
 
 def _loaded(data: bytes) -> Any:

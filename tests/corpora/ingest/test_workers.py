@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from corpora.ingest.ingest import run_in_processes
+from corpora.ingest.ingest import _Worker, run_in_processes
 from signatures.common.errors import UserError
 
 ROOT = Path(__file__).parents[3]
@@ -71,6 +71,16 @@ def test_an_iteration_that_ends_early_ends_its_processes():
     assert next(iterator) == 1
     iterator.close()
     assert not multiprocessing.active_children()
+
+
+def test_a_process_that_ends_before_it_has_a_task_is_an_error(monkeypatch):
+    """Before, the command line ended with exit code 1 and without a word."""
+    ours, theirs = multiprocessing.Pipe()
+    theirs.close()
+    process = SimpleNamespace(exitcode=255, join=lambda: None, kill=lambda: None)
+    monkeypatch.setattr("corpora.ingest.ingest._free", lambda *_: _Worker(process, ours))
+    with pytest.raises(UserError, match="exit code 255"):
+        list(run_in_processes(work, [1], 1))
 
 
 def test_what_libraries_say_of_a_file_is_not_shown(capfd):
