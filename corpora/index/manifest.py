@@ -107,8 +107,9 @@ def read_info(folder: Path) -> IndexInfo:
     try:
         content = read_limited(path)
     except ValueError as error:
-        if isinstance(error.__cause__, PermissionError):
-            raise UserError(f"{path} cannot be read ({error}): fix its permissions.") from error
+        if isinstance(error.__cause__, OSError):  # such as too many open files: it may be as it was written
+            cure = "fix its permissions" if isinstance(error.__cause__, PermissionError) else "try again"
+            raise UserError(f"{path} cannot be read ({error}): {cure}.") from error
         raise UserError(f"{path} cannot be parsed ({error}): rebuild the index.") from error
     info = parse_info(content, path)
     check_files(folder, info)

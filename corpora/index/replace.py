@@ -23,8 +23,9 @@ def complete_index(folder: Path) -> Path:
 
 def state_of(folder: Path) -> tuple[Path, bytes | None]:
     """Return the folder to open and its `index.json`: equal values before and after mean that nothing was replaced."""
-    chosen = complete_index(folder)
+    chosen = folder
     try:
+        chosen = complete_index(folder)
         return chosen, (chosen / INFO_FILE).read_bytes()
     except OSError:
         return chosen, None

@@ -146,6 +146,7 @@ class Reloading:
         state, refused = one.state(), self._service.about["refused"]
         if state == one.seen:
             refused.pop(one.name, None)  # it is again what answers
+            one.failures = one.pause = 0
             return
         if one.pause:
             one.pause -= 1

@@ -80,13 +80,14 @@ def test_what_is_wrong_with_the_system_is_no_damage_of_the_index(hybrid_folder, 
         open_index(hybrid_folder, embedder=fake_embedder)
 
 
-def test_an_index_that_may_not_be_read_is_not_to_be_rebuilt(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("number", "cure"), [(errno.EACCES, "fix its permissions"), (errno.EMFILE, "try again")])
+def test_an_index_that_cannot_be_read_is_not_to_be_rebuilt(number, cure, tmp_path, monkeypatch):
     def refused(*_: object) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied")
+        raise OSError(number, os.strerror(number))
 
     (tmp_path / "index.json").write_text("{}")
     monkeypatch.setattr("builtins.open", refused)
-    with pytest.raises(UserError, match=r"index\.json cannot be read \(Permission denied\): fix its permissions"):
+    with pytest.raises(UserError, match=rf"index\.json cannot be read \({os.strerror(number)}\): {cure}"):
         read_info(tmp_path)
 
 

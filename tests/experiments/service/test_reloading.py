@@ -1,6 +1,7 @@
 """An index that changes while it is served: new questions see the new one, begun ones the old one, none both."""
 
 import asyncio
+import errno
 import gc
 import json
 import shutil
@@ -127,6 +128,25 @@ def test_a_begun_question_keeps_its_index_and_the_next_has_the_new_one(service, 
     assert now["fingerprint"] == service.retrieve.fingerprint != before["fingerprint"]
     assert len(said) == 1
     assert "5 passages" in said[0]
+
+
+def test_a_folder_that_may_not_be_read_is_looked_at_again(service, index, said, monkeypatch):
+    """Before, the thread that looks ended, and no later index was ever opened."""
+
+    def refused(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    renewing = Reloading(service, said.append)
+    renewing.look()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "is_file", refused)
+        renewing.look()
+        assert "Permission denied" in service.about["refused"]["index"]
+    renewing.look()
+    assert service.about["refused"] == {}
+    write(index, 1)
+    renewing.look()
+    assert service.about["index"]["swaps"] == 1
 
 
 def test_the_old_index_is_freed_when_nobody_reads_it(service, index, said):
