@@ -76,8 +76,7 @@ def find_quote(quote: str, passages: Sequence[Passage]) -> Quoted:
     question, as when an LM repeats the one asked, states nothing and counts only verbatim. What is unclear, such as a
     passive for an active, is absent.
 
-    `experiments/benchmarks/quotes` measures both on real passages, with attacks. Time is linear in the length of the
-    passages.
+    Time is linear in the length of the passages.
     """
     bare = normalize("NFC", _LEAD.sub("", _without_marks(quote)))
     if _is_nothing(bare):

@@ -2,7 +2,7 @@
 
 Scores are exact match where nothing else is said. `claims.py` says what a claim is and when it holds.
 
-Not claimed, because it does not show in this world (`experiments.papers.mechanisms` prints what does):
+Not claimed, because it does not show in this world (`results/mechanisms_world_simulated.json` has what does):
 
 - that the score falls without the evaluation of answers (Table 2: 41.2 to 38.6; here 82.5 to 82.3, -0.2 [-2.3, 2.0] on
   600 questions). The paper's reason is over-reasoning: further rounds lead astray. In this world they only add

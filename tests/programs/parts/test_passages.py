@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.benchmarks.entailment_contradictions import PASSAGES
 from programs.parts.passages import deduplicate, find_quote, passages_named, passages_stating, passages_supporting
 from signatures.types import Passage
 
@@ -125,6 +126,11 @@ CLUB = Passage(
 )
 def test_a_changed_name_number_date_or_negation_is_no_quote(quote):
     assert find_quote(quote, [CLUB]) == ("absent", None, "")
+
+
+def test_contradictions_written_for_entailment_oracles_are_no_quotes():
+    cases = [(text, Passage(id="p", text=each.premise)) for each in PASSAGES for _, text in each.contradictions()]
+    assert [text for text, passage in cases if find_quote(text, [passage]).passage] == []
 
 
 FERRY = Passage(
