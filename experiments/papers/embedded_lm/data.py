@@ -27,17 +27,24 @@ from corpora.questions import Question
 from corpora.retrievers.rerank import OWN, open_reranker
 from experiments.papers.command import names, run_command
 from experiments.papers.embedded_lm import plan
+from experiments.papers.embedded_lm.licences import check_licence
 from experiments.papers.embedded_lm.plan import EVIDENCE_FIRST, PLAN, PROGRAMS, READINGS
 from experiments.papers.embedded_lm.sources import PLAIN, RETRIEVERS, SOURCES, Prepared, prepare, present
+from experiments.papers.embedded_lm.varied import (
+    Draft,
+    Variation,
+    plain_example,
+    render_drafts,
+    share_with_demos,
+    tokens_of,
+)
 from optimizers.distill.balance import balanced_within
 from optimizers.distill.examples import Example, Split, write_examples
 from optimizers.distill.gold.annotation import plain
 from optimizers.distill.gold.calls import Material
 from optimizers.distill.gold.catalog import gold_calls, material_for, signature_of
 from optimizers.distill.leakage import gold_of, without_shown
-from optimizers.distill.licences import check_licence
 from optimizers.distill.mixture import counts_of, limit_made, one_split_each
-from optimizers.distill.varied import Draft, Variation, plain_example, render_drafts, share_with_demos, tokens_of
 from programs.lms.adapter import JsonForm
 from signatures.common.errors import unknown
 from signatures.common.files import atomic_write

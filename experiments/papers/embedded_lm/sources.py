@@ -21,10 +21,10 @@ from corpora.index.open import open_index
 from corpora.passages import PassageRecord, read_passages, write_passages
 from corpora.questions import Question, read_questions, write_questions
 from experiments.papers.embedded_lm.conversion import CONVERTERS, left_out_of, write_items
+from experiments.papers.embedded_lm.licences import check_licence
 from experiments.papers.embedded_lm.plan import LONGEST_ANSWER, LONGEST_PASSAGE
 from experiments.world.generate import generate
 from optimizers.distill.leakage import NOTHING, Evaluation, without_leaks, without_retrieved
-from optimizers.distill.licences import check_licence
 from signatures.common.files import sha256_text
 from signatures.text_words import count_words
 from signatures.types import Retriever

@@ -12,12 +12,12 @@ from corpora.passages import PassageRecord, read_passages
 from corpora.questions import Question, SubQuestion, read_questions
 from experiments.papers.embedded_lm import conversion, data, plan, sources
 from experiments.papers.embedded_lm.data import limit_world
+from experiments.papers.embedded_lm.licences import check_licence
 from experiments.papers.embedded_lm.plan import EVIDENCE_FIRST, PLAN
 from experiments.papers.embedded_lm.sources import EVALUATION, SOURCES, Prepared
 from optimizers.distill.examples import Example, Message, read_examples
 from optimizers.distill.gold.catalog import GOLD
 from optimizers.distill.leakage import Evaluation
-from optimizers.distill.licences import check_licence
 from signatures.common.errors import UserError
 from signatures.text import normalize_answer
 from signatures.types import Passage

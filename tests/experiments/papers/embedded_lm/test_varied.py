@@ -5,8 +5,7 @@ from typing import Any
 import dspy
 import pytest
 
-from optimizers.distill.gold.calls import GoldCall
-from optimizers.distill.varied import (
+from experiments.papers.embedded_lm.varied import (
     DEMOS_DROPPED,
     TOO_LONG,
     Draft,
@@ -17,6 +16,7 @@ from optimizers.distill.varied import (
     share_with_demos,
     tokens_of,
 )
+from optimizers.distill.gold.calls import GoldCall
 from programs.lms.adapter import JsonForm
 
 ABOUT = {"program": "rag", "predictor": "reading", "source": "toy", "licence": "MIT", "labels": "gold"}

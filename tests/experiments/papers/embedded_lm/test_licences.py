@@ -2,7 +2,7 @@
 
 import pytest
 
-from optimizers.distill.licences import SHIPPED, check_licence, may_ship
+from experiments.papers.embedded_lm.licences import SHIPPED, check_licence, may_ship
 from signatures.common.errors import UserError
 
 
