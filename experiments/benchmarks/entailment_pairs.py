@@ -48,9 +48,9 @@ class JudgedPair:
         """Premise and hypothesis, the input of an oracle."""
         return self.premise, self.hypothesis
 
-    def half(self, seed: int = SEED) -> int:
+    def half(self) -> int:
         """Return 0 (fitted on) or 1 (measured on); the same for all pairs of an item."""
-        return int(sha256_text(f"{seed}:{self.data}:{self.item}"), 16) % 2
+        return int(sha256_text(f"{SEED}:{self.data}:{self.item}"), 16) % 2
 
 
 def _lines(path: Path) -> Iterator[Any]:
@@ -95,10 +95,10 @@ def read_judged_pairs(data: Path) -> tuple[list[JudgedPair], dict[str, Any]]:
     }
 
 
-def sample(pairs: Sequence[JudgedPair], n: int | None, seed: int = SEED) -> list[JudgedPair]:
+def sample(pairs: Sequence[JudgedPair], n: int | None) -> list[JudgedPair]:
     """Return `n` of the pairs in their order, sampled by a seeded hash of their text; all pairs if `n` is None."""
     if n is None or n >= len(pairs):
         return list(pairs)
-    sampled = sorted(pairs, key=lambda pair: sha256_text(f"{seed}:{pair.premise}:{pair.hypothesis}"))[:n]
+    sampled = sorted(pairs, key=lambda pair: sha256_text(f"{SEED}:{pair.premise}:{pair.hypothesis}"))[:n]
     chosen = {id(pair) for pair in sampled}
     return [pair for pair in pairs if id(pair) in chosen]

@@ -51,19 +51,11 @@ def _last_part(path: re.Match[str]) -> str:
     return (path["before"] or "") + path[0].rsplit("/", 1)[1]
 
 
-def provenance(module: str, connection: "Connection | None" = None) -> dict[str, Any]:
-    """Return the current command, revision, LM and machine, for the head of a result file.
-
-    Args:
-        module: Module of the command, as in `python -m MODULE`.
-        connection: The LM that the results are of; None if there is none.
-    """
-    from programs.artifact import lm_record
-
+def provenance(module: str) -> dict[str, Any]:
+    """Return the current command (`python -m MODULE`), revision and machine, for the head of a result file."""
     return {
         "command": " ".join([f"python -m {module}", *sys.argv[1:]]),
         "revision": git_revision(),
-        "lm": lm_record(connection).model_dump() if connection else None,
         "machine": machine(),
     }
 

@@ -19,11 +19,16 @@ def read_answers(record: Mapping[str, Any], split: str | None) -> Item:
     question = Question(
         id=text_id(record["question"]) if own_id is None else str(own_id),
         question=record["question"],
-        answers=texts(next((record[key] for key in ANSWERS if key in record), None)),
+        answers=gold_answers(record),
         split=split,
         **extras(record, "url"),
     )
     return Item(question, has_id=own_id is not None)
+
+
+def gold_answers(record: Mapping[str, Any]) -> list[str]:
+    """Return the accepted answers of a record, under the first key of `ANSWERS` that it has."""
+    return texts(next((record[key] for key in ANSWERS if key in record), None))
 
 
 FLASHRAG = Schema(("id", "question", "golden_answers"), read_answers, passages=False)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from corpora.datasets.converters.answers_only import ANSWERS
-from corpora.datasets.schema import Item, Schema, text_id, texts, unique
+from corpora.datasets.converters.answers_only import ANSWERS, gold_answers
+from corpora.datasets.schema import Item, Schema, text_id, unique
 from corpora.paragraphs import paragraph
 from corpora.questions import Question
 
@@ -28,7 +28,7 @@ def read_own(record: Mapping[str, Any], split: str | None) -> Item:
     question = Question(
         id=text_id(record["question"]) if own_id in (None, "") else str(own_id),
         question=record["question"],
-        answers=texts(next((record[key] for key in ANSWERS if key in record), None)),
+        answers=gold_answers(record),
         split=split or record.get("split") or None,
         **kept,
     )

@@ -182,7 +182,7 @@ def validation_losses(student: Student, examples: Sequence[EncodedExample]) -> d
     return {name: sums[name] / counts[name] for name in sorted(sums)}
 
 
-Evaluate = Callable[[Path], dict[str, float]]
+Evaluate = Callable[[Path], dict[str, float]]  # measures the weights in a folder on tasks
 LAST = "last"  # weights of the last checkpoint of a run that diverged
 
 
@@ -194,9 +194,7 @@ class Training:
         data: The examples.
         settings: All settings.
         folder: Where weights, log, checkpoints and description are written.
-        evaluate: Measures the weights in a folder on tasks; its values are kept beside the losses. Called at the end,
-            and every `settings.evaluate_every` steps.
-        evaluated: What its values depend on, as JSON; a run is resumed with the same alone.
+        evaluated: What the values of `evaluate` depend on, as JSON; a run is resumed with the same alone.
         clock: Seconds, for tests.
     """
 
@@ -207,7 +205,6 @@ class Training:
         settings: TrainingSettings,
         folder: Path,
         *,
-        evaluate: Evaluate | None = None,
         evaluated: dict[str, Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
@@ -223,7 +220,8 @@ class Training:
         self.optimizer = torch.optim.AdamW(
             weights, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
-        self.evaluate, self.evaluated = evaluate, evaluated or {}
+        self.evaluate: Evaluate | None = None  # is called at the end, and every `settings.evaluate_every` steps
+        self.evaluated = evaluated or {}
         self.before_measuring: Callable[[], None] = lambda: None
         self.step, self.tokens, self._spent = 0, 0, 0.0
         self.measured: list[dict[str, Any]] = []

@@ -126,18 +126,17 @@ def fit(
     entailed: Sequence[bool],
     groups: Sequence[str],
     features: Sequence[str],
-    penalty: float = 1.0,
 ) -> Weights:
     """Return the weights that minimise log-loss, with equal weight of the groups and of both labels within a group.
 
-    Hence 0.5 is the threshold for balanced labels, and a dataset's size has no influence.
+    Hence 0.5 is the threshold for balanced labels, and a dataset's size has no influence. A small squared
+    penalty keeps weights near 0.
 
     Args:
         rows: Shape (n, features).
         entailed: Human labels, n values.
         groups: Dataset of each row, n values; each needs both labels.
         features: Names of the columns.
-        penalty: Strength of the squared penalty on weights.
 
     Raises:
         ValueError: A group lacks entailed or other pairs.
@@ -160,9 +159,9 @@ def fit(
     def loss(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         weight, bias = parameters[:-1], parameters[-1]
         logits = standard @ weight + bias
-        value = float(share @ (np.logaddexp(0, logits) - labels * logits) + penalty * (weight @ weight) / 200)
+        value = float(share @ (np.logaddexp(0, logits) - labels * logits) + weight @ weight / 200)
         error = share * (1 / (1 + np.exp(-logits)) - labels)
-        return value, np.append(standard.T @ error + penalty * weight / 100, error.sum())
+        return value, np.append(standard.T @ error + weight / 100, error.sum())
 
     columns = rows.shape[1]
     fitted = minimize(loss, np.zeros(columns + 1), jac=True, bounds=[(0, None)] * columns + [(None, None)])
