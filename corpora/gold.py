@@ -49,7 +49,7 @@ def resolve_gold(questions: Iterable[Question], passages: Iterable[PassageRecord
     """
     asked = list(questions)
     wanted = [(question, _names(question)) for question in asked]
-    book = _Book(passages, {(kind, _plain(name)) for _, names in wanted for kind, name in names})
+    book = _NameIndex(passages, {(kind, _plain(name)) for _, names in wanted for kind, name in names})
     result = Resolved()
     for question, names in wanted:
         result.questions.append(_with_gold(question, names, book, result))
@@ -63,7 +63,7 @@ def resolve_gold(questions: Iterable[Question], passages: Iterable[PassageRecord
     return result
 
 
-class _Book:
+class _NameIndex:
     """The passages that the names of all questions may mean."""
 
     def __init__(self, passages: Iterable[PassageRecord], wanted: set[tuple[str, str]]):
@@ -132,7 +132,7 @@ def _texts(question: Question, key: str) -> list[str]:
     return value
 
 
-def _with_gold(question: Question, names: Sequence[tuple[str, str]], book: _Book, result: Resolved) -> Question:
+def _with_gold(question: Question, names: Sequence[tuple[str, str]], book: _NameIndex, result: Resolved) -> Question:
     if not names:
         result.counts["had_ids" if question.gold_ids else "without_gold"] += 1
         result.found = result.found or bool(question.gold_ids)

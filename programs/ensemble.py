@@ -9,7 +9,7 @@ from functools import partial
 
 import dspy
 
-from programs.parts.prediction import completed, hops_heard_by, make_prediction, settled
+from programs.parts.prediction import completed, make_prediction, observe_hops, settled
 from programs.parts.threads import fanout, sequential_calls
 from signatures.common.errors import UserError
 from signatures.types import Passage, Retriever
@@ -51,7 +51,7 @@ class Ensemble(dspy.Module):
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the prediction that most programs agree with; each program gets the same fixed `passages`."""
-        with hops_heard_by(None):  # which of them are those of the ensemble is known at the end
+        with observe_hops(None):  # which of them are those of the ensemble is known at the end
             asked = [partial(program, question=question, passages=passages) for program in self.programs]
             predictions = [completed(prediction) for prediction in fanout(asked)]
         votes = ["" if prediction.abstained else normalized_key(prediction.answer) for prediction in predictions]

@@ -23,8 +23,8 @@ import dspy
 from programs.lms.calls.budget import BudgetExceeded
 from programs.lms.calls.control import Control, controlled, current_control, under
 from programs.parts.conversation import Understood, understand
-from programs.parts.meter import Meter, beside, counts_so_far, metered, metered_beside, record_parallel
-from programs.parts.prediction import Answer, Listener, completed, hops_heard_by
+from programs.parts.meter import Meter, concurrent_meter, counts_so_far, metered, metered_concurrently, record_parallel
+from programs.parts.prediction import Answer, Listener, completed, observe_hops
 from programs.parts.threads import Threads, caught, run_all
 from signatures.common.costs import Costs
 from signatures.common.errors import UserError, one_line
@@ -47,10 +47,10 @@ class Work:
 
     def __init__(self, answer: Callable[[], Any], listener: Listener | None, threads: Threads):
         self.future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        self._control, self.meter = Control(outer=current_control()), beside()
+        self._control, self.meter = Control(outer=current_control()), concurrent_meter()
         self._ended = threading.Event()
         self.future.add_done_callback(lambda _: self._ended.set())
-        heard = partial(hops_heard_by, listener) if listener else contextlib.nullcontext
+        heard = partial(observe_hops, listener) if listener else contextlib.nullcontext
 
         def work() -> Any:
             with under(self._control), heard(), metered(self.meter):
@@ -257,7 +257,7 @@ class Answerer:
         """
         if callable(getattr(self.program, "aforward", None)):
             async with self._threads.place():
-                with controlled(), self._settings(), metered_beside():
+                with controlled(), self._settings(), metered_concurrently():
                     return completed(await self.program.acall(question=_checked(question), **_fixed(passages)))
         return await _awaited(self._begin(question, passages, None))
 

@@ -19,7 +19,7 @@ import dspy
 from programs.parts.gates import Gate, decide
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.logistic import parse_weights, score
-from programs.parts.prediction import completed, hops_heard_by, make_prediction, settled
+from programs.parts.prediction import completed, make_prediction, observe_hops, settled
 from programs.parts.run_features import described, run_features
 from programs.parts.stop_reasons import WITHHELD
 from programs.parts.threads import sequential_calls
@@ -65,7 +65,7 @@ class Selective(dspy.Module):
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the program's prediction, or none of its answer; fixed `passages` are given to the program."""
-        with hops_heard_by(None) if self.least > 0 else nullcontext():  # they may state an answer that is withheld
+        with observe_hops(None) if self.least > 0 else nullcontext():  # they may state an answer that is withheld
             run = completed(self.program(question=question, passages=passages))
         details: dict[str, Any] = {"member_details": run.details}
         withheld = False

@@ -137,7 +137,7 @@ def test_a_waiting_trial_can_be_declared_failed() -> None:
 @pytest.mark.parametrize("kind", [TPESampler, NSGAIISampler])
 def test_samplers_keep_the_space_that_they_have_inferred_where_it_is_handed_on(kind: type) -> None:
     one, other = kind(seed=0), kind(seed=1)
-    private.hand_on_space(one, other)
+    private.pass_search_space(one, other)
     assert other._search_space is one._search_space
 
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from corpora.ingest.archive import open_archive
 from corpora.ingest.document import Document, Heading, Paragraph, make_document
-from corpora.ingest.failures import told
+from corpora.ingest.failures import as_user_error
 from corpora.ingest.html import html_blocks
 from signatures.common.errors import UserError
 
@@ -92,7 +92,7 @@ def _text(archive: zipfile.ZipFile, chapters: Sequence[str]) -> tuple[list[Headi
     notes: list[str] = []
     for name in chapters:
         try:
-            with told("it is damaged"):
+            with as_user_error("it is damaged"):
                 data = archive.read(name)
                 blocks += html_blocks(data) if data.strip() else []
         except UserError as error:

@@ -7,7 +7,7 @@ from signatures.common.errors import UserError, one_line
 
 
 @contextmanager
-def told(what: str = "it cannot be read") -> Iterator[None]:
+def as_user_error(what: str = "it cannot be read") -> Iterator[None]:
     """Turn every error in the block into a UserError that says `what`, since hostile files cause errors of all kinds.
 
     A UserError, and a MemoryError, after which a process is not used again, go on as they are.

@@ -10,7 +10,7 @@ from corpora.ingest.decoding import decode
 from corpora.ingest.docling_reader import read_with_docling
 from corpora.ingest.document import Document, Paragraph, make_document
 from corpora.ingest.epub import read_epub
-from corpora.ingest.failures import told
+from corpora.ingest.failures import as_user_error
 from corpora.ingest.html import read_html
 from corpora.ingest.mail import read_mail
 from corpora.ingest.markdown import read_markdown
@@ -115,7 +115,7 @@ def read_document(path: Path, settings: ReadSettings | None = None) -> Document:
     if format_ is None:
         raise UserError(f"{path}: files of this kind cannot be read. Use one of {', '.join(BY_SUFFIX)}.")
     try:
-        with told():
+        with as_user_error():
             document = _read(format_, path, settings or ReadSettings())
     except UserError as error:
         raise UserError(f"{path}: {error}.") from error

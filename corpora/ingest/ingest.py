@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from corpora.index.progress import Pace, duration
-from corpora.ingest.failures import told
+from corpora.ingest.failures import as_user_error
 from corpora.ingest.formats import BY_SUFFIX, ReadSettings, read_document
 from corpora.ingest.passages import document_passages
 from corpora.passages import PassageRecord, write_passages
@@ -223,7 +223,7 @@ def _serve(pipe: Connection, work: Callable[[Any], Any], memory: int) -> None:
 def _answer(work: Callable[[Any], Any], task: Any) -> bytes:
     result: Any
     try:
-        with told():
+        with as_user_error():
             result = work(task)
     except UserError as error:
         result = error

@@ -8,7 +8,7 @@ from email.message import EmailMessage, MIMEPart
 
 from corpora.cut import split_paragraphs
 from corpora.ingest.document import Document, Heading, Paragraph, make_document, nested
-from corpora.ingest.failures import told
+from corpora.ingest.failures import as_user_error
 from corpora.ingest.html import html_blocks
 from signatures.common.errors import UserError, one_line
 
@@ -128,7 +128,7 @@ def _attachment(
     if not name or not isinstance(payload, bytes):
         return
     try:
-        with told():
+        with as_user_error():
             document = read(name, payload)
     except UserError as error:
         notes.append(f"its attachment {name!r} was left out: {error}")

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from corpora.ingest.archive import open_archive
 from corpora.ingest.decoding import decode
 from corpora.ingest.document import Document, Heading, Paragraph, Section, make_document
-from corpora.ingest.failures import told
+from corpora.ingest.failures import as_user_error
 from corpora.ingest.html import read_html
 from corpora.ingest.tables import Cell, table_rows
 from signatures.common.errors import UserError
@@ -38,7 +38,7 @@ def read_docx(data: bytes) -> Document:
 
     with open_archive(data, "Word", ".docx") as archive:
         title = _stated_title(archive)
-    with told("it cannot be read as a Word document"):
+    with as_user_error("it cannot be read as a Word document"):
         page = mammoth.convert_to_html(io.BytesIO(data), style_map=_STYLES, convert_image=lambda _: []).value
     document = read_html(f"<html><body><main>{page}</main></body></html>".encode("utf-8", "replace"))
     return replace(document, title=title or document.title)
@@ -66,7 +66,7 @@ def read_xlsx(data: bytes) -> Document:
 
     with open_archive(data, "Excel", ".xlsx", markup=_MOST_SHEETS) as archive:
         title = _stated_title(archive)
-    with told("it cannot be read as an Excel document"):
+    with as_user_error("it cannot be read as an Excel document"):
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
         sheets = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
         read = [(" ".join(sheet.title.split()), tuple(_sheet(sheet))) for sheet in sheets]
@@ -85,7 +85,7 @@ def read_csv(data: bytes) -> Document:
     """
     text, notes = decode(data)
     first = next((line for line in text.splitlines() if line.strip()), "")
-    with told("it cannot be read as a table"):
+    with as_user_error("it cannot be read as a table"):
         rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t|", key=first.count))
         paragraphs = tuple(_rows([_value(value) for value in row] for row in rows))
     return Document("", (Section((), paragraphs),) if paragraphs else (), notes=notes)
@@ -144,7 +144,7 @@ def read_pptx(data: bytes) -> Document:
 
     with open_archive(data, "PowerPoint", ".pptx") as archive:
         title = _stated_title(archive)
-    with told("it cannot be read as a PowerPoint document"):
+    with as_user_error("it cannot be read as a PowerPoint document"):
         slides = list(pptx.Presentation(io.BytesIO(data)).slides)
         blocks = [block for number, slide in enumerate(slides, start=1) for block in _slide(slide, number)]
     return make_document(blocks, "" if title == _NO_TITLE else title)

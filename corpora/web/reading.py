@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from corpora.ingest.failures import told
+from corpora.ingest.failures import as_user_error
 from corpora.ingest.formats import BY_SUFFIX
 from corpora.ingest.passages import document_passages
 from corpora.web.engines import host_of
@@ -40,7 +40,7 @@ def read_page(task: Task) -> list[dict[str, Any]]:
     Raises:
         UserError: It cannot be read, or has no text.
     """
-    with told():
+    with as_user_error():
         document = BY_SUFFIX[task.suffix].read(_utf8(task))
     if not document.sections:
         raise UserError("it contains no text")

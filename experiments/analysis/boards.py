@@ -20,9 +20,9 @@ from experiments.analysis.compare import (
     differing,
     is_foreign,
     judge_of,
+    merge_notes,
     runs_of,
     some,
-    told_once,
 )
 from experiments.analysis.sound_runs import checked, impossible_score
 from experiments.runs.files import COSTS, ROWS, RUN, Json, OtherKind, read_rows, read_run
@@ -322,4 +322,4 @@ def check_comparable(boards: Sequence[Board]) -> list[str]:
     if problems:
         raise UserError(f"These rows are not comparable. {' '.join(problems)} Evaluate them alike, or leave some out.")
     uncomputed = dict.fromkeys((label, ", ".join(names)) for label, _, names in checks if names)
-    return told_once((label, f"Not computed again: {names}.") for label, names in uncomputed)
+    return merge_notes((label, f"Not computed again: {names}.") for label, names in uncomputed)

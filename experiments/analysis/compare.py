@@ -546,10 +546,10 @@ def _difference(line: Line) -> tuple[str, str]:
 def about_runs(runs: Sequence[Run], differing: Sequence[Difference]) -> list[str]:
     """Return how runs differ, and the notes of each."""
     notes = [(run.label, text) for run in runs for text in [*run.description.get("notes", []), *cache_note(run.rows)]]
-    return [*map(str, differing), *told_once(notes)]
+    return [*map(str, differing), *merge_notes(notes)]
 
 
-def told_once(notes: Iterable[tuple[str, str]]) -> list[str]:
+def merge_notes(notes: Iterable[tuple[str, str]]) -> list[str]:
     """Return each of these texts once, after the labels of all that it is about."""
     labels: dict[str, list[str]] = {}
     for label, text in notes:
@@ -582,7 +582,7 @@ def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]]) -> list[str]:
     caveats: list[str] = []
     for name, lines in metrics.items():
         found = [(line.run, line.against_first.notice) for line in lines if line.against_first]
-        caveats += [f"{name}, {text}" for text in told_once((run, text) for run, text in found if text)]
+        caveats += [f"{name}, {text}" for text in merge_notes((run, text) for run, text in found if text)]
     small = [text.split(": ", 1)[1] for text in caveats if "is too small" in text]
     return [*notices, *dict.fromkeys(small), *(text for text in caveats if "is too small" not in text)]
 

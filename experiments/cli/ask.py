@@ -44,10 +44,10 @@ def ask(
     from experiments.analysis.summary import unread
     from programs.inference import warm_up
     from programs.lms.calls.control import controlled
-    from programs.lms.calls.metered import loaded_when_sent
-    from programs.lms.tracing.calls import LMCall, calls_heard_by, records_of
+    from programs.lms.calls.metered import lazy_loading
+    from programs.lms.tracing.calls import LMCall, observe_calls, records_of
     from programs.parts.meter import metered
-    from programs.parts.prediction import completed, hops_heard_by
+    from programs.parts.prediction import completed, observe_hops
     from programs.tracing.questions import question_span
 
     _check_question(question)
@@ -58,9 +58,9 @@ def ask(
     calls: list[LMCall] = []
     try:
         with (
-            shown.activity, connection.use(), metered() as meter, controlled(note), hops_heard_by(shown.add),
-            calls_heard_by(calls.append if trace else None), spans_sent(otel) as watched,
-            question_span(opened, question) as span, loaded_when_sent() as loading,
+            shown.activity, connection.use(), metered() as meter, controlled(note), observe_hops(shown.add),
+            observe_calls(calls.append if trace else None), spans_sent(otel) as watched,
+            question_span(opened, question) as span, lazy_loading() as loading,
         ):  # fmt: skip
             started = time.perf_counter()
             prediction = completed(watched(opened)(question=question))

@@ -155,9 +155,9 @@ def _row(active: ActiveSettings, name: str) -> dict[str, Any]:
 
 def _retry_timeout_of_services() -> float:
     """Return the default of `serve` and `mcp`, which alone have another one than all other commands."""
-    from experiments.cli.serve import WaitedFor
+    from experiments.cli.serve import InteractiveLMSpec
 
-    return WaitedFor.retry_timeout
+    return InteractiveLMSpec.retry_timeout
 
 
 def _row_without_option(active: ActiveSettings, name: str) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Serving:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WaitedFor(LMSpec):
+class InteractiveLMSpec(LMSpec):
     """Which LM answers people, who wait less long than a run does."""
 
     retry_timeout: Annotated[float, Range(0), fields_of(LMSpec)["retry_timeout"].field] = 20.0
@@ -83,7 +83,7 @@ class WaitedFor(LMSpec):
 @with_option_groups
 def serve(
     program: ProgramSpec,
-    lm: WaitedFor,
+    lm: InteractiveLMSpec,
     limits: Budgets,
     serving: Serving,
     artifact_folder: ArtifactFolder = None,
@@ -238,7 +238,7 @@ class Transport:
 @with_option_groups
 def mcp(
     program: ProgramSpec,
-    lm: WaitedFor,
+    lm: InteractiveLMSpec,
     limits: Budgets,
     transport: Transport,
     artifact_folder: ArtifactFolder = None,

@@ -11,7 +11,7 @@ from experiments.runs.files import Row
 from optimizers.metrics.fields import gold_ids_of
 from optimizers.metrics.metric import Metric
 from programs.lms.calls.metered import LMUnavailable, fresh_samples
-from programs.lms.tracing.calls import LMCall, asked_by, calls_heard_by
+from programs.lms.tracing.calls import LMCall, calls_of_metric, observe_calls
 from programs.parts.meter import Meter, metered
 from programs.parts.prediction import completed, original_of
 from signatures.common.costs import Costs
@@ -67,7 +67,7 @@ def scored(
     judging = Costs()
     keep = None if calls is None else calls.append
     for metric in metrics:
-        with metered() as meter, asked_by(metric.name), calls_heard_by(keep):
+        with metered() as meter, calls_of_metric(metric.name), observe_calls(keep):
             try:
                 scores[metric.name] = metric.of_answer(example, prediction, failed=failed)
             except Exception as error:
@@ -141,7 +141,7 @@ def run_question(
             with (
                 dspy.context(lm=connection.lm, adapter=connection.adapter, disable_history=True, trace=None),
                 fresh_samples(repeat),
-                calls_heard_by(None if calls is None else calls.append),
+                observe_calls(None if calls is None else calls.append),
             ):
                 prediction = completed(program(question=example.question, **fixed))
         except Exception as error:  # noqa: BLE001 - whatever stops one question must not stop the others

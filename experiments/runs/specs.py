@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from experiments.runs.fixed_contexts import FixedContexts
 from experiments.runs.shards import Shard
 from optimizers.metrics.names import COMPILED, DEFAULT, TUNED
-from optimizers.tuning.signs import GRACE_SECONDS, GRID_POINTS, HEARTBEAT_SECONDS, PRUNE_BELOW
+from optimizers.tuning.defaults import GRACE_SECONDS, GRID_POINTS, HEARTBEAT_SECONDS, PRUNE_BELOW
 from signatures.common.specs import Field, Range, check
 
 _DECIDES = partial(Field, decides=True)

@@ -33,7 +33,7 @@ def fail_waiting(study: optuna.Study, trial: FrozenTrial, mark: str) -> None:
     storage.set_trial_state_values(trial_id(trial), state=TrialState.FAIL)
 
 
-def hand_on_space(before: BaseSampler, after: BaseSampler) -> None:
+def pass_search_space(before: BaseSampler, after: BaseSampler) -> None:
     """Give a sampler the search space that another has inferred, which takes a third of the time of 1,000 trials."""
     space = getattr(before, "_search_space", None)  # the samplers that infer one have it under this name
     if isinstance(space, IntersectionSearchSpace):

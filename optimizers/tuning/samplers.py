@@ -9,8 +9,8 @@ from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
-from optimizers.tuning.optuna_private import hand_on_space
-from optimizers.tuning.signs import GRID_POINTS, PRUNE_BELOW, check_sampler
+from optimizers.tuning.defaults import GRID_POINTS, PRUNE_BELOW, check_sampler
+from optimizers.tuning.optuna_private import pass_search_space
 from optimizers.tuning.space import Space
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class SeededSampler(BaseSampler):
         """Make the trial's sampler."""
         own = int(np.random.SeedSequence([self._seed, _place(study, trial)]).generate_state(1)[0])
         before, self._inner = self._inner, self._make(own)
-        hand_on_space(before, self._inner)
+        pass_search_space(before, self._inner)
         self._inner.before_trial(study, trial)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:

@@ -26,9 +26,9 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, TrialState
 
 from optimizers.tuning.checks import check_database
+from optimizers.tuning.defaults import GRACE_SECONDS, HEARTBEAT_SECONDS
 from optimizers.tuning.objective import BASELINE, SURPLUS
 from optimizers.tuning.optuna_private import SIGNS, TRIALS, Heartbeat, fail_waiting, trial_id
-from optimizers.tuning.signs import GRACE_SECONDS, HEARTBEAT_SECONDS
 from signatures.common.errors import UserError, one_line
 
 _START = b'{"op_code":'  # of every record of Optuna's journals
@@ -252,7 +252,7 @@ def _open_journal(path: Path, *, heartbeat: int, grace: int) -> JournalStorage:
         raise UserError(f"{path} is not the journal of a study ({one_line(error)}): name another file.") from None
 
 
-class _Unborn:
+class _WithoutHeartbeat:
     """Trials that run without any sign of life: their process may have been killed just before the first one."""
 
     def __init__(self, grace: float):
@@ -271,7 +271,7 @@ class DatabaseWithHeartbeat(Heartbeat, RDBStorage):
 
     def __init__(self, url: str, *, heartbeat_interval: int, grace_period: int, **settings: Any):
         super().__init__(url, heartbeat_interval=heartbeat_interval, grace_period=grace_period, **settings)
-        self._unborn = _Unborn(grace_period)
+        self._without_heartbeat = _WithoutHeartbeat(grace_period)
 
     def stale_trials(self, study_id: int) -> list[int]:
         """Return the ids of trials that were killed."""
@@ -284,7 +284,7 @@ class DatabaseWithHeartbeat(Heartbeat, RDBStorage):
         )
         with self.engine.connect() as connection:
             unborn = [int(row[0]) for row in connection.execute(silent)]
-        return [*super().stale_trials(study_id), *self._unborn.stale(unborn)]
+        return [*super().stale_trials(study_id), *self._without_heartbeat.stale(unborn)]
 
 
 class JournalWithHeartbeat(Heartbeat, JournalStorage):
@@ -304,7 +304,7 @@ class JournalWithHeartbeat(Heartbeat, JournalStorage):
         self._folder = folder
         self._interval = heartbeat
         self._grace = grace
-        self._unborn = _Unborn(grace)
+        self._without_heartbeat = _WithoutHeartbeat(grace)
 
     def _file(self, trial_id: int) -> Path:
         return self._folder / str(trial_id)
@@ -325,7 +325,7 @@ class JournalWithHeartbeat(Heartbeat, JournalStorage):
                     stale.append(number)
             except FileNotFoundError:
                 silent.append(number)
-        return [*stale, *self._unborn.stale(silent)]
+        return [*stale, *self._without_heartbeat.stale(silent)]
 
     def _now(self) -> float:
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ import dspy
 from programs.parts.knobs import set_knobs
 from programs.parts.longform import gives_answer, short_answer
 from programs.parts.prediction import drop_from_trace, make_prediction, try_predict
-from programs.parts.replies.sources import sources_heard, with_sources
+from programs.parts.replies.sources import collect_sources, with_sources
 from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from signatures.closed_book.answer_engine import SearchAndAnswer
 from signatures.reading import ReadAnswer
@@ -55,7 +55,7 @@ class AnswerEngine(dspy.Module):
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the engine's answer with its citations; `passages` are ignored, because the engine finds its own."""
-        with sources_heard() as sources:
+        with collect_sources() as sources:
             reply = try_predict(self.searching, question=question)  # step 1
         details = {"sources": len(sources)}
         if reply is None:

@@ -32,7 +32,7 @@ from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.parts.knobs import knobs_of, takes_similarity
 from programs.parts.meter import metered
-from programs.parts.prediction import hops_heard_by
+from programs.parts.prediction import observe_hops
 from programs.parts.probability import asks_yes_no
 from programs.parts.stop_reasons import STOP_REASONS
 from programs.parts.threads import ended_within, run_all, sequential_calls
@@ -356,7 +356,7 @@ def _copies(subject: _Subject) -> None:
 def _hops_settle(subject: _Subject) -> None:
     for manner in _MANNERS:
         heard: list[Hop] = []
-        with hops_heard_by(heard.append):
+        with observe_hops(heard.append):
             result = _ask(subject.over_passages(), manner)
         demand(
             heard == list(result.hops),

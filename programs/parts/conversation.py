@@ -100,7 +100,7 @@ def understand(question: str, turns: Sequence[Turn]) -> Understood:
     if rewritten:
         same = text_words(rewritten) == text_words(question)
         return Understood(question if same else rewritten, "unchanged" if same else "rewritten", len(turns))
-    if points_back(question) or not _named(question):
+    if depends_on_context(question) or not _named(question):
         return Understood(with_last_turn(question, turns), "with the last turn", len(turns))
     return Understood(question, "as asked", len(turns))
 
@@ -110,7 +110,7 @@ def with_last_turn(question: str, turns: Sequence[Turn]) -> str:
     return f"{question} ({f'{turns[-1].question} {turns[-1].answer}'.strip()})"
 
 
-def points_back(question: str) -> bool:
+def depends_on_context(question: str) -> bool:
     """Return whether a question seems to need what was said before; English and Chinese.
 
     It has a personal pronoun, begins as only a follow-up does ("And the bridge?"), or names nothing and points back
@@ -128,7 +128,7 @@ def usable(text: str, question: str, turns: Sequence[Turn]) -> str:
     found = find_question(text)
     words = text_words(found)
     if words == text_words(question):
-        return "" if points_back(question) else found
+        return "" if depends_on_context(question) else found
     if len(found) > len(question) + _LONGER or any(words == text_words(turn.question) for turn in turns):
         return ""
     wanted = terms_of(question)

@@ -151,16 +151,16 @@ def inner_meter() -> Meter:
     return Meter(_outer=_current.get())
 
 
-def beside() -> Meter:
+def concurrent_meter() -> Meter:
     """Return such a meter for work beside which other work of the context may run: its rounds count when it joins."""
     outer = _current.get()
     return Meter(_outer=outer, _before=0 if outer is None else outer.rounds)
 
 
 @contextlib.contextmanager
-def metered_beside() -> Iterator[Meter]:
-    """Count the calls inside the block in a meter as `beside` returns it, which joins at the end."""
-    meter = beside()
+def metered_concurrently() -> Iterator[Meter]:
+    """Count the calls inside the block in a meter as `concurrent_meter` returns it, which joins at the end."""
+    meter = concurrent_meter()
     try:
         with metered(meter):
             yield meter

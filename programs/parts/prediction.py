@@ -22,7 +22,7 @@ Listener: TypeAlias = Callable[[Hop], None]
 _listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("verihop_hop_listener", default=None)
 
 
-def hops_heard_by(listener: Listener | None) -> contextlib.AbstractContextManager[object]:
+def observe_hops(listener: Listener | None) -> contextlib.AbstractContextManager[object]:
     """Call `listener` with each hop that programs settle in the block, in their threads; None leaves them unheard."""
     return set_within(_listener, listener)
 

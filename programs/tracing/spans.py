@@ -26,7 +26,7 @@ import dspy
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from programs.lms.tracing.calls import LMCall, calls_heard_by
+from programs.lms.tracing.calls import LMCall, observe_calls
 from programs.parts.prediction import original_of
 from programs.parts.threads import daemon
 from signatures.common.errors import UserError, UserNotice, one_line
@@ -221,7 +221,7 @@ class Spans:
             if self._content:
                 span.set_attributes(plain({"gen_ai.input.messages": messages_of([("user", question)])}))
             told = _Question(span, content=self._content)
-            with calls_heard_by(lambda call: self._heard(call, names)):
+            with observe_calls(lambda call: self._heard(call, names)):
                 try:
                     yield told
                 except BaseException as error:

@@ -16,7 +16,7 @@ from programs.catalog import build
 from programs.ensemble import Ensemble
 from programs.parts.knobs import knob_values, with_knobs
 from programs.parts.logistic import format_weights, parse_weights, score
-from programs.parts.prediction import hops_heard_by, make_prediction
+from programs.parts.prediction import make_prediction, observe_hops
 from programs.parts.run_features import FEATURES, run_features
 from signatures.common.errors import UserError
 from signatures.types import Hop, Passage
@@ -79,7 +79,7 @@ def test_all_hops_are_those_of_the_cheap_program_and_then_those_of_the_expensive
     scripted(lambda system, user: {"reasoning": "", "query": "harbour", "answer": "Ansa"})
     program = Cascade(build("multihop", retriever, max_hops=1), build("multihop", retriever), threshold=0)
     heard = []
-    with hops_heard_by(heard.append):
+    with observe_hops(heard.append):
         prediction = program(question="Who?")
     assert heard == prediction.hops
     assert len(heard) == 3

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from programs.genground import GenGround
-from programs.parts.prediction import hops_heard_by
+from programs.parts.prediction import observe_hops
 from signatures.common.errors import UserError
 from signatures.types import Passage
 from tests.programs.fakes import traced
@@ -151,7 +151,7 @@ def test_an_unparseable_first_deduction_grounds_the_question_itself(scripted, re
 def test_no_parseable_reply_at_all_is_an_abstention_and_no_answer_that_was_kept(scripted, retriever, knobs):
     scripted(lambda system, user: "??")
     heard = []
-    with hops_heard_by(heard.append):
+    with observe_hops(heard.append):
         result = GenGround(retriever, **knobs)("Question?")
     assert (result.answer, result.abstained) == ("", True)
     assert [(hop.answer, hop.verdict) for hop in result.hops] == [("", "unparseable")]

@@ -10,7 +10,7 @@ from programs.cascade import Cascade
 from programs.catalog import build
 from programs.ensemble import Ensemble
 from programs.parts.logistic import score
-from programs.parts.prediction import hops_heard_by, make_prediction
+from programs.parts.prediction import make_prediction, observe_hops
 from programs.parts.stop_reasons import WITHHELD
 from programs.selective import DEFAULT_WEIGHTS, Selective
 from signatures.common.errors import UserError, UserNotice
@@ -39,7 +39,7 @@ class Says(dspy.Module):
 @pytest.mark.parametrize(("confidence", "given"), [(0.9, True), (0.5, True), (0.49, False), (0.0, False)])
 def test_by_default_an_answer_is_given_if_the_lm_gave_it_half_the_probability(confidence, given):
     heard = []
-    with hops_heard_by(heard.append):
+    with observe_hops(heard.append):
         prediction = Selective(Says(confidence=confidence))(question="Who?")
     assert prediction.abstained is not given
     assert prediction.answer == prediction.response == ("Ansa Merrow" if given else "")

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from programs.catalog import PROGRAMS, build
-from programs.parts.prediction import hops_heard_by
+from programs.parts.prediction import observe_hops
 from programs.parts.verification import SCORES
 from signatures.types import Passage
 from tests.programs.fakes import Fake
@@ -73,7 +73,7 @@ def test_settled_hops_are_those_of_the_prediction(name, preset, kind, scripted):
     scripted(replies(kind))
     program = build(name, Endless(), preset=preset)
     heard = []
-    with hops_heard_by(lambda hop: heard.append(hop.model_copy(deep=True))):
+    with observe_hops(lambda hop: heard.append(hop.model_copy(deep=True))):
         prediction = program(question="Who is the harbour master of Quillon?")
     assert heard == prediction.hops
 
@@ -86,7 +86,7 @@ AGENTS = ["react", "search_r1", "search_o1", "corag", "a_rag"]
 def test_given_passages_are_a_hop_like_any_other(name, scripted, passages):
     scripted(replies("obliging"))
     heard = []
-    with hops_heard_by(heard.append):
+    with observe_hops(heard.append):
         prediction = build(name)(question="Who is the harbour master of Quillon?", passages=passages[3:5])
     assert heard == prediction.hops
 
@@ -101,7 +101,7 @@ def test_given_passages_are_a_hop_like_any_other(name, scripted, passages):
 def test_a_hop_is_settled_before_the_next_one_is_asked_for(name, kind, scripted):
     engine = scripted(replies(kind))
     asked = []
-    with hops_heard_by(lambda hop: asked.append(len(engine.requests))):
+    with observe_hops(lambda hop: asked.append(len(engine.requests))):
         build(name, Endless())(question="Who is the harbour master of Quillon?")
     assert len(asked) > 1
     assert asked[0] < asked[-1] <= len(engine.requests)
@@ -111,6 +111,6 @@ def test_a_hop_is_settled_before_the_next_one_is_asked_for(name, kind, scripted)
 def test_inner_programs_can_be_left_unheard(scripted):
     scripted(replies("obliging"))
     heard = []
-    with hops_heard_by(heard.append), hops_heard_by(None):
+    with observe_hops(heard.append), observe_hops(None):
         build("multihop", Endless())(question="Who?")
     assert heard == []

@@ -163,7 +163,7 @@ def other_run(run: Path) -> Path | None:
     return None if newest is None else run.parent / newest.name
 
 
-def shards_beside(run: Path) -> dict[int, Path]:
+def sibling_shards(run: Path) -> dict[int, Path]:
     """Return the shards of the same run in the folders beside `run`, and itself, by their number."""
     from experiments.runs.files import RUN, as_asked, difference, read_json
 
@@ -240,7 +240,7 @@ def after_shard(
     shard: "Shard", questions: Path, spec: "RunSpec", before: list[Any], after: list[Any], run: Path
 ) -> str:
     """Return the evaluation of the next shard that is not beside `run` or not finished there, or the merge of all."""
-    shards = shards_beside(run)
+    shards = sibling_shards(run)
     missing = [index for index in range(1, shard.of + 1) if index not in shards]
     missing = missing or [index for index in sorted(shards) if not _answered(shards[index])]
     if not missing:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from experiments.analysis.boards import check_comparable, read_boards
-from experiments.analysis.compare import Run, told_once
+from experiments.analysis.compare import Run, merge_notes
 from experiments.analysis.summary import RunSummary, summarise
 from experiments.pipeline.merging.merge import check_unused
 from experiments.runs.config import describe_session
@@ -101,7 +101,7 @@ def _description(runs: Sequence[Run], metrics: Sequence[str]) -> Json:
     reading = next((run for run in runs if run.description["corpus"]["fingerprint"]), runs[0]).description
     members = [{"run": run.label, **run.description["program"]} for run in runs]
     knobs = {"members": ", ".join(run.label for run in runs)}
-    notes = told_once((run.label, note) for run in runs for note in run.description.get("notes") or [])
+    notes = merge_notes((run.label, note) for run in runs for note in run.description.get("notes") or [])
     return {
         **{name: reading[name] for name in _OF_RUN if name in reading},
         **({"paths": {**reading["paths"], "artifact": None}} if reading.get("paths") else {}),

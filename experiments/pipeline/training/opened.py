@@ -46,7 +46,7 @@ class OpenedTraining:
         """
         from experiments.pipeline.progress import TrainingProgress
 
-        training, drawn = self.training, _Sometimes(plotted or self._plot, self.note)
+        training, drawn = self.training, _Throttled(plotted or self._plot, self.note)
         with TrainingProgress(training, shown=shown, asked="; ".join(map(str, self.asked))) as progress:
             training.before_measuring = progress.measuring
 
@@ -67,7 +67,7 @@ class OpenedTraining:
         draw_curves(read_curves([folder], {folder: measured}), [folder.name], folder / PLOT)
 
 
-class _Sometimes:
+class _Throttled:
     """Draws when something was measured, or a minute of training has passed; an error of it ends no training."""
 
     def __init__(self, draw: Callable[[], None], note: Callable[[str], None]):

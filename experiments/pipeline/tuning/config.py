@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.runs.specs import CandidateSpec, StudySpec
 from optimizers.teleprompters.task import check_seed
+from optimizers.tuning.defaults import PRUNE_BELOW, check_prune_below, check_sampler
 from optimizers.tuning.objective import Goal
-from optimizers.tuning.signs import PRUNE_BELOW, check_prune_below, check_sampler
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file
 from signatures.common.specs import deciding

@@ -32,10 +32,10 @@ from experiments.runs.config import describe_questions, request_of
 from experiments.runs.specs import CandidateSpec, StudySpec
 from optimizers.examples import asked_words, to_examples
 from optimizers.teleprompters.task import Task, check_splits
+from optimizers.tuning.defaults import PRUNE_BELOW
 from optimizers.tuning.objective import Evaluator, LiveEvaluator, Objective
 from optimizers.tuning.prompts import PRESENT, instruction_calls
 from optimizers.tuning.samplers import grid_size, open_pruner, open_sampler
-from optimizers.tuning.signs import PRUNE_BELOW
 from optimizers.tuning.space import Space, knob_space, most_calls
 from programs.inference import warm_up
 from programs.lms.calls.budget import PAID, Budget

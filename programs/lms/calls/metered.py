@@ -43,9 +43,9 @@ from programs.lms.calls.refusals import understood
 from programs.lms.calls.reply_cache import FILTERED, key_of, refusal_of
 from programs.lms.calls.retry import Attempts, ConcurrencyLimit, UnreadableReply, check_readable, shared_limit
 from programs.lms.calls.transport import Transport
-from programs.lms.tracing.calls import finish_reasons, heard
+from programs.lms.tracing.calls import finish_reasons, observed
 from programs.parts.meter import Meter, record
-from programs.parts.replies.sources import sources_of, tell_sources
+from programs.parts.replies.sources import add_sources, sources_of
 from signatures.common.context import set_within
 from signatures.common.errors import UserError, one_line, with_causes
 from signatures.common.per_process import Uncopied
@@ -208,7 +208,7 @@ _loading: contextvars.ContextVar[Loading | None] = contextvars.ContextVar("verih
 
 
 @contextlib.contextmanager
-def loaded_when_sent() -> Iterator[Loading]:
+def lazy_loading() -> Iterator[Loading]:
     """Load an LM in this process when a call in the block is sent, which takes seconds: cached replies need none."""
     loading = Loading()
     with set_within(_loading, loading):
@@ -293,7 +293,7 @@ class MeteredLM(dspy.LM):
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Answer as `dspy.LM` does."""
         call = prepare(self, prompt, messages, self._seeded(prompt, kwargs))
-        with heard(self, call) as telling:
+        with observed(self, call) as telling:
             result = telling.replied(self._answered(call))
         return finalize(self, call, result)
 
@@ -309,7 +309,7 @@ class MeteredLM(dspy.LM):
         else:
             result = recorded.keep(*self._asked(call))
         _record_cut(call, result)
-        tell_sources(partial(sources_of, result))
+        add_sources(partial(sources_of, result))
         return result
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:

@@ -104,12 +104,12 @@ _metric: contextvars.ContextVar[str | None] = contextvars.ContextVar("verihop_as
 _read: contextvars.ContextVar[list[LMCall] | None] = contextvars.ContextVar("verihop_calls_being_read", default=None)
 
 
-def calls_heard_by(listener: Listener | None) -> contextlib.AbstractContextManager[object]:
+def observe_calls(listener: Listener | None) -> contextlib.AbstractContextManager[object]:
     """Tell `listener`, too, of each call that ends in the block, in the thread of the call; None tells nobody else."""
     return set_within(_listeners, _listeners.get() if listener is None else (*_listeners.get(), listener))
 
 
-def asked_by(metric: str) -> contextlib.AbstractContextManager[object]:
+def calls_of_metric(metric: str) -> contextlib.AbstractContextManager[object]:
     """Let the calls in the block be those of a metric."""
     return set_within(_metric, metric)
 
@@ -121,10 +121,10 @@ def records_of(calls: Iterable[LMCall], program: dspy.Module) -> list[Record]:
     return [{"call": number, **call.as_record(names)} for number, call in enumerate(ordered, start=1)]
 
 
-class _Unheard:
+class _Unobserved:
     """A call that nobody listens to."""
 
-    def __enter__(self) -> "_Unheard":
+    def __enter__(self) -> "_Unobserved":
         return self
 
     def __exit__(self, *ended: object) -> None:
@@ -135,7 +135,7 @@ class _Unheard:
         return result
 
 
-class _Heard:
+class _Observed:
     """A call in progress that somebody listens to."""
 
     def __init__(self, lm: dspy.LM, prepared: PreparedCall, listeners: tuple[Listener, ...]):
@@ -148,7 +148,7 @@ class _Heard:
         )  # fmt: skip
         self._metered = metered(inner_meter())
 
-    def __enter__(self) -> "_Heard":
+    def __enter__(self) -> "_Observed":
         self.call.meter = self._metered.__enter__()
         return self
 
@@ -170,13 +170,13 @@ class _Heard:
             listener(self.call)
 
 
-_UNHEARD = _Unheard()
+_UNOBSERVED = _Unobserved()
 
 
-def heard(lm: dspy.LM, prepared: PreparedCall) -> _Heard | _Unheard:
+def observed(lm: dspy.LM, prepared: PreparedCall) -> _Observed | _Unobserved:
     """Return a context manager for the making of a call, which receives the result by `replied`."""
     listeners = _listeners.get()
-    return _Heard(lm, prepared, listeners) if listeners else _UNHEARD
+    return _Observed(lm, prepared, listeners) if listeners else _UNOBSERVED
 
 
 @contextlib.contextmanager

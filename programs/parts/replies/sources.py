@@ -45,14 +45,14 @@ _heard: contextvars.ContextVar[list[StatedSource] | None] = contextvars.ContextV
 
 
 @contextlib.contextmanager
-def sources_heard() -> Iterator[list[StatedSource]]:
+def collect_sources() -> Iterator[list[StatedSource]]:
     """Yield a list to which the replies in the block add their sources, in the order in which marks count them."""
     heard: list[StatedSource] = []
     with set_within(_heard, heard):
         yield heard
 
 
-def tell_sources(read: Callable[[], Sequence[StatedSource]]) -> None:
+def add_sources(read: Callable[[], Sequence[StatedSource]]) -> None:
     """Add the sources of a reply, which are read only if a program listens."""
     heard = _heard.get()
     if heard is not None:

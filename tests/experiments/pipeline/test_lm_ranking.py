@@ -14,7 +14,7 @@ from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection
-from programs.lms.tracing.calls import calls_heard_by
+from programs.lms.tracing.calls import observe_calls
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
 from signatures.ranking import RankPassages
@@ -58,7 +58,7 @@ def test_the_passages_are_in_the_order_of_the_lm(world):
 
 def test_its_calls_are_counted_limited_cached_and_heard(world):
     connection, heard = connected(cache=True), []
-    with metered() as meter, calls_heard_by(heard.append), dspy.context(trace=[]):
+    with metered() as meter, observe_calls(heard.append), dspy.context(trace=[]):
         assert ranked(connection, world) == ranked(connection, world)
         assert dspy.settings.trace == []  # no step of the program that searches
     assert (meter.calls, meter.cached_calls, meter.rounds, meter.replies) == (2, 1, 2, 2)

@@ -2,10 +2,10 @@
 
 import pytest
 
+from optimizers.tuning.defaults import check_prune_below
 from optimizers.tuning.objective import Goal
 from optimizers.tuning.records import best_of, read_trial
 from optimizers.tuning.samplers import open_pruner
-from optimizers.tuning.signs import check_prune_below
 from optimizers.tuning.space import Numbers, Options, Space
 from optimizers.tuning.worker import enqueue, work
 from signatures.common.errors import UserError

@@ -5,10 +5,10 @@ import contextlib
 import pytest
 from optuna.trial import TrialState
 
+from optimizers.tuning.defaults import SAMPLERS
 from optimizers.tuning.objective import Goal
 from optimizers.tuning.records import baseline_of, best_of, front_of, read_trial
 from optimizers.tuning.samplers import open_pruner
-from optimizers.tuning.signs import SAMPLERS
 from optimizers.tuning.space import Numbers, Options, Space
 from optimizers.tuning.storages import queue_again
 from optimizers.tuning.worker import enqueue, fail_running, spent_of, work

@@ -8,7 +8,7 @@ from programs.parts.conversation import (
     LONGEST_TURN,
     MOST_CHARACTERS,
     MOST_TURNS,
-    points_back,
+    depends_on_context,
     recent,
     understand,
     usable,
@@ -82,10 +82,10 @@ def test_labels_and_chinese_are_understood():
     turns = [Turn(question="新桥是谁设计的？", answer="托拉瓦")]
     assert usable("托拉瓦出生在哪里？", "他出生在哪里？", turns) == "托拉瓦出生在哪里？"
     assert usable("他出生在哪里？", "他出生在哪里？", turns) == ""
-    assert points_back("And when?")
-    assert points_back("And the Issen?")
-    assert points_back("What about the Draskey Mineral Railway?")
-    assert not points_back("Which bird appears on the one-pell coin?")
+    assert depends_on_context("And when?")
+    assert depends_on_context("And the Issen?")
+    assert depends_on_context("What about the Draskey Mineral Railway?")
+    assert not depends_on_context("Which bird appears on the one-pell coin?")
 
 
 def test_marks_are_stripped_and_the_last_turns_are_kept():

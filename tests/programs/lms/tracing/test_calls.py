@@ -11,7 +11,7 @@ from dspy.utils.exceptions import AdapterParseError, LMServerError
 
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.calls.metered import metered_lm
-from programs.lms.tracing.calls import calls_heard_by, records_of
+from programs.lms.tracing.calls import observe_calls, records_of
 from programs.parts.meter import metered
 from programs.parts.prediction import stand_in
 from programs.parts.threads import Started, fanout
@@ -33,7 +33,7 @@ def reply(system, user):
 
 def test_a_call_says_who_asked_what_was_sent_and_what_came_back(scripted):
     engine, program, heard = scripted(reply), Reader(), []
-    with calls_heard_by(heard.append), metered() as meter:
+    with observe_calls(heard.append), metered() as meter:
         program(question="Who keeps the gate?")
     (record,) = records_of(heard, program)
     assert (record["call"], record["predictor"], record["metric"]) == (1, "read.predict", None)
@@ -52,10 +52,10 @@ def test_a_call_says_who_asked_what_was_sent_and_what_came_back(scripted):
 def test_nobody_is_told_after_the_block_and_outer_listeners_are_told_as_well(scripted):
     scripted(reply)
     outer, inner, program = [], [], Reader()
-    with calls_heard_by(outer.append):
-        with calls_heard_by(inner.append):
+    with observe_calls(outer.append):
+        with observe_calls(inner.append):
             program(question="a")
-        with calls_heard_by(None):
+        with observe_calls(None):
             program(question="b")
     program(question="c")
     assert (len(outer), len(inner)) == (2, 1)
@@ -64,7 +64,7 @@ def test_nobody_is_told_after_the_block_and_outer_listeners_are_told_as_well(scr
 def test_calls_of_threads_and_of_stand_ins_have_their_predictor(scripted):
     scripted(reply)
     heard, program = [], Reader()
-    with calls_heard_by(heard.append):
+    with observe_calls(heard.append):
         fanout([lambda: program(question="a"), lambda: stand_in(program.plan)(question="b")])
         assert Started(lambda: asyncio.run(program.plan.acall(question="c")), name="test").wait(30)
     records = records_of(heard, program)
@@ -75,7 +75,7 @@ def test_calls_of_threads_and_of_stand_ins_have_their_predictor(scripted):
 def test_a_predictor_outside_the_program_is_named_by_its_signature(scripted):
     scripted(reply)
     heard = []
-    with calls_heard_by(heard.append):
+    with observe_calls(heard.append):
         dspy.Predict("question -> answer")(question="a")
     (record,) = records_of(heard, Reader())
     assert (record["predictor"], record["signature"]) == (None, "StringSignature")
@@ -84,7 +84,7 @@ def test_a_predictor_outside_the_program_is_named_by_its_signature(scripted):
 def test_a_cached_reply_says_so(scripted):
     scripted(reply, cache=True)
     heard, program = [], Reader()
-    with calls_heard_by(heard.append):
+    with observe_calls(heard.append):
         program(question="a")
         program(question="a")
     first, second = records_of(heard, program)
@@ -96,9 +96,9 @@ def test_a_cached_reply_says_so(scripted):
 def test_a_reply_that_cannot_be_read_says_why(scripted):
     scripted(lambda system, user: {"reasoning": "so"})
     heard, program = [], Reader()
-    with calls_heard_by(heard.append), pytest.raises(AdapterParseError):
+    with observe_calls(heard.append), pytest.raises(AdapterParseError):
         program(question="a")
-    with calls_heard_by(heard.append), pytest.raises(AdapterParseError):
+    with observe_calls(heard.append), pytest.raises(AdapterParseError):
         asyncio.run(program.read.acall(question="b"))
     assert [record["unreadable"] for record in records_of(heard, program)] == ["missing: answer"] * 2
     assert heard[0].replies  # what it was
@@ -120,7 +120,7 @@ def test_retries_are_of_the_call_and_an_error_ends_it(no_waiting):
     heard, program = [], Reader()
     for times in (2, 99):
         lm = metered_lm(f"scripted/{uuid.uuid4()}", engine=Failing(times), cache=False, temperature=0.5)
-        with dspy.context(lm=lm, adapter=ChatForm()), calls_heard_by(heard.append):
+        with dspy.context(lm=lm, adapter=ChatForm()), observe_calls(heard.append):
             if times == 2:
                 program.plan(question="a")
             else:
@@ -143,7 +143,7 @@ def test_a_long_error_is_kept_up_to_2000_characters_without_part_of_a_key(script
             raise ValueError("x" * filling + " " + key + "y" * 500)
 
         scripted(fail)
-        with calls_heard_by(heard.append), pytest.raises(Exception, match="xxx"):
+        with observe_calls(heard.append), pytest.raises(Exception, match="xxx"):
             program(question="a")
     first, second = (call.error for call in heard)
     assert "x" * 1500 + " ***yyy" in first
@@ -160,6 +160,6 @@ def test_thinking_is_kept_beside_the_reply():
 
     heard, program = [], Reader()
     lm = metered_lm("scripted/thinking", engine=Thinking(), cache=False)
-    with dspy.context(lm=lm, adapter=JsonForm()), calls_heard_by(heard.append):
+    with dspy.context(lm=lm, adapter=JsonForm()), observe_calls(heard.append):
         program.plan(question="a")
     assert heard[0].replies == [{"text": '{"query": "gate"}', "thinking": "well, the gate", "finish_reason": "stop"}]

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from programs.parts.prediction import hops_heard_by
+from programs.parts.prediction import observe_hops
 from programs.parts.steps.decomposition import answer_by_sub_questions
 from signatures.closed_book.genread import AskNext
 from signatures.genground import ConcludeAnswer
@@ -64,7 +64,7 @@ def test_each_sub_question_sees_the_hops_before_it_until_the_lm_finishes(scripte
 def test_each_hop_is_settled_before_the_next_is_asked_for(scripted):
     engine = scripted(story(ask(), ask("What comes second?"), end()))
     asked = []
-    with hops_heard_by(lambda hop: asked.append(len(engine.requests))):
+    with observe_hops(lambda hop: asked.append(len(engine.requests))):
         run()
     assert asked == [1, 2]
 
