@@ -253,11 +253,13 @@ def opened_storage(out: Path, config: TuneConfig, *, resume: bool, overwrite: bo
                 (out / name).unlink(missing_ok=True)
         elif any((out / name).exists() for name in (DATABASE, QUICK_JOURNAL)) and not resume:
             raise UserError(f"{out} already contains a study: resume it, overwrite it, or choose another folder.")
-        if config.replay is not None:
-            yield open_storage(f"{QUICK}{database}"), True
-            return
-        with _full_disk_told():
-            yield open_storage(str(database), heartbeat=config.heartbeat, grace=config.grace), True
+        replayed = config.replay is not None
+        with contextlib.nullcontext() if replayed else _full_disk_told():
+            place = f"{QUICK}{database}" if replayed else str(database)
+            storage = open_storage(place, heartbeat=config.heartbeat, grace=config.grace)
+            # Where no study was begun, as with a record that is not there, the folder stays free for the next attempt.
+            with undone_by_error(lambda: storage.get_all_studies() or database.unlink(missing_ok=True)):
+                yield storage, True
 
 
 @contextlib.contextmanager

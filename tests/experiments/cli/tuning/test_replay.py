@@ -59,7 +59,10 @@ def test_the_study_maximizes_a_metric_that_was_recorded(verihop, world, tmp_path
 def test_a_fixed_knob_leaves_the_others_that_gates_read(recorded, verihop, world, tmp_path):
     words = ["tune", world / "questions.jsonl", "--program", "cov_rag", "--limit", 10, "--lm", "simulated"]
     words += ["--fix", "gate=threshold", "--replay", recorded[0], "--metric", "em", "--json", "--out", tmp_path / "t"]
-    code, out, err = verihop(*words, "--trials", 3, "--sampler", "random", "--folds", 0)
+    few = ("--trials", 3, "--sampler", "random", "--folds", 0)
+    elsewhere = [tmp_path / "nowhere" if word == recorded[0] else word for word in words]
+    assert verihop(*elsewhere, *few)[0] == 2  # no study began: the folder is free for the next attempt
+    code, out, err = verihop(*words, *few)
     assert code == 0, err
     searched = json.loads(out)["present"]
     assert "bias_above" in searched
