@@ -50,7 +50,8 @@ def parsed(path: Path) -> ast.Module:
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Yield the functions of a module if any of them may have too many parameters."""
-    heads = re.findall(r"\bdef .*?(?::\n|\Z)", text_of(path), flags=re.DOTALL)
+    code = re.sub("#.*", "", text_of(path))  # a comment may end with a colon, too
+    heads = re.findall(r"\bdef .*?(?::\s*\n|\Z)", code, flags=re.DOTALL)
     for node in ast.walk(parsed(path)) if any(head.count(",") >= MOST_PARAMETERS for head in heads) else ():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node

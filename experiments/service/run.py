@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -200,21 +201,24 @@ def make_server(app: Any, answering: Answering, *, lifespan: Literal["on", "off"
     import uvicorn
 
     class Server(uvicorn.Server):
+        stopping: tuple[str, float, int] | None = None  # first signal, when, and how many were answered before
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            self.stopping = self.stopping or (signal.Signals(sig).name, time.monotonic(), answering.counts.answered)
+            super().handle_exit(sig, frame)
+
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             for listener in sockets or []:  # more may wait than are accepted at a time, which uvicorn knows not apart
                 listener.listen(_BACKLOG)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            loop, counts = asyncio.get_running_loop(), answering.counts
-            begun, ended = loop.time(), counts.answered + counts.failed + counts.abandoned
-            loop.call_later(_GRACE, answering.stop)
+            reason, begun, before = self.stopping or (None, time.monotonic(), answering.counts.answered)
+            asyncio.get_running_loop().call_later(_GRACE, answering.stop)
             await super().shutdown(sockets)
-            answering.stop()  # a second Ctrl-C leaves questions in progress
-            finished = sum(vars(counts).values()) - ended - answering.cut_off
-            reason = next((signal.Signals(number).name for number in self._captured_signals), None)
-            seconds = round(loop.time() - begun, 3)
-            event("stopped", signal=reason, finished=finished, cut_off=answering.cut_off, seconds=seconds)
+            counts, seconds = answering.counts, round(time.monotonic() - begun, 3)
+            cut_off = answering.cut_off or counts.answering + counts.waiting  # by a second Ctrl-C
+            event("stopped", signal=reason, answered=counts.answered - before, cut_off=cut_off, seconds=seconds)
 
     connections = connections_of(answering.limits)
     log = logging.getLogger("uvicorn.error")

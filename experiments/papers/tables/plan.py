@@ -261,7 +261,7 @@ def _cell(setting: Setting, row: Row, column: Column, request: Request, opened: 
     recipe = _recipe(setting, column, request)
     if source is not None and recipe is not None and (lacking := asked + recipe.train + recipe.val - there) > 0:
         without = without or f"{lacking} more questions of {source.name} to compile on: name a smaller --limit"
-    untaught = None if recipe is None or recipe.teacher is None else _unopened(recipe.teacher)
+    untaught = None if recipe is None or recipe.teacher is None else unopened(recipe.teacher)
     missing = _lm_missing(setting, lm) or untaught or missing or without
     return Cell(row, column, setting, lm or request.lm, program, source, asked, missing, recipe)
 
@@ -292,7 +292,7 @@ def _known(setting: Setting, row: Row) -> Setting:
 
 
 @cache
-def _unopened(lm: LMSpec) -> str | None:
+def unopened(lm: LMSpec) -> str | None:
     """Return what an LM lacks to be asked, with the cure, as far as can be said without a call; None if nothing."""
     from experiments.pipeline.setup import is_embedded
     from experiments.world.connect import connect_any
@@ -318,7 +318,7 @@ def _unopened(lm: LMSpec) -> str | None:
 def _lm_missing(setting: Setting, lm: LMSpec | None) -> str | None:
     if lm is None and setting.role == "student":
         return STUDENT
-    return OTHER_LM if lm is None else _unopened(lm)
+    return OTHER_LM if lm is None else unopened(lm)
 
 
 def searches(setting: Setting) -> bool:
@@ -390,7 +390,7 @@ def missing_of(table: Table, cells: Sequence[Cell], request: Request) -> list[st
     for row in table.rows:
         if row.needs:
             found.setdefault(row.needs, []).append(row.label)
-    no_judge = "a judge LM: name it with --judge-lm" if request.judge is None else _unopened(request.judge)
+    no_judge = "a judge LM: name it with --judge-lm" if request.judge is None else unopened(request.judge)
     if no_judge is not None and (judged := _judged(table)):
         found.setdefault(no_judge, []).extend(judged)
     if table.kind == "ratings" and not request.reviews:
@@ -419,33 +419,6 @@ def _judged(table: Table) -> list[str]:
         return [f"{table.name}: judgements"]
     scored = dict.fromkeys(name for column in table.columns for name in table.scored(column))
     return [name for name in scored if is_judged(name)]
-
-
-def judging_of(table: Table, cells: Sequence[Cell], request: Request) -> "Estimate":
-    """Return what the judge is asked at most; 0 questions without one that can be asked."""
-    from experiments.papers.tables.values import is_judged
-    from experiments.pipeline.evaluate import unmeasured
-    from optimizers.metrics.catalog import get_metric
-    from optimizers.metrics.judges.listwise_judge import ListwiseJudge
-    from optimizers.metrics.judges.revision_judge import RevisionJudge
-
-    if request.judge is None or request.shard is not None or _unopened(request.judge) is not None:
-        return unmeasured(0, 0)
-    there = [cell for cell in cells if cell.missing is None]
-    if table.kind == "judged":
-        asked = {cell.row.label: cell.asked for cell in there if cell.column == table.columns[0]}
-        compared = min(asked.values()) if len(asked) > 1 else 0
-        each = ListwiseJudge().max_calls() + RevisionJudge().max_calls() * len(asked)
-        return unmeasured(compared, compared * each)
-    runs: dict[Path, tuple[Cell, set[str]]] = {}
-    for cell in there:
-        judged = filter(is_judged, table.scored(cell.column))
-        runs.setdefault(cell.folder(request.work), (cell, set()))[1].update(judged)
-    left = []
-    for folder, (cell, names) in runs.items():
-        rows, answers = done_rows(folder) if names else [], cell.asked * (cell.setting.repeats or 1)
-        left += [(get_metric(name), answers - sum(name in row["scores"] for row in rows)) for name in names]
-    return unmeasured(sum(n for _, n in left), sum(metric.judge_calls * n for metric, n in left))
 
 
 def distinct(cells: Iterable[Cell], work: Path) -> dict[Path, Cell]:
@@ -516,7 +489,7 @@ def examples_of(table: Table, request: Request) -> tuple["Estimate", list[str]]:
 
     column = table.columns[0]
     source, _, missing = _opened(request, column.data, column.subset)
-    missing = missing or _unopened(request.lm)
+    missing = missing or unopened(request.lm)
     if source is None or missing:
         return unmeasured(0, 0), [f"{column.label}: needs {missing}."]
     asked = open_questions(source.questions, limit=request.limit or column.questions)

@@ -257,9 +257,14 @@ def opened_storage(out: Path, config: TuneConfig, *, resume: bool, overwrite: bo
         with contextlib.nullcontext() if replayed else _full_disk_told():
             place = f"{QUICK}{database}" if replayed else str(database)
             storage = open_storage(place, heartbeat=config.heartbeat, grace=config.grace)
-            # Where no study was begun, as with a record that is not there, the folder stays free for the next attempt.
-            with undone_by_error(lambda: storage.get_all_studies() or database.unlink(missing_ok=True)):
+            with undone_by_error(lambda: _without_study(storage, database)):
                 yield storage, True
+
+
+def _without_study(storage: Any, database: Path) -> None:
+    """Remove the file of a study that did not begin, as with a record that is not there: the folder stays free."""
+    if not storage.get_all_studies():
+        database.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -143,7 +143,7 @@ def test_a_question_in_progress_is_finished_when_the_service_ends(serving, lm, s
         service.server.handle_exit(signal.SIGTERM, None)
         lm.held.set()
         assert asked.result().json()["answer"] == "Veld"
-    assert stopped() == {"signal": "SIGTERM", "finished": 1, "cut_off": 0}
+    assert stopped() == {"signal": "SIGTERM", "answered": 1, "cut_off": 0}
 
 
 def test_who_waits_when_the_service_ends_is_told_so(serving, lm, stopped, monkeypatch):
@@ -165,7 +165,7 @@ def test_who_waits_when_the_service_ends_is_told_so(serving, lm, stopped, monkey
         assert "stopping" in error["message"]
     assert dict(_events(streamed.text.splitlines()))["error"]["error"] == error
     service.await_counts(answering=0, waiting=0, failed=3, abandoned=0)
-    assert stopped() == {"signal": None, "finished": 0, "cut_off": 3}
+    assert stopped() == {"signal": None, "answered": 0, "cut_off": 3}
 
 
 def test_the_next_question_of_a_connection_is_not_begun_when_the_service_ends(serving):

@@ -143,6 +143,8 @@ def test_the_order_of_rows_by_a_judge_is_compared_by_what_is_shown():
     (order,) = _judged_orders(made, of, judged, "lm")
     assert (order.heading, order.tau.value, order.interval) == (("", "correctness"), 1.0, (1.0, 1.0))
     assert not _judged_orders(made, dict(list(of.items())[:2]), judged, "lm")
+    without = [{"scores": {"correctness": {**each["scores"]["correctness"], "run-d": None}}} for each in judged]
+    assert _judged_orders(made, {**of, "run-d": made.rows[0]}, without, "lm") == [order]  # it has nothing to judge
 
 
 def test_a_row_that_differs_from_the_reference_is_marked_after_correction():

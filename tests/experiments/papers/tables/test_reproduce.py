@@ -436,6 +436,8 @@ def test_every_table_and_figure_is_made_end_to_end(verihop, paper, name, toy_wor
         assert base.with_suffix(suffix).stat().st_size
     text = base.with_suffix(".md").read_text()
     kind = read_table(paper, name).kind
+    if kind == "judged":
+        assert "To judge" not in verihop("reproduce", paper, *which, *TOY, *asked, "--estimate")[2]
     if kind == "case":
         assert "gold:" in text
     elif kind != "ratings":

@@ -131,6 +131,8 @@ def test_what_a_judge_is_asked_is_estimated_apart(request_for):
     assert (alone.judging.questions, alone.judging.calls) == (0, 0)
     answers = 2 * len(table.rows)  # StrategyQA has a metric of its own
     assert (judged.judging.questions, judged.judging.calls) == (answers, 3 * answers)
+    of_kind = table.model_copy(update={"metrics": ("acc[judge]", "acc[judge] of composed")})
+    assert plan(of_kind, request_for(judge=judge)).judging == judged.judging
     compared = plan(read_table("cov_rag", "table3"), request_for(judge=judge))
     assert (compared.judging.questions, compared.judging.calls) == (2, 2 * (2 + 2 * 3))
 
