@@ -26,7 +26,7 @@ from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.compiling.estimate import CompileEstimate, RunCosts, compile_estimate
 from experiments.pipeline.compiling.frozen import freeze_compiled
 from experiments.pipeline.compiling.request import described_optimizer, divided, task_on
-from experiments.pipeline.setup import connection_of, lm_config, metric_of, open_other_lm
+from experiments.pipeline.setup import connection_of, lm_config, metric_of, other_lm_of
 from experiments.runs.config import as_read_back, describe_lm, prompts_hash
 from experiments.runs.specs import ModuleSpec
 from optimizers.evaluating import Outcome, evaluate_examples, quiet
@@ -207,13 +207,13 @@ def module_work(module: Any, trainset: Any, valset: Any, spec: ModuleSpec, lm: A
     if given is None:
         raise UserError("lm must be a connection (verihop.connect) or the id of an LM, got None.")
     connection = _as_dspy(given)
-    teacher = open_other_lm(spec, "teacher", connection)
+    teacher = other_lm_of(spec, "teacher", connection)
     config = part_of(
         spec,
         CompileConfig,
         metric=metric,
         teacher=None if teacher is None else _as_dspy(teacher),
-        prompt=open_other_lm(spec, "prompt", connection),
+        prompt=other_lm_of(spec, "prompt", connection),
     )
     examples = divided(training, validation, optimizer=config.optimizer, seed=config.seed)
     task = task_on(module, examples, config, connection, feedback)

@@ -499,7 +499,7 @@ def other_lm(spec: Any, name: str) -> LMSpec | None:
     return None if lm is None else LMSpec(id=lm, **server)
 
 
-def open_other_lm(spec: Any, name: str, connection: "Connection") -> "Connection | None":
+def other_lm_of(spec: Any, name: str, connection: "Connection") -> "Connection | None":
     """Return another LM than that of the program; one that is named by its id is called alike, in the same budget.
 
     Args:
@@ -523,7 +523,7 @@ def judge_of(spec: Metrics, connection: "Connection", metrics: Sequence[Metric])
         metrics: What it will decide, as far as known.
 
     Raises:
-        UserError: See `open_other_lm`; or the simulated LM would have to decide what it cannot.
+        UserError: See `other_lm_of`; or the simulated LM would have to decide what it cannot.
     """
     if spec.judge is not None and not isinstance(spec.judge, str):
         return connection_of("judge", spec.judge)

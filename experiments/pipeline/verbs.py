@@ -16,7 +16,7 @@ from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.corpus_notes import run_notes, study_notes
 from experiments.pipeline.opened import AnswererSpec, OpenedProgram, with_origin
 from experiments.pipeline.parallel.process_pool import processes_for
-from experiments.pipeline.setup import judge_of, metric_of, open_other_lm, path_of, shard_of
+from experiments.pipeline.setup import judge_of, metric_of, other_lm_of, path_of, shard_of
 from experiments.pipeline.tuning.config import Candidates, TuneConfig
 from experiments.runs.config import RunConfig
 from experiments.runs.fixed_contexts import choose_contexts
@@ -210,8 +210,8 @@ def compilation(program: "Answerer | AnswererSpec", questions: Any, spec: Compil
         spec,
         CompileConfig,
         metric=metric,
-        teacher=open_other_lm(spec, "teacher", connection),
-        prompt=open_other_lm(spec, "prompt", connection),
+        teacher=other_lm_of(spec, "teacher", connection),
+        prompt=other_lm_of(spec, "prompt", connection),
         index=compiling.config.index,
         provenance=_provenance(compiling, train_path=questions, val_path=spec.val),
     )
@@ -314,7 +314,7 @@ def study(program: "Answerer | AnswererSpec", questions: Any, spec: StudySpec) -
         TuneConfig,
         metric=metric,
         goal=goal,
-        candidates=part_of(tried, Candidates, prompt_lm=open_other_lm(tried, "prompt_lm", tuned.connection)),
+        candidates=part_of(tried, Candidates, prompt_lm=other_lm_of(tried, "prompt_lm", tuned.connection)),
         searched=_searched(tuned.program, spec),
         index=tuned.config.index,
         provenance=_provenance(tuned, tuned_path=questions, train_path=spec.train),

@@ -139,6 +139,8 @@ class Counted:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        if scope["type"] != "http":  # the application begins or ends
+            return await self._application(scope, receive, send)
         begun, status = time.perf_counter(), 500  # of an error, which is answered farther out
 
         async def sent(message: MutableMapping[str, Any]) -> None:

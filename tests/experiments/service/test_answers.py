@@ -11,6 +11,7 @@ import httpx
 import pytest
 from dspy.lm15 import InvalidRequestError, RateLimitError
 from dspy.utils.exceptions import ContextWindowExceededError
+from sse_starlette.sse import AppStatus
 
 from experiments.cli.serve import service_watched
 from experiments.service import run
@@ -134,7 +135,8 @@ def stopped(monkeypatch):
     return wait
 
 
-def test_a_question_in_progress_is_finished_when_the_service_ends(serving, lm, stopped):
+def test_a_question_in_progress_is_finished_when_the_service_ends(serving, lm, stopped, monkeypatch):
+    monkeypatch.setattr(AppStatus, "should_exit", False)  # it notes the signal for all streams of the process
     service = serving()
     lm.held.clear()
     with ThreadPoolExecutor() as pool:

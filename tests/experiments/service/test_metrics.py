@@ -1,5 +1,6 @@
 """`/metrics`: what it counts, what it never says, and who may read it."""
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from experiments.service.answering import Limits
+from experiments.service.metrics import Counted
 from programs.lms.calls.budget import Budget
 from tests.experiments.service.conftest import PATIENCE, OneStep
 
@@ -23,6 +25,17 @@ def numbers(text: str) -> dict[str, float]:
         " ".join([each.name, *(f"{name}={value}" for name, value in sorted(each.labels.items()))]): each.value
         for each in found
     }
+
+
+def test_the_start_and_end_of_an_application_are_no_requests():
+    """Before, each end of `mcp --http` was logged as an exception, since they have no path."""
+    seen = []
+
+    async def application(scope, receive, send):
+        seen.append(scope["type"])
+
+    asyncio.run(Counted(application, metrics=None, paths=())({"type": "lifespan"}, None, None))
+    assert seen == ["lifespan"]
 
 
 def test_requests_questions_and_costs_are_counted_without_texts(serving):
