@@ -46,7 +46,7 @@ def _f1_of_abstaining(rightly_abstained: float, accuracy: float) -> float:
 
 
 # Number of the whole run -> the numbers of each question whose means it is made of, and how.
-_OF_MEANS: dict[str, tuple[tuple[str, ...], Callable[..., float]]] = {
+_WHOLE: dict[str, tuple[tuple[str, ...], Callable[..., float]]] = {
     OF_MEANS: (NEEDED[OF_MEANS], harmonic_mean),
     REFLECTION_F1: ((_ABSTAINED, REFLECTION), _f1_of_abstaining),
 }
@@ -55,7 +55,7 @@ _OF_MEANS: dict[str, tuple[tuple[str, ...], Callable[..., float]]] = {
 def parts_of(name: str) -> tuple[list[str], Callable[..., float]]:
     """Return the numbers of each question whose means a number is made of, and how: by default it is the mean."""
     base, mark, kind = name.partition(OF_KIND)
-    parts, of = _OF_MEANS.get(base, ((base,), float))
+    parts, of = _WHOLE.get(base, ((base,), float))
     return [f"{part}{mark}{kind}" for part in parts], of
 
 
