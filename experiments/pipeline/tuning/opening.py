@@ -253,11 +253,11 @@ def opened_storage(out: Path, config: TuneConfig, *, resume: bool, overwrite: bo
                 (out / name).unlink(missing_ok=True)
         elif any((out / name).exists() for name in (DATABASE, QUICK_JOURNAL)) and not resume:
             raise UserError(f"{out} already contains a study: resume it, overwrite it, or choose another folder.")
-        replayed = config.replay is not None
+        replayed, new = config.replay is not None, not database.exists()
         with contextlib.nullcontext() if replayed else _full_disk_told():
             place = f"{QUICK}{database}" if replayed else str(database)
             storage = open_storage(place, heartbeat=config.heartbeat, grace=config.grace)
-            with undone_by_error(lambda: _without_study(storage, database)):
+            with undone_by_error(lambda: _without_study(storage, database)) if new else contextlib.nullcontext():
                 yield storage, True
 
 
