@@ -18,6 +18,7 @@ from programs.parts.meter import metered
 from tests.conftest import load_module
 
 loopback = load_module(Path(__file__).parents[2] / "loopback.py")
+pytestmark = pytest.mark.usefixtures("own_cache")  # a port may be that of an earlier run, whose replies are kept
 
 
 @pytest.mark.parametrize("done", [0, 4])
