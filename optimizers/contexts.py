@@ -66,8 +66,17 @@ class ReflectionScores:
     @property
     def f1(self) -> float:
         """Return the F1 of abstaining, in [0, 1]; 0 without a correct abstention."""
-        twice = 2 * self.abstained_partial
-        return twice / (twice + self.abstained_complete + self.answered_partial) if twice else 0.0
+        return f1_of_abstaining(self.abstained_partial, self.abstained_complete + self.answered_partial)
+
+
+def f1_of_abstaining(rightly_abstained: float, wrong: float) -> float:
+    """Return the F1 of abstaining, in [0, 1]; 0 without a correct abstention.
+
+    Args:
+        rightly_abstained: Correct abstentions, as a count or a share of the decisions.
+        wrong: Wrong decisions of both kinds, in the same unit.
+    """
+    return 2 * rightly_abstained / (2 * rightly_abstained + wrong) if rightly_abstained else 0.0
 
 
 def fixed_context(

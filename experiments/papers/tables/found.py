@@ -54,6 +54,16 @@ def lines_of(table: Table, request: Request) -> list[Line]:
     ]
 
 
+def first_runs(lines: Sequence[Line], request: Request) -> dict[str, Run]:
+    """Return the run of each row in its first column, of the LM of the request if there is one of it."""
+    found: dict[str, Run] = {}
+    for line in lines:
+        run = line.runs[0] if line.runs else None
+        if run is not None and (line.row.label not in found or run.lm == id_of(request.lm)):
+            found[line.row.label] = run
+    return found
+
+
 def lacking(cells: Sequence[Cell], request: Request) -> list[Cell]:
     """Return the cells that no complete run made otherwise is of.
 

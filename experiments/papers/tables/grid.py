@@ -108,6 +108,25 @@ class Grid:
         return any(value.ours is not None for row in self.rows for value in row.values)
 
 
+def headings_of(table: Table) -> list[tuple[str, str]]:
+    """Return the headings of a table whose columns are its metrics."""
+    return [("", table.headings.get(name, name)) for name in table.metrics]
+
+
+def published_rows(table: Table, known: Sequence[str] = ()) -> list[GridRow]:
+    """Return the rows that are published, but not those that have numbers of ours."""
+    return [
+        GridRow(row.label, [Value(stated=published(row, place)) for place in range(table.width)])
+        for row in table.rows
+        if row.published and row.label not in known
+    ]
+
+
+def published_only(table: Table, notes: Sequence[str] = ()) -> Grid:
+    """Return a table whose columns are its metrics, without numbers of ours."""
+    return Grid(table, headings_of(table), published_rows(table), notes=list(notes))
+
+
 def scores(table: Table, lines: Sequence[Line]) -> Grid:
     """Return the scores of the runs beside the published numbers."""
     lines = sorted(lines, key=partial(_first_scores, table), reverse=True) if table.ranked else lines

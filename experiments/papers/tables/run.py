@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from experiments.papers.tables.answers import SUFFIX, take_over, write_answers
 from experiments.papers.tables.asking import Asked, Said, ask
 from experiments.papers.tables.found import lacking, lines_of
-from experiments.papers.tables.kinds import assemble, judging_of
+from experiments.papers.tables.judging import judging_of
+from experiments.papers.tables.kinds import assemble
 from experiments.papers.tables.plan import (
     Cell,
     Request,

@@ -17,6 +17,7 @@ from experiments.analysis.summary import percent
 from experiments.papers.tables.spec import OF_KIND
 from experiments.runs.files import Row, read_rows, read_run
 from experiments.runs.fixed_contexts import COMPLETE
+from optimizers.contexts import f1_of_abstaining
 from optimizers.metrics.catalog import ORACLE_METRICS, get_metric
 from optimizers.metrics.keyfact_scores import harmonic_mean
 from optimizers.metrics.scoring import COSTS
@@ -40,15 +41,10 @@ NEEDED: dict[str, tuple[str, ...]] = {
 }
 
 
-def _f1_of_abstaining(rightly_abstained: float, accuracy: float) -> float:
-    wrong = 1 - accuracy
-    return 2 * rightly_abstained / (2 * rightly_abstained + wrong) if rightly_abstained else 0.0
-
-
 # Number of the whole run -> the numbers of each question whose means it is made of, and how.
 _WHOLE: dict[str, tuple[tuple[str, ...], Callable[..., float]]] = {
     OF_MEANS: (NEEDED[OF_MEANS], harmonic_mean),
-    REFLECTION_F1: ((_ABSTAINED, REFLECTION), _f1_of_abstaining),
+    REFLECTION_F1: ((_ABSTAINED, REFLECTION), lambda right, accuracy: f1_of_abstaining(right, 1 - accuracy)),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from experiments.analysis.statistics import mean_of
 from experiments.papers.tables.found import Line
 from experiments.papers.tables.grid import Grid, GridRow, Value, scores
-from experiments.papers.tables.kinds import _judged_orders
+from experiments.papers.tables.judging import _judged_orders
 from experiments.papers.tables.spec import Table
 from experiments.papers.tables.values import Run, needed
 from experiments.papers.tables.write import as_csv, latex, markdown, write_all
