@@ -399,6 +399,22 @@ def judge(monkeypatch):
 FEWER: dict[str, object] = {"auto": "light", "max_metric_calls": 20}  # candidates of an optimizer
 
 
+def test_thresholds_share_the_replies_of_one_run(verihop, work, monkeypatch):
+    """So that a plot of thresholds sends hardly more calls than one run (figure 4 of RetroRAG)."""
+    from experiments.papers.tables import spec
+
+    table = read_table("retro_rag", "figure4")
+    varied = next(column for column in table.columns if "threshold" in column.vary)
+    column = varied.model_copy(update={"vary": {"threshold": [0.3, 0.5, 0.7]}})
+    monkeypatch.setattr(spec, "read_table", lambda *_: table.model_copy(update={"columns": (column,)}))
+    code, _, err = verihop("reproduce", "retro_rag", "--figure", 4, *TOY, "--work", work)
+    assert code == 0, err
+    runs = [read_rows(folder) for folder in folders(work)]
+    first, *others = sorted((sum(row["calls"] - row["cached_calls"] for row in rows) for rows in runs), reverse=True)
+    assert len(others) == 2
+    assert sum(others) < first / 5
+
+
 @pytest.fixture
 def small_tables(monkeypatch):
     """Let what a table varies have two values, and compilations a third of the calls and fewer candidates."""
