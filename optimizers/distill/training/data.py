@@ -8,7 +8,7 @@ of its examples computed one by one.
 import functools
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -303,16 +303,29 @@ def token_weights(examples: Sequence[EncodedExample], loss: str) -> list[float]:
     return [1 / sum(len(example.reply) for example in examples)] * len(examples)
 
 
-def _times(examples: Sequence[EncodedExample], weights: Mapping[str, float], chance: random.Random) -> Iterator[int]:
-    """Yield how often each example is used in an epoch."""
-    for example in examples:
-        weight = weights.get(example.skill, 1.0)
-        yield int(weight) + (chance.random() < weight - int(weight))
+def _extra(examples: int, weight: float) -> int:
+    """Return how many examples of a skill are used once more than the whole part of its weight says."""
+    part = weight % 1
+    return max(round(part * examples), 1) if part else 0
 
 
-def epoch_size(examples: Sequence[EncodedExample], weights: Mapping[str, float], seed: int, epoch: int) -> int:
-    """Return how many examples all `batches` of an epoch have, without making them."""
-    return sum(_times(examples, weights, random.Random(f"{seed}/{epoch}")))
+def epoch_size(examples: Sequence[EncodedExample], weights: Mapping[str, float]) -> int:
+    """Return how many examples all `batches` of an epoch have; every epoch has as many."""
+    of_skills = Counter(example.skill for example in examples)
+    sizes = ((count, weights.get(skill, 1.0)) for skill, count in of_skills.items())
+    return sum(int(weight) * count + _extra(count, weight) for count, weight in sizes)
+
+
+def _times(examples: Sequence[EncodedExample], weights: Mapping[str, float], chance: random.Random) -> list[int]:
+    """Return how often each example is used in an epoch; chance decides which of a skill are used once more."""
+    drawn: dict[str, list[tuple[float, int]]] = {}
+    for place, example in enumerate(examples):
+        drawn.setdefault(example.skill, []).append((chance.random(), place))
+    times = [int(weights.get(example.skill, 1.0)) for example in examples]
+    for skill, places in drawn.items():
+        for _, place in sorted(places)[: _extra(len(places), weights.get(skill, 1.0))]:
+            times[place] += 1
+    return times
 
 
 def batches(

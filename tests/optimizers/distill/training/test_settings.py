@@ -9,7 +9,6 @@ import pytest
 from optimizers.distill.examples import read_examples
 from optimizers.distill.training.settings import make_settings
 from signatures.common.errors import UserError
-from tests.optimizers.distill.training.runs import make_training
 
 
 @pytest.mark.parametrize(("method", "rate"), [("lora", 1e-3), ("full", 2e-5)])
@@ -47,12 +46,6 @@ def test_a_tilde_is_the_home_folder(name: str, tmp_path: Path, monkeypatch: pyte
 def test_a_setting_that_is_no_number_is_refused(values: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=rf"\A.*Training setting '{next(iter(values))}.*\Z"):
         make_settings(**values)
-
-
-def test_weights_that_leave_no_example_are_refused(tiny: Path, folder: Path, tmp_path: Path) -> None:
-    training = make_training(tiny, folder, tmp_path / "out", weights={"reading": 1e-9, "yes_no": 0})
-    with pytest.raises(UserError, match="leave no example. Give one skill a higher weight"):
-        training.run()
 
 
 def test_examples_that_are_not_utf_8_are_an_error_of_their_line(folder: Path) -> None:
