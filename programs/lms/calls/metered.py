@@ -293,8 +293,8 @@ class MeteredLM(dspy.LM):
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Answer as `dspy.LM` does."""
         call = prepare(self, prompt, messages, self._seeded(prompt, kwargs))
-        with observed(self, call) as telling:
-            result = telling.replied(self._answered(call))
+        with observed(self, call) as replied:
+            result = replied(self._answered(call))
         return finalize(self, call, result)
 
     def _answered(self, call: PreparedCall) -> CallResult:

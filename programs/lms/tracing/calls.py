@@ -9,7 +9,6 @@ import contextvars
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, TypeAlias
 
 import dspy
@@ -121,62 +120,36 @@ def records_of(calls: Iterable[LMCall], program: dspy.Module) -> list[Record]:
     return [{"call": number, **call.as_record(names)} for number, call in enumerate(ordered, start=1)]
 
 
-class _Unobserved:
-    """A call that nobody listens to."""
-
-    def __enter__(self) -> "_Unobserved":
-        return self
-
-    def __exit__(self, *ended: object) -> None:
-        pass
-
-    def replied(self, result: CallResult) -> CallResult:
-        """Return the result."""
-        return result
-
-
-class _Observed:
-    """A call in progress that somebody listens to."""
-
-    def __init__(self, lm: dspy.LM, prepared: PreparedCall, listeners: tuple[Listener, ...]):
-        self._listeners, self._begun = listeners, time.perf_counter()
-        callers = dspy.settings.caller_modules or [None]
-        operation = "text_completion" if lm.model_type == "text" else "chat"
-        self.call = LMCall(
-            callers[-1], lm.model, operation, _messages(prepared), _settings(prepared), time.time(),
-            metric=_metric.get(),
-        )  # fmt: skip
-        self._metered = metered(inner_meter())
-
-    def __enter__(self) -> "_Observed":
-        self.call.meter = self._metered.__enter__()
-        return self
-
-    def replied(self, result: CallResult) -> CallResult:
-        """Keep what came back; return the result."""
-        self.call.replies = _replies(result)
-        return result
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._metered.__exit__(kind, error, traceback)
-        self.call.seconds = time.perf_counter() - self._begun
-        if error is not None:
-            self.call.error = f"{type(error).__name__}: {one_line(error, _LONGEST_ERROR)}"
-        elif (reading := _read.get()) is not None:
-            reading.append(self.call)
-        for listener in self._listeners:
-            listener(self.call)
-
-
-_UNOBSERVED = _Unobserved()
-
-
-def observed(lm: dspy.LM, prepared: PreparedCall) -> _Observed | _Unobserved:
-    """Return a context manager for the making of a call, which receives the result by `replied`."""
+@contextlib.contextmanager
+def observed(lm: dspy.LM, prepared: PreparedCall) -> Iterator[Callable[[CallResult], CallResult]]:
+    """Tell the listeners of a call that is made in the block; what it yields is given the result, and returns it."""
     listeners = _listeners.get()
-    return _Observed(lm, prepared, listeners) if listeners else _UNOBSERVED
+    if not listeners:
+        yield lambda result: result
+        return
+    callers = dspy.settings.caller_modules or [None]
+    operation = "text_completion" if lm.model_type == "text" else "chat"
+    call = LMCall(
+        callers[-1], lm.model, operation, _messages(prepared), _settings(prepared), time.time(), metric=_metric.get()
+    )
+
+    def replied(result: CallResult) -> CallResult:
+        call.replies = _replies(result)
+        return result
+
+    begun = time.perf_counter()
+    try:
+        with metered(inner_meter()) as call.meter:
+            yield replied
+        if (reading := _read.get()) is not None:
+            reading.append(call)
+    except BaseException as error:
+        call.error = f"{type(error).__name__}: {one_line(error, _LONGEST_ERROR)}"
+        raise
+    finally:
+        call.seconds = time.perf_counter() - begun
+        for listener in listeners:
+            listener(call)
 
 
 @contextlib.contextmanager
