@@ -12,20 +12,18 @@ import numpy as np
 
 from corpora.index import manifest
 from corpora.index.build import build_parts, explained, note_language, note_long_passages
-from corpora.index.embedding import Kept
 from corpora.index.info import (
     CONTENT,
     EmbedderInfo,
     IndexInfo,
     Request,
-    UpdateInfo,
     canonical,
     check_retriever,
     has_vectors,
 )
 from corpora.index.progress import progress_bar
 from corpora.index.replace import finish_replacing, update_folder
-from corpora.index.update import Updated, embedder_of, refuse_triples, vectors_of
+from corpora.index.update import Updated, build_updated, content_of, embedder_of, refuse_triples
 from corpora.languages import DEFAULT_LANGUAGE, check_stemmer
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
 from corpora.retrievers.engine import Rows
@@ -135,7 +133,7 @@ class _Renewing:
         started = manifest.read_state(target)
         if self._old is None:
             self._require_same(started)
-        elif started != self._request(_content_of(target)):
+        elif started != self._request(content_of(target)):
             return False  # another change of this index, or of an earlier one
         self._build(target, started)
         return True
@@ -187,37 +185,20 @@ class _Renewing:
 
     def _build(self, target: Path, request: Request) -> None:
         """Build the parts of the index whose passages are in `target`, and put it in place of the old one."""
-        store, old = PassageStore(target), self._old
-        kept = update = None
-        if old is not None:
-            before = PassageStore(self._folder, keys=False)
-            rows = _same_texts(store, before)
-            stay, vectors = int((rows >= 0).sum()), has_vectors(old.retriever)
-            kept = Kept(vectors_of(self._folder, len(before)), rows) if vectors else None
-            update = UpdateInfo(
-                changes=request.corpus_hash,
-                corpus_before=old.corpus_hash,
-                kept=stay,
-                added=len(store) - stay,
-                removed=len(before) - stay,
-                embedded=len(store) - stay if vectors else 0,
-            )
-            request = request.model_copy(update={"corpus_hash": _content_of(target)})
-        model = self._model(embeds=update is None or bool(update.embedded))
-        build_parts(target, request, model, shown=self._progress, cluster=None, kept=kept, update=update)
+        if self._old is None:
+            build_parts(target, request, self._model(embeds=True), shown=self._progress, cluster=None)
+        else:
+            rows = _same_texts(PassageStore(target), PassageStore(self._folder, keys=False))
+            model, changes = self._model(embeds=bool((rows < 0).any())), request.corpus_hash
+            build_updated(self._folder, target, request, rows, self._old, changes, model, shown=self._progress)
         finish_replacing(self._folder)
         self._old = self._complete()
-
-
-def _content_of(folder: Path, *, keys: bool = True) -> str:
-    store = PassageStore(folder, keys=keys)
-    return CONTENT + content_hash(store.stored(np.arange(len(store))))
 
 
 def _corpus_of(folder: Path, info: IndexInfo) -> str:
     """Return the hash of the passages of a complete index, which may state that of a file."""
     stated = info.corpus_hash
-    return stated if stated.startswith(CONTENT) else _content_of(folder, keys=KEYS_FILE in info.files)
+    return stated if stated.startswith(CONTENT) else content_of(folder, keys=KEYS_FILE in info.files)
 
 
 def _same_texts(new: PassageStore, old: PassageStore) -> Rows:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corpora.index.build import build_parts, explained, note_long_passages
 from corpora.index.cluster import Cluster
@@ -25,6 +24,7 @@ from corpora.passages import corpus_hash, read_passages
 from corpora.retrievers.arrays import read_npy
 from corpora.retrievers.dense import VECTORS_FILE
 from corpora.retrievers.embedder import Embedder
+from corpora.retrievers.engine import Rows
 from corpora.retrievers.store import OFFSETS_FILE, PassageStore, Stored, content_hash, stored, write_stored
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import sha256_text
@@ -99,20 +99,8 @@ def update_index(
                     write_stored(new, chain(old.stored(rows), _added(folder, files, old, rows)), advance)
             store = PassageStore(new)
             note_long_passages(store, len(rows))
-            content = CONTENT + content_hash(store.stored(np.arange(len(store))))
-            added = len(store) - len(rows)
-            places = np.append(rows, np.full(added, -1))
-            kept = Kept(vectors_of(folder, len(old)), places) if has_vectors(info.retriever) else None
-            update = UpdateInfo(
-                changes=changes,
-                corpus_before=info.corpus_hash,
-                kept=len(rows),
-                added=added,
-                removed=len(old) - len(rows),
-                embedded=0 if kept is None else added,
-            )
-            request = request.model_copy(update={"corpus_hash": content})
-            build_parts(new, request, model, shown=progress, cluster=cluster, kept=kept, update=update)
+            places = np.append(rows, np.full(len(store) - len(rows), -1))
+            build_updated(folder, new, request, places, info, changes, model, shown=progress, cluster=cluster)
         except UserError:
             if not (new / OFFSETS_FILE).is_file():  # the passages cannot be used, so nothing can be resumed
                 clear(new)
@@ -120,6 +108,47 @@ def update_index(
             raise
         finish_replacing(folder)
         return Updated(read_info(folder), changed=True)
+
+
+def build_updated(
+    folder: Path,
+    new: Path,
+    request: Request,
+    rows: Rows,
+    old: IndexInfo,
+    changes: str,
+    embedder: Embedder,
+    *,
+    shown: bool,
+    cluster: Cluster | None = None,
+) -> None:
+    """Build the parts of an updated index from its passages, which `new` has, and write `index.json`.
+
+    Args:
+        rows: For each passage the row of the old index with the same text; -1 for one that is embedded.
+        changes: As in `UpdateInfo`; the others are those of `build_parts`.
+    """
+    kept = None
+    if has_vectors(old.retriever):
+        vectors = read_npy(folder / "dense" / VECTORS_FILE, np.dtype(np.float32), columns=None, rows=old.passages)
+        kept = Kept(vectors, rows)
+    stay = int((rows >= 0).sum())
+    update = UpdateInfo(
+        changes=changes,
+        corpus_before=old.corpus_hash,
+        kept=stay,
+        added=len(rows) - stay,
+        removed=old.passages - stay,
+        embedded=0 if kept is None else len(rows) - stay,
+    )
+    request = request.model_copy(update={"corpus_hash": content_of(new)})
+    build_parts(new, request, embedder, shown=shown, cluster=cluster, kept=kept, update=update)
+
+
+def content_of(folder: Path, *, keys: bool = True) -> str:
+    """Return the hash of the passages that are stored in a folder, as the `corpus_hash` of an updated index."""
+    store = PassageStore(folder, keys=keys)
+    return CONTENT + content_hash(store.stored(np.arange(len(store))))
 
 
 def refuse_triples(folder: Path, info: IndexInfo) -> None:
@@ -147,7 +176,7 @@ def embedder_of(folder: Path, info: IndexInfo, embedder: Embedder | str | None, 
     return model
 
 
-def _kept_rows(folder: Path, old: PassageStore, ids: Sequence[str], *, empty: bool) -> NDArray[np.int64]:
+def _kept_rows(folder: Path, old: PassageStore, ids: Sequence[str], *, empty: bool) -> Rows:
     """Return the rows that stay, in order.
 
     Args:
@@ -172,7 +201,7 @@ def _kept_rows(folder: Path, old: PassageStore, ids: Sequence[str], *, empty: bo
     return np.flatnonzero(keep)
 
 
-def _added(folder: Path, files: Sequence[Path], old: PassageStore, kept: NDArray[np.int64]) -> Iterator[Stored]:
+def _added(folder: Path, files: Sequence[Path], old: PassageStore, kept: Rows) -> Iterator[Stored]:
     """Yield the passages of the files.
 
     Raises:
@@ -196,8 +225,3 @@ def _added(folder: Path, files: Sequence[Path], old: PassageStore, kept: NDArray
             f"{folder} already has a passage {first!r} ({len(there)} of {len(place_of)} added ids exist): remove "
             f"these ids in the same update to replace the passages, or leave them out of {place_of[first]}."
         )
-
-
-def vectors_of(folder: Path, passages: int) -> NDArray[np.float32]:
-    """Return the vectors of a complete index with so many passages."""
-    return read_npy(folder / "dense" / VECTORS_FILE, np.dtype(np.float32), columns=None, rows=passages)

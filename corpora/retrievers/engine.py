@@ -78,7 +78,8 @@ def best(rows: Rows, scores: Scores, k: int) -> Ranking:
     return Ranking(rows[order], scores[order])
 
 
-def _check_k(k: int) -> None:
+def check_k(k: int) -> None:
+    """Raise UserError if `k` is below 1."""
     if k < 1:
         raise UserError(f"k={k}: at least one passage must be requested.")
 
@@ -147,7 +148,7 @@ class IndexRetriever(Uncopied):
         Raises:
             UserError: `k` is below 1.
         """
-        _check_k(k)
+        check_k(k)
         if isinstance(queries, str):
             raise TypeError("many() takes a list of queries, not one text.")
         clean = [utf8(query) for query in queries]
@@ -180,7 +181,7 @@ class IndexRetriever(Uncopied):
         Raises:
             UserError: `k` is below 1.
         """
-        _check_k(k)
+        check_k(k)
         clean = utf8(query)
         if not clean.strip():
             return []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from corpora.paragraphs import passage_id
-from corpora.retrievers.over import check_k
+from corpora.retrievers.engine import check_k
 from signatures.common.errors import UserError, seen
 from signatures.common.per_process import Uncopied
 from signatures.types import Passage, make_passage

@@ -9,8 +9,8 @@ The id of a passage is the id of its document; title, score and other metadata a
 import asyncio
 from typing import Any
 
+from corpora.retrievers.engine import check_k
 from corpora.retrievers.foreign import ForeignRetriever, K, check_found, described, metadata_of, passage_of
-from corpora.retrievers.over import check_k
 from signatures.common.errors import needing
 from signatures.types import Passage, Retriever
 

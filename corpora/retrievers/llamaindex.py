@@ -10,8 +10,8 @@ import asyncio
 import copy
 from typing import Any
 
+from corpora.retrievers.engine import check_k
 from corpora.retrievers.foreign import ForeignRetriever, K, check_found, described, metadata_of, passage_of
-from corpora.retrievers.over import check_k
 from signatures.common.errors import needing
 from signatures.types import Passage, Retriever, plain_metadata
 

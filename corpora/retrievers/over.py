@@ -5,7 +5,6 @@ from pathlib import Path
 
 from corpora.encoders.query_vectors import never
 from corpora.retrievers.engine import Prefetching
-from signatures.common.errors import UserError
 from signatures.common.per_process import Uncopied
 from signatures.types import Passage, Retriever
 
@@ -53,9 +52,3 @@ class Over(Uncopied):
         """Encode `queries` ahead for the retriever, if it can; see `Prefetching`."""
         if isinstance(self.retriever, Prefetching):
             self.retriever.prefetch(queries, stop)
-
-
-def check_k(k: int) -> None:
-    """Raise UserError if `k` is below 1."""
-    if k < 1:
-        raise UserError(f"k={k}: at least one passage must be retrieved.")

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from corpora.retrievers.engine import Leading
+from corpora.retrievers.engine import Leading, check_k
 from corpora.retrievers.explain import BEFORE, Explained, explain, places_in
 from corpora.retrievers.network import Network, read_rounds
-from corpora.retrievers.over import Over, check_k
+from corpora.retrievers.over import Over
 from corpora.retrievers.rerank_features import CONTEXTS, NAMES, VERSION, Pool, pool_features
 from corpora.retrievers.rerank_listwise import ListwiseScorer, RankingLM
 from corpora.retrievers.rerank_models import ModelScorer, named_model

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from corpora.retrievers.engine import check_k
 from corpora.retrievers.explain import Explained, explain
 from corpora.retrievers.network import Network, read_rounds
-from corpora.retrievers.over import Over, check_k
+from corpora.retrievers.over import Over
 from corpora.retrievers.sentence_features import (
     CONTEXTS,
     FIRST,

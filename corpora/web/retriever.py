@@ -23,8 +23,8 @@ from corpora.paragraphs import passage_id
 from corpora.retrievers.bm25 import query_stems, stems
 from corpora.retrievers.dense import passage_text
 from corpora.retrievers.embedder import Embedder, EmbedderSimilarity
+from corpora.retrievers.engine import check_k
 from corpora.retrievers.explain import Explained, Place
-from corpora.retrievers.over import check_k
 from corpora.web.engines import Hit, WebSettings, check_variables, host_of, read_settings, search
 from corpora.web.fetching import Fetcher, Page, Unreached, Unreadable
 from corpora.web.reading import Task, read_page
