@@ -8,13 +8,11 @@ import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from corpora.questions import Question
 from signatures.common.errors import UserError
 from signatures.types import Passage
-
-if TYPE_CHECKING:
-    from corpora.questions import Question
 
 Condition = Literal["closed", "partial", "complete"]
 REFERENCES = 5  # the paper's default
@@ -30,7 +28,7 @@ class FixedContext:
         complete: Whether all gold passages are among them.
     """
 
-    question: "Question"
+    question: Question
     passages: tuple[Passage, ...]
     complete: bool
 
@@ -80,7 +78,7 @@ def f1_of_abstaining(rightly_abstained: float, wrong: float) -> float:
 
 
 def fixed_context(
-    question: "Question",
+    question: Question,
     corpus: Mapping[str, Passage],
     *,
     condition: Condition,
@@ -128,7 +126,7 @@ def fixed_context(
 
 
 def balanced_contexts(
-    questions: Sequence["Question"],
+    questions: Sequence[Question],
     corpus: Mapping[str, Passage],
     *,
     n: int = REFERENCES,
@@ -182,7 +180,7 @@ def reflection_scores(complete: Sequence[bool], abstained: Sequence[bool]) -> Re
     )
 
 
-def _gold(question: "Question", corpus: Mapping[str, Passage]) -> list[Passage]:
+def _gold(question: Question, corpus: Mapping[str, Passage]) -> list[Passage]:
     ids = list(dict.fromkeys(question.gold_ids))
     missing = [id for id in ids if id not in corpus]
     if missing or not ids:

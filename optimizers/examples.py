@@ -2,16 +2,14 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import dspy
 
+from corpora.questions import Question
 from optimizers.metrics.catalog import Metric
 from signatures.common.errors import UserError
 from signatures.text_words import words_or_text
-
-if TYPE_CHECKING:
-    from corpora.questions import Question
 
 Score = Callable[[Any, Any], float | None]  # a Metric is one
 OptimizerMetric = Callable[..., float | bool]
@@ -20,7 +18,7 @@ Asked = TypeVar("Asked")  # an example or a question
 HELD_OUT, MOST_HELD_OUT = 0.5, 200
 
 
-def to_examples(questions: "Iterable[Question]") -> list[dspy.Example]:
+def to_examples(questions: Iterable[Question]) -> list[dspy.Example]:
     """Return one example per question, in order: `question` is the input, everything else is gold.
 
     `answer` is the first of `answers`, because labelled demonstrations need the output field of the predictors.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from signatures.common.errors import UserError, one_line
-from signatures.common.files import sha256_file
+from signatures.common.files import atomic_write, sha256_file
 from signatures.common.strict_json import parse_strict_json
 
 ABOUT = "verihop"  # key of the metadata
@@ -110,8 +110,6 @@ def save(path: Path, tensors: Weights, **about: object) -> None:
         about: What its metadata say: `factor`, `base`, and whatever describes the training.
     """
     from safetensors.numpy import save as dump
-
-    from signatures.common.files import atomic_write
 
     with atomic_write(path, "wb") as file:
         file.write(dump(dict(tensors), metadata={ABOUT: json.dumps(about, sort_keys=True)}))

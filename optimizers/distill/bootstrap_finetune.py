@@ -22,7 +22,10 @@ from dspy.clients.provider import Provider, TrainingJob
 from dspy.lm15 import Request, Response
 
 from optimizers.distill.examples import Example, Message, write_examples
+from optimizers.distill.training.data import read_data
+from optimizers.distill.training.lm.base_model import load_base
 from optimizers.distill.training.settings import TrainingSettings, make_settings
+from optimizers.distill.training.train import Training
 from programs.lms.calls.metered import AsyncEngine
 from programs.lms.connect import Connection
 from programs.lms.embedded import EmbeddedEngine
@@ -164,10 +167,6 @@ class TrainingHere(Provider):
         Raises:
             UserError: There is no conversation, or a setting is wrong.
         """
-        from optimizers.distill.training.data import read_data
-        from optimizers.distill.training.lm.base_model import load_base
-        from optimizers.distill.training.train import Training
-
         settings = make_settings(**{**self._settings.given, **self._further(model), **(train_kwargs or {})})
         examples = to_examples(train_data)
         folder = self._next_folder()

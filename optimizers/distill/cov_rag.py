@@ -32,10 +32,12 @@ import hashlib
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import dspy
 
+from corpora.passages import PassageRecord
+from corpora.questions import Question
 from optimizers.distill.gold.annotation import annotate, as_question
 from optimizers.distill.mixture import MADE_LABELS, MADE_SOURCE
 from optimizers.distill.negatives import incomplete_query, with_repetition, with_wrong_citations, wrong_references
@@ -53,16 +55,11 @@ from signatures.text_words import contains_words, same_words, text_words
 from signatures.types import Passage, Retriever
 from signatures.yes_no import parse_yes_no
 
-if TYPE_CHECKING:
-    from corpora.passages import PassageRecord
-    from corpora.questions import Question
-
-
 HIGH_CITATION, HIGH_CONCISENESS = 1.0, 0.5
 
 
 def gold_verification(
-    question: "Question", references: Sequence[Passage], response: str, *, strict: bool = False
+    question: Question, references: Sequence[Passage], response: str, *, strict: bool = False
 ) -> dict[str, Any] | None:
     """Return the outputs of `VerifyAnswer` by these rules, without `revised_question`; None if gold cannot say.
 
@@ -89,7 +86,7 @@ def gold_verification(
 
 
 def gold_revision(
-    question: "Question", references: Sequence[Passage], corpus: "Mapping[str, PassageRecord] | None" = None
+    question: Question, references: Sequence[Passage], corpus: Mapping[str, PassageRecord] | None = None
 ) -> str:
     """Return the question to search for by the rule above; empty if gold does not give one.
 
@@ -108,14 +105,14 @@ def gold_revision(
     return find_question(as_question(missing)) if missing else ""
 
 
-def _leaves_verdict_open(question: "Question", response: str) -> bool:
+def _leaves_verdict_open(question: Question, response: str) -> bool:
     """Return whether the gold answer is yes or no, and the response says it in other words ("both are French")."""
     if any(parse_yes_no(answer) is None for answer in question.answers):
         return False
     return not {"yes", "no"} & set(text_words(strip_citations(response)))
 
 
-def _names_an_answer(question: "Question") -> bool:
+def _names_an_answer(question: Question) -> bool:
     answers = [answer for answer in question.answers if parse_yes_no(answer) is None]
     return any(contains_words(question.question, answer) for answer in answers)
 
@@ -160,7 +157,7 @@ class VerificationDistillation:
     answering: frozenset[str]
     labels: str
     seed_model: Running = running_lm
-    corpus: "Mapping[str, PassageRecord] | None" = None
+    corpus: Mapping[str, PassageRecord] | None = None
     settings: VerificationSettings = field(default_factory=VerificationSettings)
     seed: int = 0
 
@@ -178,11 +175,11 @@ class VerificationDistillation:
         settings = deciding(VerificationSettings, self.settings, means=list(self.settings.means))
         return {**settings, "answering": len(self.answering)}
 
-    def max_calls(self, question: "Question") -> int:
+    def max_calls(self, question: Question) -> int:
         """Return the most LM calls of a question that teaches to verify: a response and a verdict for each sample."""
         return 2 * (1 + self.settings.negatives)
 
-    def __call__(self, question: "Question", source: QuestionSource) -> Made:
+    def __call__(self, question: Question, source: QuestionSource) -> Made:
         """Return the examples of a question."""
         made = Made()
         if question.id in self.answering:
@@ -197,7 +194,7 @@ class VerificationDistillation:
                 made.rejected_trajectories[broken] += 1
         return made
 
-    def _add_answer(self, made: Made, question: "Question", source: QuestionSource) -> str | None:
+    def _add_answer(self, made: Made, question: Question, source: QuestionSource) -> str | None:
         """Add the example of the teacher's answer; return the rule that rejects it, if one does."""
         references = self.retrieve(question.question, self.settings.k)
         try:
@@ -222,7 +219,7 @@ class VerificationDistillation:
         self.student.add(made, step, question_id=question.id, source=source, labels=self.labels)
         return None
 
-    def _samples(self, question: "Question") -> Iterator[tuple[ResponseSample | None, str | None]]:
+    def _samples(self, question: Question) -> Iterator[tuple[ResponseSample | None, str | None]]:
         rng = random.Random(f"{self.seed}:{question.id}")
         references = self.retrieve(question.question, self.settings.k)
         first, broken = self._sample("seed", question, references)
@@ -233,7 +230,7 @@ class VerificationDistillation:
             yield self._negative(means, question, first, rng)
 
     def _negative(
-        self, means: str, question: "Question", first: ResponseSample | None, rng: random.Random
+        self, means: str, question: Question, first: ResponseSample | None, rng: random.Random
     ) -> tuple[ResponseSample | None, str | None]:
         if means == "retrieval":
             ranked = self.retrieve(question.question, _WORSE * self.settings.k)
@@ -252,7 +249,7 @@ class VerificationDistillation:
         return first._replace(kind=means, response=changed), None
 
     def _sample(
-        self, kind: str, question: "Question", references: list[Passage]
+        self, kind: str, question: Question, references: list[Passage]
     ) -> tuple[ResponseSample | None, str | None]:
         """Return what the seed model answers from references, or the rule that this breaks."""
         if not references:
@@ -269,7 +266,7 @@ class VerificationDistillation:
         return reply.response.strip() if reply and strip_citations(reply.response) else None
 
     def _add_verification(
-        self, made: Made, sample: ResponseSample, question: "Question", source: QuestionSource
+        self, made: Made, sample: ResponseSample, question: Question, source: QuestionSource
     ) -> str | None:
         """Add the example of a verified response; return the rule that rejects it, if one does."""
         by_gold = gold_verification(question, sample.references, sample.response, strict=self.settings.strict)
@@ -303,7 +300,7 @@ class VerificationDistillation:
             made.kinds[f"{sample.kind}: {by_gold['judgement']}"] += 1
         return None
 
-    def _judged(self, sample: ResponseSample, question: "Question") -> dict[str, Any] | None:
+    def _judged(self, sample: ResponseSample, question: Question) -> dict[str, Any] | None:
         """Return the outputs of the teacher's verification; None if they cannot be parsed."""
         verifying: Any = predictor_of(self.program, self.verifier, "cov_rag")
         inputs: dict[str, Any] = {"passages": sample.references, "question": question.question}

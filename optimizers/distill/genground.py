@@ -20,10 +20,11 @@ serves as a seed, too. The paper's data has no reply without evidence, so its st
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import dspy
 
+from corpora.questions import Question
 from optimizers.distill.mixture import MADE_LABELS, MADE_SOURCE
 from optimizers.distill.negatives import states_any
 from optimizers.distill.recipes import Cut, Running, TrajectoryRule, ask, predictor_of, running_lm
@@ -37,9 +38,6 @@ from signatures.text_words import same_words
 from signatures.types import Passage, Retriever
 from signatures.voting import is_answer
 
-if TYPE_CHECKING:
-    from corpora.questions import Question
-
 GROUNDING = "grounding"
 
 
@@ -52,7 +50,7 @@ class GroundingSeed(NamedTuple):
     gold_id: str
 
 
-def seeds_of(question: "Question") -> list[GroundingSeed]:
+def seeds_of(question: Question) -> list[GroundingSeed]:
     """Return the parts of a question that have one gold passage and an answer: itself, or its sub-questions."""
     gold = list(dict.fromkeys(question.gold_ids))
     if len(gold) == 1 and question.answers:
@@ -97,11 +95,11 @@ class GroundingDistillation:
         """Return the settings."""
         return deciding(GroundingSettings, self.settings)
 
-    def max_calls(self, question: "Question") -> int:
+    def max_calls(self, question: Question) -> int:
         """Return the LM calls of a question: a draft and a grounding of each part."""
         return 2 * len(seeds_of(question))
 
-    def __call__(self, question: "Question", source: QuestionSource) -> Made:
+    def __call__(self, question: Question, source: QuestionSource) -> Made:
         """Return the examples of a question, one for each part with one gold passage."""
         made = Made()
         seeds = seeds_of(question)
@@ -115,7 +113,7 @@ class GroundingDistillation:
         return made
 
     def _add(
-        self, made: Made, item: GroundingSeed, question: "Question", source: QuestionSource, rng: random.Random
+        self, made: Made, item: GroundingSeed, question: Question, source: QuestionSource, rng: random.Random
     ) -> str | None:
         """Add the examples of a seed; return the rule that rejects the teacher's reply, if one does."""
         gold = self.corpus.get(item.gold_id)
@@ -164,7 +162,7 @@ class GroundingDistillation:
         revised = Trajectory(dspy.Prediction(answer=reply.answer, response=reply.answer))
         return None if self.agrees(revised, example) else "answer_agrees_with_gold"
 
-    def _noise(self, item: GroundingSeed, question: "Question") -> list[Passage]:
+    def _noise(self, item: GroundingSeed, question: Question) -> list[Passage]:
         """Return passages that are gold for no part of the question, as the retriever ranks them."""
         gold = {*question.gold_ids, *(name for part in question.sub_questions for name in part.gold_ids), item.gold_id}
         texts = {same_words(self.corpus[name].text) for name in gold if name in self.corpus}

@@ -12,16 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from corpora.questions import Question
 from optimizers.distill.examples import Example
 from signatures.common.errors import UserError
 from signatures.text import split_sentences
 from signatures.text_words import same_words, without_brackets
 from signatures.types import Passage, Retriever
-
-if TYPE_CHECKING:
-    from corpora.questions import Question
 
 _RUN = 5  # words; a shorter text stands in many passages by chance
 _LONGEST = 600  # characters of a line that may be a question; lines of passages are longer or contain more
@@ -51,7 +49,7 @@ class Evaluation:
     @classmethod
     def of(
         cls,
-        questions: "Iterable[Question]",
+        questions: Iterable[Question],
         passages: Mapping[str, Passage] | None = None,
         *,
         parts: bool = False,
@@ -151,16 +149,16 @@ def _runs(key: str) -> list[str]:
 class Screened(NamedTuple):
     """Questions that may be trained on, and how many were refused for which reason."""
 
-    questions: "list[Question]"
+    questions: list[Question]
     refused: Counter[str]
 
 
-def gold_of(question: "Question") -> list[str]:
+def gold_of(question: Question) -> list[str]:
     """Return the ids of a question's gold passages, those of its sub-questions included."""
     return [*question.gold_ids, *(name for part in question.sub_questions for name in part.gold_ids)]
 
 
-def leak_of(question: "Question", evaluation: Evaluation, passages: Mapping[str, Passage] | None = None) -> str | None:
+def leak_of(question: Question, evaluation: Evaluation, passages: Mapping[str, Passage] | None = None) -> str | None:
     """Return why a question may not be trained on; None if it may.
 
     It, or one of its sub-questions, is an evaluation question, or one of its gold passages is gold of one, a sentence
@@ -185,7 +183,7 @@ def leak_of(question: "Question", evaluation: Evaluation, passages: Mapping[str,
 
 
 def without_leaks(
-    questions: "Iterable[Question]", evaluation: Evaluation, passages: Mapping[str, Passage] | None = None
+    questions: Iterable[Question], evaluation: Evaluation, passages: Mapping[str, Passage] | None = None
 ) -> Screened:
     """Return the questions that may be trained on, in their order, and why the others may not."""
     kept, refused = [], Counter[str]()
@@ -198,7 +196,7 @@ def without_leaks(
     return Screened(kept, refused)
 
 
-def without_retrieved(questions: "Iterable[Question]", evaluation: Evaluation, retrieve: "Retriever") -> Screened:
+def without_retrieved(questions: Iterable[Question], evaluation: Evaluation, retrieve: Retriever) -> Screened:
     """Return the questions for which no gold passage of an evaluation is among the first `RETRIEVED` passages.
 
     Their prompts would show it as a distractor, or an LM that learns to read would learn it by heart.
@@ -223,7 +221,7 @@ def without_retrieved(questions: "Iterable[Question]", evaluation: Evaluation, r
 
 def drop_leaked(
     examples: Iterable[Example],
-    asked: "Mapping[str, Question]",
+    asked: Mapping[str, Question],
     evaluation: Evaluation,
     passages: Mapping[str, Passage] | None = None,
 ) -> tuple[list[Example], Counter[str]]:

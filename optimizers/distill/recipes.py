@@ -13,10 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import dspy
 
+from corpora.passages import PassageRecord
+from corpora.questions import Question
 from optimizers.distill.gold.calls import Material
 from optimizers.distill.gold.catalog import gold_examples, signature_of
 from optimizers.distill.gold.contexts import Contexts
@@ -31,11 +33,6 @@ from programs.parts.prediction import try_predict
 from signatures.citation_marks import citation_numbers
 from signatures.common.errors import UserError
 from signatures.types import Passage, Retriever
-
-if TYPE_CHECKING:
-    from corpora.passages import PassageRecord
-    from corpora.questions import Question
-
 
 TrajectoryRule = Callable[[Trajectory, Any], bool]
 """Takes a trajectory and the question with its gold; returns whether the trajectory may be kept."""
@@ -165,13 +162,13 @@ def kept_steps(
 class Recipe(Protocol):
     """Makes examples of one question; called in threads, on the running LM."""
 
-    def __call__(self, question: "Question", source: QuestionSource) -> Made:
+    def __call__(self, question: Question, source: QuestionSource) -> Made:
         """Return what was made of a question."""
 
     def describe(self) -> dict[str, Any]:
         """Return the settings, as JSON values; two recipes with the same settings make the same of a question."""
 
-    def max_calls(self, question: "Question") -> int:
+    def max_calls(self, question: Question) -> int:
         """Return the most LM calls that a question takes."""
 
 
@@ -197,7 +194,7 @@ class Distillation:
     rules: Sequence[TrajectoryRule] = SOUND
     step_rules: Sequence[StepRule] = STEP_RULES
 
-    def __call__(self, question: "Question", source: QuestionSource) -> Made:
+    def __call__(self, question: Question, source: QuestionSource) -> Made:
         """Run the program on a question and return the examples of its trajectory, if it is kept."""
         trajectory = run_recorded(self.program, question.question)
         made = Made(trajectories=1, overridden=trajectory.overridden)
@@ -216,7 +213,7 @@ class Distillation:
         rules: Sequence[Callable[..., bool]] = (*self.rules, self.right, *self.step_rules)
         return {"predictors": list(self.predictors), "rules": [rule.__name__ for rule in rules]}
 
-    def max_calls(self, question: "Question") -> int:
+    def max_calls(self, question: Question) -> int:
         """Return the most LM calls of the program, which are the same for every question."""
         return int(self.program.max_calls())
 
@@ -241,7 +238,7 @@ class GoldDistillation:
     predictors: Sequence[str] = ()
     seed: int = 0
 
-    def __call__(self, question: "Question", source: QuestionSource) -> Made:
+    def __call__(self, question: Question, source: QuestionSource) -> Made:
         """Return the examples of a question; it alone decides the random choices."""
         made = Made()
         material = Material(Contexts(self.retrieve), random.Random(f"{self.seed}:{question.id}"), self.wrong)
@@ -272,7 +269,7 @@ class GoldDistillation:
         """Return the settings."""
         return {"predictors": list(self.predictors), "wrong_answers": len(self.wrong)}
 
-    def max_calls(self, question: "Question") -> int:
+    def max_calls(self, question: Question) -> int:
         """Return 0: gold asks no LM."""
         return 0
 

@@ -10,8 +10,9 @@ from dspy.utils.exceptions import AdapterParseError
 from optimizers.distill.balance import verdict_of_call
 from optimizers.distill.examples import Example, make_example
 from optimizers.distill.trajectories import PredictorPrompt, TrajectoryStep, skill_of
+from programs.lms.adapter import ChatForm, JsonForm
 from programs.parts.meter import metered
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, unknown
 
 FORMS = ("json", "chat")
 
@@ -25,9 +26,6 @@ def form_adapter(form: str) -> Any:
     Raises:
         UserError: The form is unknown.
     """
-    from programs.lms.adapter import ChatForm, JsonForm
-    from signatures.common.errors import unknown
-
     if form not in FORMS:
         raise unknown("form of reply", form, FORMS)
     return JsonForm() if form == "json" else ChatForm()

@@ -18,8 +18,8 @@ section 2.3, table 1, https://arxiv.org/abs/2410.05801) are scored by an LM ther
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from corpora.questions import Question
 from optimizers.distill.negatives import states_any
 from optimizers.metrics.answer import cover_labels
 from signatures.citation_marks import citation_numbers, strip_citations
@@ -28,13 +28,10 @@ from signatures.text_words import text_words
 from signatures.types import Passage
 from signatures.yes_no import parse_yes_no
 
-if TYPE_CHECKING:
-    from corpora.questions import Question
-
 _MOST_SENTENCES, _RUN = 4, 4
 
 
-def reference_correctness(question: "Question", references: Sequence[Passage]) -> float | None:
+def reference_correctness(question: Question, references: Sequence[Passage]) -> float | None:
     """Return how much of what the question needs is in the references, in [0, 1]; None if gold does not say."""
     gold = set(question.gold_ids)
     if gold:
@@ -44,7 +41,7 @@ def reference_correctness(question: "Question", references: Sequence[Passage]) -
 
 
 def scores_of(
-    question: "Question", references: Sequence[Passage], response: str, *, right: float
+    question: Question, references: Sequence[Passage], response: str, *, right: float
 ) -> dict[str, float | None]:
     """Return all scores of a response.
 
@@ -76,7 +73,7 @@ def correctness(response: str, answers: Sequence[str]) -> float:
     return 0.5 if any(len(gold & words) >= len(gold) / 2 for gold in parts) else 0.0
 
 
-def citation_accuracy(question: "Question", references: Sequence[Passage], response: str) -> float:
+def citation_accuracy(question: Question, references: Sequence[Passage], response: str) -> float:
     """Return the share of the cited numbers whose passage is gold or states a gold answer; 0.0 without a citation."""
     cited = citation_numbers(response)
     gold = set(question.gold_ids)

@@ -6,14 +6,12 @@ import io
 import socket
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import urllib3
 
 from programs.lms.servers.http_route import Route
 from signatures.common.errors import one_line
-
-if TYPE_CHECKING:
-    import urllib3
-
 
 CONNECT_SECONDS = 10.0  # for a connection, which cannot be aborted while it is made; a host that is up takes less
 _RECENT = 0.5  # seconds for which an idle connection is not asked whether the server has closed it
@@ -63,10 +61,8 @@ class HttpConnection:
         """Whether it has answered a request."""
         return self.used > 0
 
-    def send(self, method: str, url: str, body: bytes | None, until: float) -> "urllib3.BaseHTTPResponse":
+    def send(self, method: str, url: str, body: bytes | None, until: float) -> urllib3.BaseHTTPResponse:
         """Send a request and return the head of the reply."""
-        import urllib3
-
         self._until = until
         now = time.monotonic()
         left = until - now
@@ -188,8 +184,6 @@ class _TimedReader(io.RawIOBase):
 @contextlib.contextmanager
 def named_errors() -> Iterator[None]:
     """Raise errors of urllib3 as `NoReply` and `NoReplyInTime`."""
-    import urllib3
-
     try:
         yield
     except urllib3.exceptions.NewConnectionError as error:

@@ -6,16 +6,14 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+
+import urllib3
 
 from programs.lms.calls.control import abortable
 from programs.lms.servers.http_connection import HttpConnection, NoReply, NoReplyInTime, named_errors
 from programs.lms.servers.http_route import Route, route_to
 from signatures.common.http import ENCODINGS, MOST_BYTES
 from signatures.common.per_process import PerProcess
-
-if TYPE_CHECKING:
-    import urllib3
 
 IDLE_SECONDS = 4.0  # uvicorn, under vLLM and SGLang, closes a connection that was idle for 5 s
 _PIECE = 1 << 16
@@ -38,7 +36,7 @@ class Reply:
         limit: Sets that time for the connection.
     """
 
-    def __init__(self, answer: "urllib3.BaseHTTPResponse", until: float, limit: Callable[[float], None]):
+    def __init__(self, answer: urllib3.BaseHTTPResponse, until: float, limit: Callable[[float], None]):
         self.status: int = answer.status
         self.headers: Mapping[str, str] = answer.headers  # names in any case
         self.whole = False  # whether the content was read to its end
@@ -148,7 +146,7 @@ class HttpPool:
                         answer.close()
                     self._give_back(use.connection, kept=reply.whole and closings == state.closings)
 
-    def _send(self, use: "_Use", method: str, url: str, body: bytes | None, until: float) -> "urllib3.BaseHTTPResponse":
+    def _send(self, use: "_Use", method: str, url: str, body: bytes | None, until: float) -> urllib3.BaseHTTPResponse:
         try:
             return use.connection.send(method, url, body, until)
         except NoReplyInTime:

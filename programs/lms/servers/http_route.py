@@ -5,13 +5,12 @@ import ssl
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from signatures.common.errors import UserError, one_line
+import urllib3
 
-if TYPE_CHECKING:
-    import urllib3
+from signatures.common.errors import UserError, one_line
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -26,7 +25,7 @@ class Route:
         absolute: Whether the first line of a request has the whole URL, as a proxy for plain HTTP needs.
     """
 
-    open: "Callable[[], urllib3.HTTPConnectionPool]"
+    open: Callable[[], urllib3.HTTPConnectionPool]
     headers: dict[str, str]
     absolute: bool
 
@@ -47,8 +46,6 @@ def route_to(api_base: str, key: str | None) -> Route:
     Raises:
         UserError: The proxy settings cannot be used.
     """
-    import urllib3
-
     url = urlsplit(api_base)
     headers = {
         "Accept": "*/*",
@@ -69,7 +66,7 @@ def route_to(api_base: str, key: str | None) -> Route:
         kind = urllib3.HTTPSConnectionPool if url.scheme == "https" else urllib3.HTTPConnectionPool
         return Route(lambda: kind(**address, maxsize=1, **tls), headers, False)
 
-    def through_proxy() -> "urllib3.HTTPConnectionPool":
+    def through_proxy() -> urllib3.HTTPConnectionPool:
         with _proxy_errors():
             return _manager(proxy, tls).connection_from_host(**address, scheme=url.scheme)
 
@@ -87,9 +84,7 @@ def _proxy(url: SplitResult) -> str:
     return "" if direct or not found else found if "://" in found else f"http://{found}"
 
 
-def _manager(proxy: str, tls: dict[str, Any]) -> "urllib3.PoolManager":
-    import urllib3
-
+def _manager(proxy: str, tls: dict[str, Any]) -> urllib3.PoolManager:
     if proxy.startswith("socks"):
         from urllib3.contrib.socks import SOCKSProxyManager  # needs PySocks
 
@@ -103,16 +98,12 @@ def _manager(proxy: str, tls: dict[str, Any]) -> "urllib3.PoolManager":
 
 def _basic(url: SplitResult) -> str:
     """Return the user name and password of a URL as a header."""
-    import urllib3
-
     pair = f"{unquote(url.username or '')}:{unquote(url.password or '')}"
     return urllib3.make_headers(basic_auth=pair)["authorization"]
 
 
 @contextlib.contextmanager
 def _proxy_errors() -> Iterator[None]:
-    import urllib3
-
     try:
         yield
     except (ImportError, ValueError, urllib3.exceptions.HTTPError) as error:

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from programs.lms.weights import choice
 from programs.lms.weights.adapter import CONFIG
 from programs.lms.weights.choice import exists
+from programs.lms.weights.export import tokenizer
+from programs.lms.weights.gguf_files import check_tokens, read_metadata
+from programs.lms.weights.llama import check_blocks, shape_of
 from signatures.common.errors import UserError, one_line, unknown
 from signatures.common.files import sha256_file
 
@@ -68,10 +72,6 @@ def load_base(name: str) -> BaseModel:
 
 def why_not_served(base: BaseModel) -> str | None:
     """Return why our runtime cannot serve what is trained from this LM; None if it can."""
-    from programs.lms.weights import choice
-    from programs.lms.weights.gguf_files import check_tokens
-    from programs.lms.weights.llama import check_blocks, shape_of
-
     try:
         shape = shape_of(base.model.config.to_dict(), base.name)
         check_tokens(base.tokenizer.get_vocab(), shape.vocabulary, choice.weights_path(), base.name)
@@ -84,8 +84,6 @@ def why_not_served(base: BaseModel) -> str | None:
 def _load_gguf(name: str) -> BaseModel:
     import torch
     from transformers import AutoTokenizer
-
-    from programs.lms.weights import choice
 
     path = choice.weights_path() if name == "embedded" else Path(name.removeprefix("gguf:"))
     if not path.is_file():
@@ -162,8 +160,6 @@ def _check_complete(name: str, report: dict[str, Any]) -> None:
 
 
 def _is_embedded(path: Path) -> bool:
-    from programs.lms.weights import choice
-
     try:
         return sha256_file(path) == choice.smollm_hash()
     except UserError:  # it is not installed
@@ -177,10 +173,6 @@ def embedded_tokenizer() -> Any:
     embedded LM does when it serves.
     """
     from transformers import PreTrainedTokenizerFast
-
-    from programs.lms.weights import choice
-    from programs.lms.weights.export import tokenizer
-    from programs.lms.weights.gguf_files import read_metadata
 
     template, first, last, unknown, pad = read_metadata(
         choice.weights_path(),

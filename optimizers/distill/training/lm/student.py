@@ -20,7 +20,7 @@ from optimizers.distill.training.divergence import Diverged, finite
 from optimizers.distill.training.lm import attention
 from optimizers.distill.training.lm.base_model import BaseModel, Device, quiet
 from optimizers.distill.training.settings import TrainingSettings
-from programs.lms.weights import adapter
+from programs.lms.weights import adapter, choice
 from programs.lms.weights.choice import described_base
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import atomic_write, sha256_file, share
@@ -167,9 +167,7 @@ _INITIAL = (True, False, None, "gaussian", "orthogonal", "eva")  # the others al
 
 def adapter_folder(name: str) -> Path:
     """Return the folder of an adapter: "embedded" is the one that the embedded LM has in this package."""
-    from programs.lms.weights.choice import DEFAULT_ADAPTER
-
-    return DEFAULT_ADAPTER if name == "embedded" else Path(name)
+    return choice.DEFAULT_ADAPTER if name == "embedded" else Path(name)
 
 
 def load_adapter(folder: Path, weights: dict[str, Any], *, rank: int, alpha: int, base: BaseModel) -> None:
@@ -266,8 +264,6 @@ def _same_name(name: str, base: BaseModel) -> bool:
 
 
 def _is_embedded(name: str) -> bool:
-    from programs.lms.weights import choice
-
     plain = name.lower().replace("_", "-")
     of_hub = plain in (choice.NAME, f"huggingfacetb/{choice.NAME}") and not Path(name).exists()
     return name == "embedded:base" or of_hub
