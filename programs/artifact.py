@@ -13,9 +13,8 @@ Import the public functions of `programs.artifacts` from this module.
 """
 
 from programs.artifacts.combining import combine
-from programs.artifacts.freezing import check_freezable, freeze
-from programs.artifacts.loading import load, needs_similarity, verify
-from programs.artifacts.modules import check_module, freeze_module, load_module
+from programs.artifacts.freezing import check_freezable, check_module, freeze, freeze_module
+from programs.artifacts.loading import load, load_module, needs_similarity, verify
 from programs.artifacts.record import Artifact, LMRecord, digest_of, lm_record, read_artifact
 from programs.artifacts.state import (
     all_parts,

@@ -15,7 +15,7 @@ With `before=True` the features are those of the question and of a search for it
 information of the cheap answer is lost, and its cost is saved. Measured, that is better where the expensive program is
 the better one on average (`experiments/papers/README.md`, "Cascades").
 
-Weights and threshold are fitted on training questions by `optimizers.cascade.compile`.
+Weights and threshold are fitted on training questions by `optimizers.cascade`.
 """
 
 from collections.abc import Mapping

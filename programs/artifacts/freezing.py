@@ -155,3 +155,58 @@ def dump(path: Path, text: str) -> None:
     """Write the text of a file of an artifact."""
     with atomic_write(path, "wb") as file:
         file.write(text.encode())
+
+
+# A module that is no program of verihop: its artifact is its state, since it cannot say how the module is made.
+
+
+def check_module(module: dspy.Module) -> None:
+    """Raise UserError unless all that an optimizer may change in a module is kept in an artifact of it."""
+    check_no_lms(module)
+    states.check_visible(module)
+    if not module.predictors():
+        raise UserError(f"{type(module).__name__} has no predictor: there is nothing to optimize.")
+    others = [name for name, each in module.named_parameters() if not isinstance(each, dspy.Predict)]
+    if others:
+        raise UserError(
+            f"{type(module).__name__} has parameters that are not predictors ({', '.join(others)}), which an "
+            "artifact does not keep."
+        )
+
+
+def freeze_module(
+    module: dspy.Module,
+    folder: Path | str,
+    *,
+    overwrite: bool = False,
+    files: Mapping[str, str] | None = None,
+    **provenance: Any,
+) -> Artifact:
+    """Write the state of a module to a folder that `load_module` can read; it appears complete or not at all.
+
+    Args:
+        module: Compiled or not.
+        folder: The folder of the artifact.
+        overwrite: Replace an existing artifact.
+        files: Texts of further files, by name.
+        provenance: As for `programs.artifact.freeze`.
+
+    Raises:
+        UserError: The folder exists, or the state cannot be written.
+    """
+    check_module(module)
+    state = json.dumps(states.dump_state(module), ensure_ascii=False, indent=1)
+    artifact = Artifact(
+        kind=states.MODULE,
+        program=states.module_name(module),
+        knobs={},
+        signatures=states.signature_fields(module),
+        state_sha256=sha256_text(state),
+        versions=installed_versions(ANSWERING),
+        **provenance,
+    )
+    with replacing(Path(folder), overwrite=overwrite) as temporary:
+        texts = {**(files or {}), "program.json": state, "artifact.json": sealed(artifact)[0]}
+        for name, text in texts.items():
+            dump(temporary / name, text)
+    return artifact

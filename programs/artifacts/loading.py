@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dspy
 
@@ -22,6 +22,8 @@ from signatures.types import Retriever, Similarity
 
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
+
+Module = TypeVar("Module", bound=dspy.Module)
 
 
 # Program -> its knobs that are compared with P(yes), or with the probabilities of tokens, which come from the same
@@ -197,6 +199,27 @@ def load(
     program, _ = _load(complete_artifact(Path(folder)), given, notices)
     notify(notices)
     return program
+
+
+def load_module(folder: Path | str, module: Module) -> Module:
+    """Return a copy of a module with the instructions and demonstrations of an artifact of it.
+
+    Args:
+        folder: The folder written by `freeze_module`. It need not be trusted: nothing in it is executed.
+        module: Constructed like the one that was compiled; it is not changed.
+
+    Raises:
+        UserError: The folder holds no artifact of a module, it is damaged, or this module has other predictors or
+            fields.
+    """
+    complete = complete_artifact(Path(folder))
+    artifact = read_artifact(complete)
+    if artifact.kind != states.MODULE:
+        raise UserError(f"{folder} holds the program {artifact.program}, not a module of your own: use verihop.load.")
+    states.check_signatures(artifact.program, artifact.signatures, module)
+    copy = module.deepcopy()
+    states.apply_state(copy, read_state(complete / "program.json", artifact))
+    return copy
 
 
 def verify(folder: Path | str) -> Artifact:

@@ -6,13 +6,14 @@ from dataclasses import replace
 import dspy
 import pytest
 
-from optimizers.cascade import fitting
-from optimizers.cascade.compile import ask_both, fit_cascade
-from optimizers.cascade.fitting import (
+from optimizers import cascade as fitting
+from optimizers.cascade import (
     FEWEST,
     RULES,
     CascadeSample,
+    ask_both,
     fit,
+    fit_cascade,
     replayed,
     threshold_for,
 )

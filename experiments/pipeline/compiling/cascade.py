@@ -10,8 +10,7 @@ from experiments.runs.specs import CascadeSpec
 if TYPE_CHECKING:
     import dspy
 
-    from optimizers.cascade.compile import AskedSamples
-    from optimizers.cascade.fitting import CascadeSample, Fitted, ReplayedCascade
+    from optimizers.cascade import AskedSamples, CascadeSample, Fitted, ReplayedCascade
     from optimizers.evaluating import Outcome
     from programs.cascade import Cascade
 
@@ -35,7 +34,7 @@ def cascade_of(cheap: Path, expensive: Path, spec: CascadeSpec, knobs: Mapping[s
     metric = fitting_metric(spec, knobs, FITTED)
 
     def fit(cascade: Any, examples: "Sequence[dspy.Example]", count: "Callable[[Outcome], None]") -> Found:
-        from optimizers.cascade.compile import ask_both, fitted_cascade
+        from optimizers.cascade import ask_both, fitted_cascade
 
         asked = ask_both(cascade, examples, metric, threads=spec.threads, report=count)
         fitted, rule = fitted_cascade(cascade, asked, most_tokens=spec.most_tokens)
@@ -66,7 +65,7 @@ def _described(asked: "AskedSamples", rule: "Fitted") -> dict[str, Any]:
 
 
 def _on_training_questions(samples: "Sequence[CascadeSample]", fitted: "Cascade") -> dict[str, Any]:
-    from optimizers.cascade.fitting import replayed
+    from optimizers.cascade import replayed
 
     cases = {"never": _NEVER, "fitted": fitted.threshold, "always": _ALWAYS}
     return {name: _means(replayed(samples, fitted.weights, at)) for name, at in cases.items()}

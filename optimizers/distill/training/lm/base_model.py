@@ -1,7 +1,6 @@
 """The LM to train: the embedded one, a GGUF file, or a Hugging Face causal LM; and its device."""
 
 import contextlib
-import hashlib
 import io
 import logging
 from collections.abc import Iterator, Mapping
@@ -200,14 +199,13 @@ def _checked(base: BaseModel) -> BaseModel:
 
 
 def _weights_hash(name: str) -> str:
-    """Return the hash of the weights files; of several files, the hash of their hashes."""
+    """Return the hash of the weights files."""
     folder = Path(name)
     if not folder.is_dir():
         from transformers.utils import cached_file
 
         folder = Path(str(cached_file(name, "config.json"))).parent
-    hashes = [sha256_file(path) for path in sorted(folder.glob("*.safetensors"))]
-    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+    return choice.weights_sha256(folder)
 
 
 @contextlib.contextmanager

@@ -1,1 +1,0 @@
-"""Fit cascades: weights and threshold, on training questions that both programs answered."""
