@@ -108,7 +108,7 @@ class OwnRetriever(Uncopied):
         Raises:
             UserError: The search failed, or returned something else.
         """
-        return self._ranking(self._called(self.search, query, k), k)
+        return self._ranking(_called(self.name, self.search, query, k), k)
 
     def many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         """Return the rankings of all queries in their order.
@@ -119,7 +119,7 @@ class OwnRetriever(Uncopied):
         many = getattr(self.search, "many", None)
         if many is None:
             return [self(query, k) for query in queries]
-        rankings = self._called(many, list(queries), k)
+        rankings = _called(self.name, many, list(queries), k)
         if not isinstance(rankings, Sequence) or len(rankings) != len(queries):
             raise self._error(f"its many returned {seen(rankings)} for {len(queries)} queries")
         return [self._ranking(ranking, k) for ranking in rankings]
@@ -133,14 +133,6 @@ class OwnRetriever(Uncopied):
         found = self(query, k)
         places = places_in(self.name, found)
         return [Explained(passage, (places[passage.id],)) for passage in found]
-
-    def _called(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return function(*arguments)
-        except UserError:
-            raise
-        except (Exception, SystemExit) as error:  # the user's code may raise anything
-            raise self._error(f"it raised {type(error).__name__}: {one_line(error)}") from error
 
     def _ranking(self, found: Any, k: int) -> list[Passage]:
         if not isinstance(found, Sequence) or not all(isinstance(each, Passage) for each in found):
@@ -158,6 +150,16 @@ class OwnRetriever(Uncopied):
         return UserError(f"Own retriever {self.name!r}: {what}.")
 
 
+def _called(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what the user's code returns; its errors name the retriever."""
+    try:
+        return function(*arguments)
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise UserError(f"Own retriever {name!r}: it raised {type(error).__name__}: {one_line(error)}.") from error
+
+
 def _made(value: Any, name: str, index: Path | None, code: str) -> Retriever:
     """Return the retriever that a value is or makes; `code` is a fingerprint of what is written in its module."""
     if (found := given_retriever(value, name, code)) is not None:
@@ -167,12 +169,7 @@ def _made(value: Any, name: str, index: Path | None, code: str) -> Retriever:
     if not takes(value) and index is None:
         raise UserError(f"Own retriever {name!r} is made from an index: name its folder (index), too.")
     arguments = () if takes(value) else (index,)
-    try:
-        made = value(*arguments)
-    except UserError:
-        raise
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise UserError(f"Own retriever {name!r}: it raised {type(error).__name__}: {one_line(error)}.") from error
+    made = _called(name, value, *arguments)
     found = given_retriever(made, name, code + (_state_of(index) if arguments else ""))
     if found is None:
         raise UserError(f"Own retriever {name!r} made a {type(made).__name__}. {_FORMS}.")
