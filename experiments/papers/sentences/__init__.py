@@ -1,1 +1,1 @@
-"""The choice of sentences: fit it, measure what it finds, and what an LM reads in it."""
+"""Fit the choice of sentences."""

@@ -1,4 +1,4 @@
-"""Questions with labelled sentences: those that the choice of sentences is fitted on, and those it is measured on.
+"""Questions with labelled sentences, which the choice of sentences is fitted on.
 
 A gold sentence is a supporting fact of HotpotQA or 2WikiMultihopQA. MuSiQue labels paragraphs alone: there it is each
 sentence of a step's gold paragraph that contains the answer of the step.
@@ -10,21 +10,19 @@ such a passage (`experiments.papers.embedded_lm.sources`).
 import gzip
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ujson
 
-from corpora.datasets.convert import convert, pool
+from corpora.datasets.convert import convert
 from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.passages import PassageRecord, read_passages
 from corpora.questions import Question, drawn, read_questions
 from experiments.papers.embedded_lm.sources import convert_source, evaluation_of, prepare, present
-from experiments.papers.tables.sources import indexed, open_source
-from experiments.papers.tables.spec import Column
-from optimizers.distill.leakage import NOTHING, Evaluation, without_leaks, without_retrieved
+from optimizers.distill.leakage import Evaluation, without_leaks, without_retrieved
 from signatures.common.files import atomic_write
 from signatures.text import split_sentences
 from signatures.text_words import contains_words
@@ -33,9 +31,7 @@ from signatures.types import Retriever
 HOTPOTQA, TWO_WIKI, MUSIQUE = "hotpotqa", "2wikimultihopqa", "musique"
 PASSAGES = "passages.jsonl"
 TRAINING_FILE = "hotpotqa_train.jsonl.gz"
-_HOTPOTQA_DEV = "hotpotqa/hotpot_dev_100.hf.jsonl"
 MOST_QUESTIONS = 600  # of HotpotQA's train questions, drawn by a hash: more take longer and fit the same few weights
-VALIDATION = 0.2  # share of the training questions that settings are chosen on
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class LabelledSet:
     corpus: Mapping[str, PassageRecord]
     retrieve: Retriever
     dropped: Mapping[str, int]
-    evaluation: Evaluation = NOTHING
+    evaluation: Evaluation
 
 
 def training_sets(data: Path, training: Path, work: Path) -> Iterator[LabelledSet]:
@@ -66,36 +62,6 @@ def training_sets(data: Path, training: Path, work: Path) -> Iterator[LabelledSe
     yield _hotpotqa(training / TRAINING_FILE, work / "hotpotqa-sentences", evaluation_of(data, work))
     for one in prepare(data, work, (TWO_WIKI, MUSIQUE)):
         yield _labelled(one.source.name, one.questions, one.corpus, one.retrieve, one.dropped, one.evaluation)
-
-
-def evaluation_sets(data: Path, work: Path) -> list[LabelledSet]:
-    """Return the questions to measure on: development questions with labels, of which nobody is fitted on.
-
-    IRCoT's dev questions of HotpotQA have no sentences, so that its set is the 100 of the hub among all their passages.
-    """
-    hotpotqa, *others = (
-        open_source(Column(label=name, data=name), str(data), work) for name in (HOTPOTQA, TWO_WIKI, MUSIQUE)
-    )
-    folder = work / "hotpotqa-labelled"
-    if not (folder / "questions.jsonl").is_file():
-        convert(HOTPOTQA, data / _HOTPOTQA_DEV, folder, split="dev", overwrite=True)
-    records, retrieve = _indexed([folder / PASSAGES, hotpotqa.questions.with_name(PASSAGES)], folder / "pool")
-    found = [_labelled(HOTPOTQA, read_questions(folder / "questions.jsonl"), records, retrieve, {})]
-    for of in others:
-        corpus = {record.id: record for record in read_passages(of.questions.with_name(PASSAGES))}
-        asked, retrieve = read_questions(of.questions), open_index(indexed(of, progress=True))
-        found.append(_labelled(of.name, asked, corpus, retrieve, {}))
-    return found
-
-
-def divided(of: LabelledSet) -> tuple[LabelledSet, LabelledSet]:
-    """Return the questions that weights are fitted on, and those that settings are chosen on, drawn by a hash."""
-    chosen = {each.id for each in drawn(of.questions, round(VALIDATION * len(of.questions)), lambda one: one.id)}
-    parts: list[list[Question]] = [[], []]
-    for question in of.questions:
-        parts[question.id in chosen].append(question)
-    first, second = (replace(of, questions=part) for part in parts)
-    return first, second
 
 
 def gold_sentences(question: Question, corpus: Mapping[str, PassageRecord]) -> list[tuple[str, str]]:
@@ -142,7 +108,7 @@ def _labelled(
     corpus: Mapping[str, PassageRecord],
     retrieve: Retriever,
     dropped: Mapping[str, int],
-    evaluation: Evaluation = NOTHING,
+    evaluation: Evaluation,
 ) -> LabelledSet:
     kept = [question for question in questions if gold_sentences(question, corpus)]
     reasons = Counter(dropped)
@@ -163,8 +129,12 @@ def _hotpotqa(file: Path, folder: Path, evaluation: Evaluation) -> LabelledSet:
         with atomic_write(folder / "rows.jsonl") as kept:
             kept.writelines(ujson.dumps(row, ensure_ascii=False) + "\n" for row in fit)
         convert(HOTPOTQA, folder / "rows.jsonl", folder, split="train", overwrite=True)
-    # 12,000 passages for 1,100 questions: their vectors would take longer than all the rest.
-    corpus, retrieve = _indexed([folder / PASSAGES], folder / "pool", "bm25")
+    passages, index = folder / PASSAGES, folder / "index"
+    if not (index / "index.json").is_file():
+        # 12,000 passages for 1,100 questions: their vectors would take longer than all the rest.
+        build_index(passages, index, retriever="bm25", resume=index.exists(), progress=True)
+    corpus = {record.id: record for record in read_passages(passages)}
+    retrieve = open_index(index, passages)
     questions, refused = without_leaks(read_questions(folder / "questions.jsonl"), evaluation, corpus)
     questions, unread = without_retrieved(questions, evaluation, retrieve)
     chosen = drawn(questions, MOST_QUESTIONS, lambda one: one.id)
@@ -175,16 +145,3 @@ def _hotpotqa(file: Path, folder: Path, evaluation: Evaluation) -> LabelledSet:
 def _rows(file: Path) -> Iterator[dict[str, Any]]:
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         yield from map(ujson.loads, lines)
-
-
-def _indexed(
-    files: Sequence[Path], folder: Path, retriever: str = "hybrid"
-) -> tuple[dict[str, PassageRecord], Retriever]:
-    """Return the passages of the files together, by id, and their index, built unless it is there."""
-    passages, index = folder / PASSAGES, folder / "index"
-    if not passages.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        pool(files, passages)
-    if not (index / "index.json").is_file():
-        build_index(passages, index, retriever=retriever, resume=index.exists(), progress=True)
-    return {record.id: record for record in read_passages(passages)}, open_index(index, passages)

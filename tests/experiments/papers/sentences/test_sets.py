@@ -9,17 +9,10 @@ import pytest
 from corpora.passages import PassageRecord
 from corpora.questions import Question, SubQuestion
 from corpora.retrievers.sentence_features import FIRST, SECOND
+from corpora.retrievers.sentences import Network
 from experiments.papers.sentences import sets
-from experiments.papers.sentences.material import (
-    by_passage,
-    by_weights,
-    difference,
-    fit,
-    offered,
-    summary,
-    values,
-)
-from experiments.papers.sentences.sets import LabelledSet, divided, gold_sentences, parts_of
+from experiments.papers.sentences.__main__ import fit, offered, second_rows
+from experiments.papers.sentences.sets import LabelledSet, gold_sentences, parts_of
 from optimizers.distill.leakage import Evaluation
 from tests.conftest import ListRetriever
 
@@ -74,19 +67,9 @@ def test_a_gold_sentence_is_where_half_of_the_shorter_one_is(gold, found):
     assert parts_of(gold, SENTENCES, TEXT) == found
 
 
-def test_the_questions_that_choose_settings_are_none_that_weights_are_fitted_on():
-    of = labelled(50)
-    fitted, chosen = divided(of)
-    assert len(chosen.questions) == 10
-    assert {each.id for each in fitted.questions}.isdisjoint(each.id for each in chosen.questions)
-    assert len(fitted.questions) == 40
-    assert divided(labelled(50))[1].questions == chosen.questions
-
-
 def test_offered_sentences_are_labelled_and_gold_of_an_evaluation_is_no_distractor():
     (item,) = offered(labelled(1), SharedWords())
     assert item.labels == [0, 1, 0, 0, 0]
-    assert item.gold == [frozenset({1})]
     assert item.rows.shape == (5, len(FIRST))
     assert item.between.shape == (5, 5)
     held = Evaluation(frozenset(), frozenset({"q"}))
@@ -94,26 +77,14 @@ def test_offered_sentences_are_labelled_and_gold_of_an_evaluation_is_no_distract
     assert item.labels == [0, 1, 0, None, None]
 
 
-def test_what_is_found_counts_gold_that_was_not_retrieved_as_missed():
-    of = labelled(2)
-    missing = of.questions[1].model_copy(update={"gold_sentences": [("p", 1), ("lost", 0)]})
-    corpus = {**of.corpus, "lost": passage("lost", "Rome is a city.", "Rome", ["Rome is a city."])}
-    of = LabelledSet("toy", [of.questions[0], missing], corpus, of.retrieve, {})
-    items = offered(of, SharedWords())
-    found = values(items, by_passage, 2, 10)
-    assert (found["recall"], found["all_found"]) == ([1.0, 0.5], [1.0, 0.0])
-    assert found["words"] == [11.0, 11.0]
-    assert values(items, by_passage, 1, 10)["recall"] == [0.0, 0.0]
-    assert summary(found)["recall"]["mean"] == 0.75
-    assert difference(values(items, by_passage, 1, 10), found)["recall"]["difference"] == 0.75
-
-
 def test_the_fit_finds_the_labelled_sentence_and_repeats_itself():
     items = offered(labelled(6), SharedWords())
     rounds = fit(items, units=2, steps=60, seed=0)
     assert fit(items, units=2, steps=60, seed=0) == rounds
     assert np.array(rounds[1]["hidden"]).shape == (len(SECOND), 2)
-    assert values(items, by_weights(rounds), 1, 1)["all_found"] == [1.0] * 6
+    first, second = Network(rounds[0], FIRST, "a test"), Network(rounds[1], SECOND, "a test")
+    for item in items:
+        assert int(np.argmax(second.of_features(second_rows(item, first)))) == item.labels.index(1)
 
 
 def test_train_questions_with_labels_of_paragraphs_or_gold_of_dev_are_left_out(tmp_path, monkeypatch):
