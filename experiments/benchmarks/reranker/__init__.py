@@ -1,1 +1,1 @@
-"""Fit and measure our own reranker: `python -m experiments.benchmarks.reranker --data ../shared/data`."""
+"""Fit our own reranker: `python -m experiments.benchmarks.reranker --data ../shared/data`."""

@@ -9,7 +9,6 @@ gold or a distractor in training, so that no question has to be left out for its
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from corpora.datasets.convert import convert, pool
 from corpora.datasets.heldback import HELD_BACK, held_back
@@ -131,11 +130,3 @@ def labels(question: Question, ids: Sequence[str], titles: dict[str, str], hidde
         else:
             found.append(int(name in gold))
     return found
-
-
-def summary(training: Sequence[QuestionSet], evaluation: Sequence[QuestionSet]) -> dict[str, Any]:
-    """Return the number of questions of each set."""
-    return {
-        "fitted_on": {each.name: len(each.questions) for each in training},
-        "measured_on": {each.name: len(each.questions) for each in evaluation},
-    }

@@ -1,4 +1,4 @@
-"""Measure the multi-hop retriever: recall and latency with and without reranking, on the development sets.
+"""Measure retrievers: recall and latency with and without reranking, on the development sets.
 
     python -m experiments.benchmarks.retriever --data ../shared/data --more ../shared/training_data
 
@@ -13,7 +13,7 @@ import shlex
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,12 @@ from corpora.retrievers.graph import GRAPH, GRAPH_MULTIHOP, GraphEngine, GraphMu
 from corpora.retrievers.multihop import adapter
 from corpora.retrievers.rerank import open_reranker
 from corpora.retrievers.store import PassageStore
-from experiments.benchmarks.retrieval_recall import Values, ids_of, interval, means, minus, table, values_of
+from experiments.analysis.statistics import Mean, Paired, mean_of, paired
 from experiments.runs.config import portable, provenance
 from experiments.runs.files import write_json
+from optimizers.metrics.retrieval import all_gold_at, recall_at
 from signatures.common.versions import installed_versions
-from signatures.types import Retriever
+from signatures.types import Passage, Retriever
 
 MODULE = "experiments.benchmarks.retriever"
 OUT = Path("experiments/results/multihop_retriever.json")
@@ -41,12 +42,22 @@ SINGLE = "qed-dev"  # questions of one hop
 SINGLE_FILES = ("nq_open/qed_dev_1355.jsonl", "nq_qed_train.jsonl.gz")
 MOST = 150  # questions a set
 TIMED = 25  # questions whose time is measured, one at a time
+METRICS: dict[str, tuple[Callable[[Sequence[str], Sequence[str], int], float | None], int]] = {
+    "passage_recall@2": (recall_at, 2),
+    "all_gold@2": (all_gold_at, 2),
+    "passage_recall@5": (recall_at, 5),
+    "all_gold@5": (all_gold_at, 5),
+}
+Values = dict[str, list[float | None]]  # metric -> one value per question
 # Arm -> retriever of the index, and the reranker in front.
 ARMS = {
+    "bm25": ("bm25", "none"),
+    "dense": ("dense", "none"),
     "hybrid": ("hybrid", "none"),
     "multihop": ("multihop", "none"),
     "graph": ("graph", "none"),
     "graph-multihop": ("graph-multihop", "none"),
+    "hybrid, own-light": ("hybrid", "own-light"),
     "hybrid, own": ("hybrid", "own"),
     "multihop, own": ("multihop", "own"),
     "graph, own": ("graph", "own"),
@@ -54,6 +65,9 @@ ARMS = {
 }
 # Differences that decide what is a default: arm -> arms it is compared with.
 COMPARED = {
+    "hybrid": ("bm25", "dense"),
+    "hybrid, own-light": ("hybrid",),
+    "hybrid, own": ("hybrid",),
     "multihop": ("hybrid", "hybrid, own"),
     "multihop, own": ("hybrid, own",),
     "graph": ("hybrid", "multihop"),
@@ -86,7 +100,8 @@ def open_all(folder: Path, precision: str) -> dict[str, IndexRetriever]:
     """Return the retrievers of an index, which share what they encode."""
     over, store = open_index(folder, retriever=GRAPH_MULTIHOP, precision=precision).engine, PassageStore(folder)
     assert isinstance(over, GraphMultihopEngine)
-    engines: list[Engine] = [over.hybrid, over.multihop, GraphEngine(over.hybrid, over.graph), over]
+    hybrid, graph = over.hybrid, GraphEngine(over.hybrid, over.graph)
+    engines: list[Engine] = [hybrid.bm25, hybrid.dense, hybrid, over.multihop, graph, over]
     return {engine.name: IndexRetriever(engine, store, engine.name) for engine in engines}
 
 
@@ -97,7 +112,7 @@ def measure(
     texts = [question.question for question in questions]
     opened = open_all(folder, precision)
     values: dict[str, Values] = {}
-    cost = {}
+    means, cost = {}, {}
     for arm in arms:
         retriever, reranker = ARMS[arm]
         retrieve = open_reranker(opened[retriever], reranker)
@@ -105,10 +120,11 @@ def measure(
         if timed:
             alone = open_index(folder, retriever=retriever, precision=precision)
             cost[arm] = _cost(open_reranker(alone, reranker), texts[:timed])
-        print(arm, {metric: found["mean"] for metric, found in means({arm: values[arm]})[arm].items()}, flush=True)
+        means[arm] = {metric: short(mean_of(of)) for metric, of in values[arm].items()}
+        print(arm, {metric: found["mean"] for metric, found in means[arm].items()}, flush=True)
     return {
         "questions": len(texts),
-        "means": means(values),
+        "means": means,
         "differences": {
             f"{arm} minus {other}": minus(values[arm], values[other])
             for arm, others in COMPARED.items()
@@ -131,10 +147,42 @@ def _cost(retrieve: Retriever, texts: Sequence[str]) -> dict[str, float]:
     return {"wall": round(1000 * statistics.median(times), 1), "cpu": round(1000 * statistics.median(busy), 1)}
 
 
-def cells(entry: Mapping[str, Any], arm: str) -> list[str]:
-    """Return the means of a row of the table with their intervals, and the time."""
-    cost = entry["ms_a_question"].get(arm)
-    return [*map(interval, entry["means"][arm].values()), f"{cost['cpu']:.0f}" if cost else "-"]
+def values_of(ids: Sequence[Sequence[str]], questions: Sequence[Question]) -> Values:
+    """Return what metrics say of the ids found for questions."""
+    return {
+        metric: [function(found, question.gold_ids, k) for found, question in zip(ids, questions, strict=True)]
+        for metric, (function, k) in METRICS.items()
+    }
+
+
+def ids_of(rankings: Sequence[Sequence[Passage]]) -> list[list[str]]:
+    """Return the ids of rankings."""
+    return [[passage.id for passage in ranking] for ranking in rankings]
+
+
+def short(found: Mean | Paired) -> dict[str, float]:
+    """Return a mean or a difference with its interval, rounded."""
+    fields = found.as_dict()
+    kept = [name for name in ("mean", "difference", "low", "high") if fields.get(name) is not None]
+    return {name: round(float(fields[name]), 4) for name in kept}
+
+
+def minus(values: Values, other: Values) -> dict[str, dict[str, float]]:
+    """Return the paired differences of two retrievers."""
+    return {metric: short(paired(other[metric], values[metric])) for metric in values}
+
+
+def table(sets: Mapping[str, Any]) -> str:
+    """Return a Markdown table with a row for each retriever on each set: means with intervals, and the time."""
+    headings = ["set (questions)", "retriever", *METRICS, "ms of CPU"]
+    lines = [f"| {' | '.join(headings)} |", "|" + "---|" * len(headings)]
+    for name, entry in sets.items():
+        for arm, means in entry["means"].items():
+            cells = [f"{100 * of['mean']:.1f} [{100 * of['low']:.1f}, {100 * of['high']:.1f}]" for of in means.values()]
+            cost = entry["ms_a_question"].get(arm)
+            row = [f"{name} ({entry['questions']})", arm, *cells, f"{cost['cpu']:.0f}" if cost else "-"]
+            lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -165,7 +213,7 @@ def main() -> None:
     result["corpora"] |= corpora
     result["sets"] |= sets
     write_json(arguments.out, portable(result))
-    print(table(sets, cells, "ms of CPU"))
+    print(table(sets))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Fit the reranker `own` to what the multi-hop retriever finds, on train questions that its adapter never saw.
 
-    python -m experiments.benchmarks.retriever.fit --data DATA --more MORE --training FOLDER
+    python -m experiments.benchmarks.reranker.multihop --data DATA --more MORE --training FOLDER
 
 The features are those of `own` over the hybrid; what a passage leads to is what the retriever finds next, instead of
 what the passage's text finds. `DATA` and `MORE` are as for `experiments.papers.retriever.data`, and `FOLDER` is its
@@ -8,8 +8,6 @@ output, of which the held-out questions are used.
 """
 
 import argparse
-import json
-import time
 from pathlib import Path
 
 from corpora.datasets.development import DEVELOPMENT
@@ -19,15 +17,12 @@ from corpora.passages import read_passages
 from corpora.questions import Question, drawn, read_questions
 from corpora.retrievers.multihop import adapter
 from corpora.retrievers.rerank import MULTIHOP_WEIGHTS
-from corpora.retrievers.rerank_features import NAMES
-from experiments.benchmarks.reranker.__main__ import cross_validated, fit_own
+from experiments.benchmarks.reranker.__main__ import fit_and_write
 from experiments.benchmarks.reranker.sets import QuestionSet, gold_titles
-from experiments.benchmarks.retriever.__main__ import SINGLE, prepare
-from experiments.runs.config import portable, provenance
-from signatures.common.files import atomic_write
-from signatures.common.versions import installed_versions
+from experiments.benchmarks.retriever import SINGLE, prepare
+from experiments.runs.config import provenance
 
-MODULE = "experiments.benchmarks.retriever.fit"
+MODULE = "experiments.benchmarks.reranker.multihop"
 HOTPOTQA = "hotpotqa-train"  # its corpus is made with the training data; those of the others are of development sets
 CORPORA = (HOTPOTQA, "2wikimultihopqa-dev", "musique-dev", SINGLE)
 MOST = 150  # questions of one hop
@@ -57,7 +52,7 @@ def _id(question: Question) -> str:
 
 
 def main() -> None:
-    """Fit and cross-validate with the paths of the command line."""
+    """Fit with the paths of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with the official files")
     parser.add_argument("--more", type=Path, required=True, help="folder with further training data")
@@ -66,26 +61,13 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, default=MULTIHOP_WEIGHTS)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    start = time.perf_counter()
     training, hidden = open_sets(arguments.data, arguments.more, arguments.work, arguments.training)
-    rounds, pools = fit_own(training, hidden, arguments.seed)
-    record = {
+    about = {
         "about": "Weights of the reranker `own` over the retriever `multihop`.",
         **provenance(MODULE),
-        "seed": arguments.seed,
         "adapter": adapter().hash,
-        "questions": {each.name: len(each.questions) for each in training},
-        "versions": installed_versions(("numpy", "torch", "tantivy", "openvino")),
-        "features": list(NAMES),
-        "rounds": rounds,
-        # Of the reranked passages from those of the retriever alone.
-        "cross_validated": cross_validated(training, pools, hidden, arguments.seed),
-        "seconds": round(time.perf_counter() - start),
     }
-    with atomic_write(arguments.weights) as file:
-        file.write(json.dumps(portable(record), ensure_ascii=False) + "\n")
-    for name, by_metric in record["cross_validated"].items():
-        print(name, by_metric)
+    fit_and_write(arguments.weights, training, hidden, arguments.seed, **about)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,0 @@
-"""Measure the multi-hop retriever, and fit the reranker to it."""
