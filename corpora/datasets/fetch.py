@@ -71,7 +71,7 @@ def choose(name: str, files: Mapping[str, str], file: str | None) -> tuple[str, 
     if not files:
         raise UserError(f"{name} has no URL to fetch from: download its files manually.")
     if file is None and len(files) > 1:
-        raise UserError(f"{name} has several files: name one ({', '.join(files)}).")
+        raise UserError(f"{name} has several files: name one with --file ({', '.join(files)}).")
     file = file or next(iter(files))
     if file not in files:
         raise unknown(f"file of {name}", file, files)

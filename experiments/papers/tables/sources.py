@@ -132,14 +132,23 @@ def _convert(name: str, data: Path, folder: Path) -> None:
     dataset, *parts = FILES.get(name, (name,))
     files = [data / dataset / file for file in parts]
     if not files or not all(file.is_file() for file in files):
-        by_hand = [
-            f"verihop data fetch {dataset} --out {data}",
-            f"verihop data convert {dataset} FILE --out {data / name}",
-        ]
-        cure = " and ".join(f"`{line}`" for line in fetching(name, data) or by_hand)
-        raise UserError(f"the questions of {name}, which are not in {data / name}: run {cure}")
+        lines = [f"`{line}`" for line in fetching(name, data)]
+        cure = f"run {' and '.join(lines)}" if lines else _by_hand(dataset, name, data)
+        raise UserError(f"the questions of {name}, which are not in {data / name}: {cure}")
     for file in reversed(files):  # passages first, so that questions never stand without them
         convert(dataset, file, folder, overwrite=True)
+
+
+def _by_hand(dataset: str, name: str, data: Path) -> str:
+    """Return how to get the files of a data set of which no fixed ones are taken."""
+    from corpora.datasets.catalog import DATASETS
+
+    if (known := DATASETS.get(dataset)) is None:
+        return f"run `verihop data convert own FILE --out {data / name}`"
+    get = f"download them from {known.source}"
+    if known.files:
+        get = f"run `verihop data fetch {dataset}{' --file FILE' if len(known.files) > 1 else ''} --out {data}`"
+    return f"{get}, then `verihop data convert {dataset} FILE --out {data / name}`"
 
 
 def _subset(column: Column, source: Source, work: Path) -> Source:

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,7 +93,7 @@ def markdown(made: Grid, command: str) -> str:
         )
         shares = [[_escaped(label), *(percent(of[name].mean) for name in names)] for label, of in made.outcomes.items()]
         parts.append(_table(["", *names], shares))
-    parts += [f"Note: {note}" for note in made.notes]
+    parts += [f"Note: {note}".replace("](", r"]\(") for note in made.notes]  # no link, in the name of a retriever
     return "\n\n".join([*parts, f"Command: `{command}`"]) + "\n"
 
 
@@ -220,7 +221,9 @@ def latex(made: Grid) -> str:
 
 
 def pictures(made: Grid, base: Path) -> list[Path]:
-    """Draw the numbers, and the outcomes as stacked bars, each as PNG and SVG; return the paths."""
+    """Draw the numbers, and the outcomes as stacked bars, each as PNG and SVG; return the paths, if any."""
+    if find_spec("matplotlib") is None:
+        return []
     paths = []
     if any(made.tokens.values()):
         paths.append(token_histogram(made.tokens, base.with_suffix(".png"), title=made.table.title))

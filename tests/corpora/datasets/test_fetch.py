@@ -150,7 +150,7 @@ def test_one_of_several_files_must_be_named():
     assert choose("x", {"a": "http://a"}, None) == ("a", "http://a")
     with pytest.raises(UserError, match="no URL"):
         choose("musique", DATASETS["musique"].files, None)
-    with pytest.raises(UserError, match=r"name one \(NQ-open.train.jsonl, NQ-open.dev.jsonl\)"):
+    with pytest.raises(UserError, match=r"--file \(NQ-open.train.jsonl, NQ-open.dev.jsonl\)"):
         choose("nq_open", DATASETS["nq_open"].files, None)
     with pytest.raises(UserError, match="Unknown file of nq_open 'x'"):
         choose("nq_open", DATASETS["nq_open"].files, "x")

@@ -189,8 +189,10 @@ NASTY = 'a|b `c` *d* <e> & 50% {f}_g #1 $x$ \\input "q"'
 
 def test_what_is_written_is_escaped_in_every_form(tmp_path):
     made = table("x", published={"x": [12.5]})
-    of = Grid(made, [("Set", "em")], [GridRow(NASTY, [Value(mean_of([0.0, 1.0]), 12.5)])])
+    notes = ["searched in rerank20[a](multihop-1)"]  # it was a link
+    of = Grid(made, [("Set", "em")], [GridRow(NASTY, [Value(mean_of([0.0, 1.0]), 12.5)])], notes=notes)
     text = markdown(of, "verihop")
+    assert r"rerank20[a]\(multihop-1)" in text
     assert "a\\|b \\`c\\` \\*d\\* \\<e\\> & 50%" in text
     assert "*12.5*" in text
     tex = latex(of)

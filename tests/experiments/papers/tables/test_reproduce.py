@@ -3,12 +3,15 @@
 import csv
 import json
 import re
+import sys
 from fractions import Fraction
 
 import pytest
 
-from experiments.papers.tables.spec import read_table
+from experiments.papers.tables.sources import open_source
+from experiments.papers.tables.spec import Column, read_table
 from experiments.runs.files import read_rows
+from signatures.common.errors import UserError
 from tests.experiments.papers.tables.test_spec import ALL
 
 ONE = ("reproduce", "retro_rag", "--table", 2)
@@ -99,6 +102,29 @@ def test_an_estimate_opens_no_lm_and_says_what_is_missing(verihop, few, work, mo
     assert f"run `{fetch}`" in err
     assert "Nothing can be asked before that is there." in err
     assert f"Next: {fetch}\n" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("musique", "download them from https://github.com/StonyBrookNLP/musique, then `verihop data convert musique "),
+        ("strategyqa", "run `verihop data fetch strategyqa --file FILE --out "),
+        ("triviaqa", "run `verihop data fetch triviaqa --out "),
+        ("mine", "run `verihop data convert own FILE --out "),
+    ],
+)
+def test_files_without_a_fixed_name_are_fetched_or_downloaded(name, said, tmp_path):
+    """The command that it named failed: nothing can be fetched, or one of several files."""
+    with pytest.raises(UserError, match=re.escape(said)):
+        open_source(Column(label="A", data=name), str(tmp_path), tmp_path / "work")
+
+
+def test_a_table_without_matplotlib_has_no_pictures(verihop, plots, few, work, monkeypatch):
+    """It ended in a traceback, after all questions had been asked."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, _, err = verihop(*ONE, *TOY[:-1], "--work", work)
+    assert (code, "verihop[tune]" in err) == (0, True)
+    assert {path.suffix for path in (work / "tables").iterdir()} == {".md", ".csv", ".tex", ".json", ".zst"}
 
 
 @pytest.mark.parametrize(
