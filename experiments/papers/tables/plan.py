@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from experiments.runs.shards import Shard
 
 OTHER_LM = "the LM of the row: name it with --lm"
-ON_DEVICES = ("embedded:cuda", "embedded:cpu")  # cells of `experiments.papers.gpu`, with the weights of "embedded"
 STUDENT = "a trained student: make it with `verihop distill synthesize` and `train`, and name it with --student-lm"
 
 
@@ -304,9 +303,8 @@ def unopened(lm: LMSpec) -> str | None:
         checked_key(lm.api_key_env)
         if lm.api_base is not None:  # a server is asked when it is connected
             return None
-        if is_embedded(lm):  # not connected here: a decoder on a GPU, for one, is started later
-            source = "" if lm.id in ON_DEVICES else id_of(lm).partition(":")[2]
-            choice.weights(choice.parse(source)[1])
+        if is_embedded(lm):  # not connected here, which takes seconds
+            choice.weights(choice.parse(id_of(lm).partition(":")[2])[1])
             return None
         opened = connect_any(id_of(lm), cache=False)
     except (UserError, OSError) as error:
