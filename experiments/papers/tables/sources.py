@@ -143,7 +143,7 @@ def _by_hand(dataset: str, name: str, data: Path) -> str:
     """Return how to get the files of a data set of which no fixed ones are taken."""
     from corpora.datasets.catalog import DATASETS
 
-    if (known := DATASETS.get(dataset)) is None:
+    if (known := DATASETS.get(dataset)) is None or "://" not in known.source:  # files of the user's own
         return f"run `verihop data convert own FILE --out {data / name}`"
     get = f"download them from {known.source}"
     if known.files:

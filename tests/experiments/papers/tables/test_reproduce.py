@@ -111,6 +111,7 @@ def test_an_estimate_opens_no_lm_and_says_what_is_missing(verihop, few, work, mo
         ("strategyqa", "run `verihop data fetch strategyqa --file FILE --out "),
         ("triviaqa", "run `verihop data fetch triviaqa --out "),
         ("mine", "run `verihop data convert own FILE --out "),
+        ("own", "run `verihop data convert own FILE --out "),
     ],
 )
 def test_files_without_a_fixed_name_are_fetched_or_downloaded(name, said, tmp_path):
