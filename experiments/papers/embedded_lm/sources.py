@@ -161,7 +161,7 @@ class Prepared:
     corpus: Mapping[str, PassageRecord]
     retrieve: Retriever
     dropped: dict[str, int]
-    evaluation: Evaluation
+    evaluation: Evaluation = NOTHING
 
 
 def prepare(
