@@ -121,7 +121,7 @@ class OwnRetriever(Uncopied):
             return [self(query, k) for query in queries]
         rankings = _called(self.name, many, list(queries), k)
         if not isinstance(rankings, Sequence) or len(rankings) != len(queries):
-            raise self._error(f"its many returned {seen(rankings)} for {len(queries)} queries")
+            raise _error(self.name, f"its many returned {seen(rankings)} for {len(queries)} queries")
         return [self._ranking(ranking, k) for ranking in rankings]
 
     def explain(self, query: str, k: int) -> list[Explained]:
@@ -136,18 +136,19 @@ class OwnRetriever(Uncopied):
 
     def _ranking(self, found: Any, k: int) -> list[Passage]:
         if not isinstance(found, Sequence) or not all(isinstance(each, Passage) for each in found):
-            raise self._error(f"it returned {seen(found)}: return a list of verihop.signatures.types.Passage")
+            raise _error(self.name, f"it returned {seen(found)}: return a list of verihop.signatures.types.Passage")
         first = deduplicate(found)
         if len(first) < len(found) and not self._noticed:
             self._noticed = True
             ids = [each.id for each in found]
             twice = next(id for id in ids if ids.count(id) > 1)
             text = f"it returned passage {twice!r:.60} more than once for a query: only the first is read"
-            warnings.warn(UserNotice(f"{self._error(text)} Give each passage its own id."), stacklevel=2)
+            warnings.warn(UserNotice(f"{_error(self.name, text)} Give each passage its own id."), stacklevel=2)
         return first[:k]
 
-    def _error(self, what: str) -> UserError:
-        return UserError(f"Own retriever {self.name!r}: {what}.")
+
+def _error(name: str, what: str) -> UserError:
+    return UserError(f"Own retriever {name!r}: {what}.")
 
 
 def _called(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -157,7 +158,7 @@ def _called(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
     except UserError:
         raise
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise UserError(f"Own retriever {name!r}: it raised {type(error).__name__}: {one_line(error)}.") from error
+        raise _error(name, f"it raised {type(error).__name__}: {one_line(error)}") from error
 
 
 def _made(value: Any, name: str, index: Path | None, code: str) -> Retriever:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from programs.artifacts.folder import complete_artifact, replacing
-from programs.artifacts.freezing import CHILDREN, dump, sealed
+from programs.artifacts.folder import complete_artifact
+from programs.artifacts.freezing import CHILDREN, sealed, write_texts
 from programs.artifacts.loading import load_unbound
 from programs.artifacts.record import RETRIEVAL, Artifact, read_with_digest
 from programs.artifacts.state import KINDS, Parts, child_names
@@ -77,11 +77,9 @@ def combine(
         versions=installed_versions(ANSWERING),
         revision=revision,
     )
-    texts = {f"{CHILDREN}/{name}/{file}": text for name, folder in parts.items() for file, text in _files(folder)}
-    with replacing(out, overwrite=overwrite) as temporary:
-        for file, text in texts.items():
-            dump(temporary / file, text.decode())
-        dump(temporary / "artifact.json", sealed(artifact)[0])
+    copied = ((name, file, text) for name, folder in parts.items() for file, text in _files(folder))
+    texts = {f"{CHILDREN}/{name}/{file}": text.decode() for name, file, text in copied}
+    write_texts(out, {**texts, "artifact.json": sealed(artifact)[0]}, overwrite=overwrite)
     return artifact
 
 

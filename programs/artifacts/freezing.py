@@ -68,13 +68,10 @@ def freeze(program: dspy.Module, folder: Path | str, *, overwrite: bool = False,
             is not one of its signature, the program would not be the same when it is loaded, or another process is
             writing to the folder.
     """
-    folder = Path(folder)
     check_freezable(program)
     files: dict[str, str] = {}
     artifact, _ = _add(program, "", files, provenance)
-    with replacing(folder, overwrite=overwrite) as temporary:
-        for name, text in files.items():
-            dump(temporary / name, text)
+    write_texts(Path(folder), files, overwrite=overwrite)
     return artifact
 
 
@@ -151,6 +148,13 @@ def sealed(artifact: Artifact) -> tuple[str, str]:
     return json.dumps({**record, "digest": digest}, indent=1), digest
 
 
+def write_texts(folder: Path, texts: Mapping[str, str], *, overwrite: bool) -> None:
+    """Write the files of an artifact, given by their paths in it; the folder appears complete or not at all."""
+    with replacing(folder, overwrite=overwrite) as temporary:
+        for name, text in texts.items():
+            dump(temporary / name, text)
+
+
 def dump(path: Path, text: str) -> None:
     """Write the text of a file of an artifact."""
     with atomic_write(path, "wb") as file:
@@ -205,8 +209,6 @@ def freeze_module(
         versions=installed_versions(ANSWERING),
         **provenance,
     )
-    with replacing(Path(folder), overwrite=overwrite) as temporary:
-        texts = {**(files or {}), "program.json": state, "artifact.json": sealed(artifact)[0]}
-        for name, text in texts.items():
-            dump(temporary / name, text)
+    texts = {**(files or {}), "program.json": state, "artifact.json": sealed(artifact)[0]}
+    write_texts(Path(folder), texts, overwrite=overwrite)
     return artifact

@@ -1,7 +1,6 @@
 """Reproduces a table: says what is missing and what the rest costs, asks it, and writes what there is."""
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,8 +114,6 @@ def reproduce(
         made = assemble(table, lines, request, budget, asked.failed)
     except BudgetExceeded as spent:  # of a judge or a teacher; what is finished is kept
         return Reproduced(Asked(str(spent), asked.failed), [], bool(runs))
-    paths = write_all(made, out, command) if made.rows or made.texts else []
-    if paths and find_spec("matplotlib") is None:
-        say("No pictures without matplotlib: pip install 'verihop[tune]'.")
+    paths = write_all(made, out, command, say) if made.rows or made.texts else []
     answers = write_answers(runs, request.work, out / f"{table.file_name}{SUFFIX}") if paths else None
     return Reproduced(asked, [*paths, *filter(None, [answers])], bool(runs) or made.filled)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.analysis.report.plots import empty_figure, plain, token_histogram, write_plot
 from experiments.analysis.statistics import Mean
 from experiments.analysis.summary import percent
+from experiments.papers.tables.asking import Said
 from experiments.papers.tables.grid import SIGNIFICANT, Grid, GridRow, Order, Value
 from experiments.runs.config import machine, portable
 from experiments.runs.files import git_revision, write_json
@@ -24,8 +25,11 @@ LABEL = "other LM, other corpus"
 _COLOURS = ("#2f5fd0", "#d9822b", "#1a7f4b", "#8a4fbf", "#b42318", "#5b6472", "#c9b037", "#000000")
 
 
-def write_all(made: Grid, out: Path, command: str) -> list[Path]:
+def write_all(made: Grid, out: Path, command: str, say: Said = lambda text: None) -> list[Path]:
     """Write a table to `<out>/<paper>-<name>.md` and so on; return the paths.
+
+    Args:
+        say: Receives why there are no pictures, if that is so.
 
     Raises:
         UserError: The disk is full or the folder cannot be written.
@@ -37,6 +41,9 @@ def write_all(made: Grid, out: Path, command: str) -> list[Path]:
     paths = [_write(base.with_suffix(suffix), text) for suffix, text in texts.items()]
     path = base.with_suffix(".json")
     write_json(path, portable(as_json(made, command)))
+    if find_spec("matplotlib") is None:
+        say("No pictures without matplotlib: pip install 'verihop[tune]'.")
+        return [*paths, path]
     return [*paths, path, *pictures(made, base)]
 
 
@@ -221,9 +228,7 @@ def latex(made: Grid) -> str:
 
 
 def pictures(made: Grid, base: Path) -> list[Path]:
-    """Draw the numbers, and the outcomes as stacked bars, each as PNG and SVG; return the paths, if any."""
-    if find_spec("matplotlib") is None:
-        return []
+    """Draw the numbers, and the outcomes as stacked bars, each as PNG and SVG; return the paths."""
     paths = []
     if any(made.tokens.values()):
         paths.append(token_histogram(made.tokens, base.with_suffix(".png"), title=made.table.title))
